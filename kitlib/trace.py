@@ -18,6 +18,7 @@ import html
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from kitlib.errors import TraceError
 from kitlib.text import html_table, plain_text
 from kitlib.trace_lines import BadLineError, parse, read_header, read_step
 from kitlib.words import domain
+from kitlib.words.fields import MOST_RECORDS, STATES
 from kitlib.words.word import Domain, Range
 
 SCHEMA = 2
@@ -82,6 +84,7 @@ class Trace:
     script: list[str] = field(default_factory=list)  # what was done to the run, a line each (`kitlib.experiments.interventions`)
     simulated: str = ""  # what was not real in a run on a broker: "spout, bolt and clock"; else ""
     vocabulary: Domain = field(init=False, repr=False, compare=False)
+    named: int = field(default=0, init=False, repr=False, compare=False)  # records in the ranges of the steps that were read
 
     def __post_init__(self) -> None:
         self.vocabulary = domain(self.domain)
@@ -143,6 +146,20 @@ class Trace:
             script=list(self.script),
             simulated=self.simulated,
         )
+
+    @contextmanager
+    def following(self, cannot: str) -> Iterator[None]:
+        """While its steps are followed: TraceError, it `cannot` "be drawn", where they do not fit together.
+
+        The one place for what no line shows by itself, such as an ack of what was never emitted, or a state of another shape.
+        """
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+            raise TraceError(
+                f"trace {plain_text(self.run)}: it cannot {cannot}, a step's data are not what its word needs "
+                f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
+            ) from error
 
     def sentence(self, step: Step) -> str:
         """What a step of this trace says to a learner: one printable line, not escaped for HTML."""
@@ -234,7 +251,22 @@ class Trace:
         if self.steps and at_ms < self.steps[-1].at_ms:
             raise BadLineError(f"it is at {at_ms} ms, before the last step at {self.steps[-1].at_ms} ms")
         self.vocabulary.check(actor, what, data)
+        if (word := self.vocabulary.word(what)) is not None:
+            word.check_values(data)
+            self.named += word.records(data)
+        self._check_state(state)
+        if self.named > MOST_RECORDS:
+            raise BadLineError(f"with it, the steps name more than {MOST_RECORDS:,} records as ranges")
         self.steps.append(Step(number, at_ms, actor, what, data, state))
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        """TraceError unless each part of the state that has a kind is of it; one that is as before is kept once."""
+        before = self.steps[-1].state if self.steps else {}
+        for name in STATES.keys() & state.keys():
+            if name in before and before[name] == state[name]:
+                state[name] = before[name]
+            else:
+                STATES[name].check(name, state[name])
 
 
 class UnreadableTraceError(TraceError):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.text import plain_text
+from kitlib.words.fields import is_whole
 
 MAX_LINE_CHARS = 1_000_000  # a longer line is no step of ours; reading stops before memory does
 HEADER = {
@@ -14,6 +17,16 @@ HEADER = {
     "simulated": str,
 }  # fmt: skip
 STEP = {"n": int, "at_ms": int, "actor": str, "what": str, "data": dict, "state": dict}
+
+
+
+def _finite(text: str) -> float:
+    if math.isfinite(value := float(text)):
+        return value
+    raise ValueError(f"{text[:20]} is no number that is kept here")
+
+
+DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
 
 
 class BadLineError(TraceError):
@@ -25,7 +38,7 @@ def parse(text: str) -> dict[str, Any]:
     if len(text) > MAX_LINE_CHARS:
         raise BadLineError(f"it is {len(text):,} characters long, at most {MAX_LINE_CHARS:,} are read")
     try:
-        row = json.loads(text)
+        row = DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise BadLineError(f"it is not JSON ({str(error)[:80] or 'nested too deeply'})") from None
     if not isinstance(row, dict):
@@ -42,13 +55,20 @@ def read_header(row: dict[str, Any], schema: int) -> dict[str, Any]:
     fields = _typed({"parent": None, "script": [], "simulated": ""} | row, HEADER, "header", or_none="parent")
     if not all(isinstance(line, str) for line in fields["script"]):
         raise BadLineError(f"script should be a list of texts, got {_short(fields['script'])}")
+    if strange := [name for name, value in fields["knobs"].items() if not (is_whole(value) or type(value) in (str, float, bool))]:
+        raise BadLineError(f"the knob {plain_text(strange[0], 40)} should be a text, a number, true or false")
+    if fields["parent"] is not None and not is_whole(fields["parent"].get("at")):
+        raise BadLineError(f"parent should say at which step it was left, got {_short(fields['parent'])}")
     return fields
 
 
 def read_step(row: dict[str, Any]) -> dict[str, Any]:
     """The fields of a step's line, by the names of `Step`."""
-    fields = _typed({"state": {}} | row, STEP, "step")
-    return {"number": fields.pop("n")} | fields
+    row.setdefault("state", {})
+    if [type(row.get(name)) for name in STEP] != [*STEP.values()] or not is_whole(row["at_ms"]):
+        _typed(row, STEP, "step")  # says which is missing or of another type
+    return {"number" if name == "n" else name: row[name] for name in STEP}
+
 
 
 def _typed(row: Mapping[str, Any], types: Mapping[str, type], line: str, or_none: str = "") -> dict[str, Any]:
@@ -58,7 +78,7 @@ def _typed(row: Mapping[str, Any], types: Mapping[str, type], line: str, or_none
         value = row[name]
         if name == or_none and value is None:
             continue
-        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        if not (is_whole(value) if kind is int else isinstance(value, kind)):
             raise BadLineError(f"{name} should be of type {kind.__name__}, got {_short(value)}")
     return {name: row[name] for name in types}
 

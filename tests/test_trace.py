@@ -16,6 +16,7 @@ from kitlib import trace_lines
 from kitlib.errors import TraceError
 from kitlib.trace import SCHEMA, Step, Trace, UnreadableTraceError, add_to_ranges, from_ranges, to_ranges
 from kitlib.words import declare
+from kitlib.words.fields import STATES
 from kitlib.words.word import Domain
 
 EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
@@ -86,11 +87,13 @@ def test_fork_at_a_step_that_there_is_not_is_refused() -> None:
 # -- JSON lines -----------------------------------------------------------------------------------
 
 JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-DATA = st.dictionaries(st.text(), JSON_VALUES, max_size=4)
+DATA = st.dictionaries(st.text().filter(lambda name: name not in STATES), JSON_VALUES, max_size=4)
+SCALARS = st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+KNOBS = st.dictionaries(st.text(), SCALARS, max_size=4)
 WORD = st.text(max_size=8)
 
 
@@ -107,8 +110,8 @@ ANYTHING = declare(Anything("anything", {})).name
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     parent = st.none() | st.fixed_dictionaries({"run": WORD, "at": st.integers(0, 5)})
-    backend, seed = draw(st.sampled_from(["model", "kafka"])), draw(st.integers())
-    trace = Trace(draw(WORD), draw(WORD), backend, seed, draw(DATA), draw(parent), domain=ANYTHING)
+    backend, seed = draw(st.sampled_from(["model", "kafka"])), draw(st.integers(-(2**63), 2**63))
+    trace = Trace(draw(WORD), draw(WORD), backend, seed, draw(KNOBS), draw(parent), domain=ANYTHING)
     for later in draw(st.lists(st.integers(0, 1_000), max_size=6)):
         now = trace.steps[-1].at_ms + later if trace.steps else later
         trace.steps.append(Step(len(trace), now, draw(WORD), draw(WORD), draw(DATA), draw(DATA)))

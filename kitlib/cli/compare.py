@@ -11,8 +11,11 @@ import typer
 from kitlib import experiments
 from kitlib.cli import app
 from kitlib.errors import KnobError, TraceError
+from kitlib.lab import workspace
 from kitlib.text import plain_text
 from kitlib.trace import Trace
+
+MOST_BYTES = 50_000_000  # of a file; the longest run of ours is a tenth of it
 
 
 @app.command("compare")
@@ -33,7 +36,6 @@ def compare_command(
 
     The settings of a run are joined by commas; where only one is given, the other run has the defaults.
     """
-    from kitlib.lab import workspace
     from kitlib.views.browser.compared import compare
 
     a, b = _runs(what) if what[0] in experiments.names() else _files(what)
@@ -80,7 +82,7 @@ def _files(what: list[str]) -> tuple[Trace, Trace]:
 
 def _read(path: str) -> Trace:
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = workspace.read_regular(Path(path), MOST_BYTES).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise TraceError(

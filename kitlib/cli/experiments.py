@@ -34,11 +34,10 @@ PrintScript = Annotated[bool, typer.Option("--print-script", help="Print the run
 def _read_script(file: str) -> Script:
     """The script in a file. ScriptError when the file cannot be read, or holds none."""
     try:
-        with Path(file).open(encoding="utf-8") as opened:
-            return Script.parse(opened.read(MOST_CHARS + 1))
+        return Script.parse(workspace.read_regular(Path(file), 4 * MOST_CHARS))
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        name = plain_text(file, 80)
+        name = plain_text(file)
         raise ScriptError(f"the script {name} cannot be read: {why}. Give a file that `kit run --print-script` wrote.") from None
 
 
@@ -47,6 +46,8 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pa
         typer.echo(str(script))
         return
     experiment = experiments.get(script.experiment)
+    for file in filter(None, (trace_file, page)):
+        workspace.check_replaceable(Path(file))
     trace = experiment.run(backend=backend, script=script)
     if trace_file:
         workspace.write_atomic(Path(trace_file), "".join(line + "\n" for line in trace.to_json_lines()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,14 +102,10 @@ def _check(out: Path) -> None:
 
 def _write(rows: Any, out: Path) -> None:
     """Write the rows to a file, whole or not at all."""
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    try:
+    with workspace.replacing(out) as draft:
         if out.suffix == ".csv":
-            rows.to_csv(temporary, index=False)
+            rows.to_csv(draft, index=False)
         elif out.suffix == ".json":
-            rows.to_json(temporary, orient="records", lines=True)
+            rows.to_json(draft, orient="records", lines=True)
         else:
-            rows.to_parquet(temporary, index=False)
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
+            rows.to_parquet(draft, index=False)

@@ -14,18 +14,20 @@ and `value_hex`, and beside them what was read from these.
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from kitlib.errors import TraceError
+from kitlib.lab import workspace
 
 MAX_LINE_BYTES = 64 * 1024 * 1024  # one recorded trace is one line; longer is no trace of ours
+MAX_FILE_BYTES = MAX_LINE_BYTES  # packed or unpacked; ours have a tenth of it
 
 Replay = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]  # a trace -> what the model did, step by step
 
@@ -129,10 +131,13 @@ def _same(expected: Any, got: Any) -> bool:
 def read_traces(path: Path | str) -> Iterator[dict[str, Any]]:
     """The recorded traces of one file, plain or gzipped. TraceError names the file and the line."""
     where = Path(path)
-    number = 0
+    number = size = 0
     try:
         with _opened(where) as lines:
             for number, line in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1):
+                size += len(line)
+                if size > MAX_FILE_BYTES >= len(line):
+                    raise TraceError(f"{where}: it has more than {MAX_FILE_BYTES:,} bytes. Split it into smaller files.")
                 if line.strip():
                     yield _trace(line, f"{where.name}, line {number}")
     except FileNotFoundError:
@@ -192,10 +197,12 @@ def bundled(*parts: str) -> Path:
     return Path(str(resources.files("kitlib.conformance") / "data")).joinpath(*parts)
 
 
-def _opened(path: Path) -> io.BufferedIOBase:
-    with path.open("rb") as raw:
+@contextmanager
+def _opened(path: Path) -> Iterator[gzip.GzipFile | BinaryIO]:
+    with workspace.open_regular(path, MAX_FILE_BYTES) as raw:
         gzipped = raw.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if gzipped else path.open("rb")
+        raw.seek(0)
+        yield gzip.GzipFile(fileobj=raw) if gzipped else raw
 
 
 def _trace(line: bytes, where: str) -> dict[str, Any]:

@@ -216,9 +216,7 @@ def _change(_: str, given: str, found: Incident) -> tuple[str, str]:
 
 def _read(path: Path, parse: Any) -> Any:
     try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise KitError(f"{path} has {path.stat().st_size:,} bytes, {LARGEST_FILE:,} are allowed. Is this the right folder?")
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(workspace.read_regular(path, LARGEST_FILE))
     except OSError as error:
         raise KitError(f"{path} could not be read ({error.strerror}). Name the folder that `kit incident --seed N` made.") from error
     except (ValueError, RecursionError) as error:  # TOML's and JSON's errors, and text that is no UTF-8

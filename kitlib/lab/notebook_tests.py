@@ -184,11 +184,5 @@ def write_junit(comparisons: Iterable[Comparison], out: Path) -> None:
     root = ElementTree.Element("testsuites", name="notebooks")
     root.extend(comparison.suite for comparison in comparisons)
     ElementTree.indent(root)
-    new = out.with_name(f".{out.name}.new")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        ElementTree.ElementTree(root).write(new, encoding="utf-8", xml_declaration=True)
-        os.replace(new, out)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise workspace.disk_error(f"{out} could not be written", error, out) from error
+    with workspace.replacing(out) as draft:
+        ElementTree.ElementTree(root).write(draft, encoding="utf-8", xml_declaration=True)

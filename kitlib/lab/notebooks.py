@@ -220,11 +220,5 @@ def save(notebook: NotebookNode, path: Path) -> bool:
     text = text_of(notebook)
     if path.read_text(encoding="utf-8") == text:
         return False
-    temporary = path.with_name(f".{path.name}.new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise workspace.disk_error(f"{path} could not be written", error, path) from error
+    workspace.write_atomic(path, text)
     return True

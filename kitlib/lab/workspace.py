@@ -12,10 +12,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -107,25 +109,65 @@ def check_path(place: Path) -> None:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replace the file `path` by `text`, whole or not at all, readable only by the user.
+    """Replace the file `path` by `text`, as `replacing` does it."""
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8")
 
-    Whoever reads at the same time sees the old text or the new one. Raises `DiskError`.
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """An empty file to fill, which then takes the place of the file `path`, whole or not at all; a new one only the user can read.
+
+    Whoever reads at the same time sees the old content or the new one. A link stays, and what it points to is replaced.
+    Raises `DiskError`, also for what is no regular file: a device, a FIFO, a folder.
     """
-    temporary = None
+    target, draft = check_replaceable(path), None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        draft = Path(name)
+        if target.exists():
+            shutil.copymode(target, draft)
+        yield draft
+        with draft.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = None
+        os.replace(draft, target)
     except OSError as error:
-        raise disk_error(f"{path} could not be written", error, path.parent) from error
+        raise disk_error(f"{path} could not be written", error, target.parent) from error
     finally:
-        if temporary:  # after an error, and after Ctrl-C
-            Path(temporary).unlink(missing_ok=True)
+        if draft:  # it is still there after an error, and after Ctrl-C
+            draft.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> Path:
+    """Where the file is that `path` names, through all links. DiskError when something is there that is no regular file."""
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            kind = "a folder" if target.is_dir() else "no regular file, and is not replaced"
+            raise DiskError(f"{path} is {kind}. Name another file.")
+    except (OSError, RuntimeError) as error:
+        raise DiskError(f"{path} leads nowhere ({getattr(error, 'strerror', None) or error}). Name another file.") from error
+    return target
+
+
+def open_regular(path: Path, most_bytes: int) -> BinaryIO:
+    """Open a file that a user has named. OSError for what is no regular file (a FIFO would wait, a device never ends) or too large."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= most_bytes:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {most_bytes:,} are read")
+    raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if stat.S_ISDIR(found.st_mode) else "it is no regular file")
+
+
+def read_regular(path: Path, most_bytes: int) -> str:
+    """The text of a file that a user has named. As `open_regular`, and UnicodeDecodeError for what is no UTF-8."""
+    with open_regular(path, most_bytes) as file:
+        return file.read(most_bytes).decode()
 
 
 def disk_error(told: str, error: OSError, place: Path) -> DiskError:
@@ -165,6 +207,7 @@ def check_writable(path: Path, who: str) -> None:
     """DiskError, in the name of `who`, when no file could be written at `path`; to be asked before long work."""
     if path.is_dir():
         raise DiskError(f"{who}: {path} is a folder. Name a file in it.")
+    check_replaceable(path)
     if not path.parent.is_dir():
         raise DiskError(f"{who}: there is no folder {path.parent}. Make it first, or name another one.")
     if not os.access(path.parent, os.W_OK | os.X_OK):

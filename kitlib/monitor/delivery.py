@@ -88,7 +88,15 @@ class Ledger(Protocol):
 
 
 def judge(trace: Trace) -> Verdict:
-    """The verdict on a trace, given the knobs it was run with; lanes in the order of their first step."""
+    """The verdict on a trace, given the knobs it was run with; lanes in the order of their first step.
+
+    TraceError when its steps do not fit together.
+    """
+    with trace.following("be judged"):
+        return _judge(trace)
+
+
+def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:

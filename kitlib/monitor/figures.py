@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.errors import TraceError
 from kitlib.monitor.verdict import Verdict
-from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 
 Curve = list[float]  # a value after each step
@@ -42,13 +40,8 @@ class Figure:
 
         TraceError when a step's data are not what its word promises.
         """
-        try:
+        with trace.following(f"be measured by '{self.name}'"):
             curve = self.curve_of(trace, verdict)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise TraceError(
-                f"trace {plain_text(trace.run)}: the figure '{self.name}' cannot be measured, a step's data are not what its word "
-                f"needs ({type(error).__name__}: {plain_text(error)}). Record the trace again."
-            ) from error
         value = (max(curve) if self.is_peak else curve[-1]) if curve else 0
         return Measured(self, value, curve)
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kitlib.errors import TraceError
 from kitlib.monitor.verdict import cut_sentence
-from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.curves import Sample, bearable, to_samples
 from kitlib.views.marks import events, pauses
@@ -80,13 +78,8 @@ def to_frames(trace: Trace, part: str = "all") -> Frames:
     `part` is the part of its scene, where it has one (`kitlib.views.scene`).
     TraceError when a step's data are not what its word promises (an offset that is no number).
     """
-    try:
+    with trace.following("be drawn"):
         return _to_frames(trace, part)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TraceError(
-            f"trace {plain_text(trace.run)}: it cannot be drawn, a step's data are not what its word needs "
-            f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
-        ) from error
 
 
 def _to_frames(trace: Trace, part: str) -> Frames:

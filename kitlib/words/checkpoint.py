@@ -34,7 +34,8 @@ CHECKPOINT = Domain(
             judged="append", about="record:first-last",
         ),
         "start": Word(
-            _start, "batch offset why", glyph=Glyph("a query starts", PLAY, "ink", 1.6, "paper"), judged="start", about="batch:batch",
+            _start, "batch:whole? offset why", glyph=Glyph("a query starts", PLAY, "ink", 1.6, "paper"), judged="start",
+            about="batch:batch",
             rule=Rule(
                 "If the last batch in offsets is not in commits, it is done again.", f"{_MODEL}:Checkpoint.next_batch"
             ),
@@ -54,7 +55,7 @@ CHECKPOINT = Domain(
             about="record:offset batch:batch",
         ),
         "sink": Word(
-            _sink, "batch rows why written", glyph=Glyph("the sink is written", SQUARE, GREEN, 2.4), about="batch:batch",
+            _sink, "batch rows why written:whole", glyph=Glyph("the sink is written", SQUARE, GREEN, 2.4), about="batch:batch",
             rule=Rule("A sink with a key or with batch numbers can tell what it has already.", f"{_MODEL}:IdempotentSink.write"),
         ),
         "commit": Word(
@@ -62,7 +63,7 @@ CHECKPOINT = Domain(
             glyph=Glyph("commits are written", DIAMOND, BLUE, 2.4), judged="commit", about="batch:batch",
             rule=Rule("A batch that is in commits is never done again.", f"{_MODEL}:Checkpoint.write_commit"),
         ),
-        "kill": Word("The query is killed: {after}.", "after", glyph=Glyph("the query is killed", CROSS, RED, 2.6)),
+        "kill": Word("The query is killed: {after}.", "after:text", glyph=Glyph("the query is killed", CROSS, RED, 2.6)),
         "forget": Word("The checkpoint is deleted.", glyph=Glyph("the checkpoint is deleted", CROSSED_SQUARE, RED, 1.8, "paper")),
         "end": Word("There is nothing left to do; the query ends."),
     },

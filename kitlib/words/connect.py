@@ -50,7 +50,7 @@ def _idle(who: str, data: Data) -> str:
 CONNECT = Domain(
     "connect",
     {
-        "configure": Word(_configure, "connectors"),
+        "configure": Word(_configure, "connectors:counts"),
         "start": Word(
             lambda who, data: f"{who} starts and joins the group." if who != "group" else "The group starts.",
             glyph=Glyph("a worker starts", PLUS, "ink", 2.2),
@@ -109,7 +109,7 @@ CONNECT = Domain(
                 "kafka.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
             ),
         ),
-        "sync": Word(_sync, "generation leader members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
+        "sync": Word(_sync, "generation leader:text? members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
         "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
     },
     marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
@@ -142,7 +142,7 @@ STREAMS = Domain(
             lambda who, data: (
                 f"The topology has {len(data['tasks'])} tasks, {len(data['stateful'])} of them with a state store."
             ),
-            "stateful tasks",
+            "stateful tasks:texts",
         ),
         "start": Word(
             lambda who, data: f"{who} starts with {count(data['threads'], 'thread')}.",
@@ -152,13 +152,13 @@ STREAMS = Domain(
         ),
         "kill": Word(
             lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
-            "tasks",
+            "tasks:texts",
             glyph=Glyph("an instance dies", CROSS, RED, 2.6),
             about="task:tasks",
         ),
         "lose_thread": Word(
             lambda who, data: f"Thread {data['thread']} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
-            "tasks thread",
+            "tasks:texts thread",
             glyph=Glyph("a thread dies", CROSS, RED, 2.6),
             about="task:tasks",
         ),
@@ -200,7 +200,7 @@ STREAMS = Domain(
             ),
         ),
         "ask": Word(
-            _answer, "behind key outcome stale truth value why", "task",
+            _answer, "behind key outcome stale truth:whole value why", "task",
             about="task:task",
             rule=Rule(
                 "A key belongs to one task; only its instance, or a standby, can answer.",
@@ -244,7 +244,7 @@ SOURCE = Domain(
                 "kafka.connect.source_task:SourceTask.maybe_flush",
             ),
         ),
-        "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored"),
+        "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored:whole"),
         "aborted": Word(
             "Its open transaction is aborted: records {first:,} to {last:,} never become readable.", "first last",
             about="record:first-last",
@@ -276,7 +276,7 @@ PARTITIONS = Domain(
             rule=Rule("A record with a key goes to the partition of its key's hash.", "kafka.hashes:partition_of_key"),
         ),
         "process": Word(
-            _processed, "effect key offset value", judged="process",
+            _processed, "effect key offset value:text", judged="process",
             about="record:offset",
         ),
         "commit": Word(
@@ -290,7 +290,7 @@ PARTITIONS = Domain(
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
             "before they were created, {refused} records were refused, and {left_over} orders are left over.",
-            "early_cancels left_over moved orders refused",
+            "early_cancels left_over moved:whole orders refused",
             "split",
         ),
     },

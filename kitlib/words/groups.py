@@ -376,7 +376,7 @@ GROUPS = Domain(
                 about="record:offset partition:@",
             ),
             "lag": Word(
-                _lag, "lag", "committed end log_end position unprocessed when",
+                _lag, "lag:whole?", "committed:whole? end log_end position unprocessed when",
                 about="partition:@",
             ),
             "judge": Word(
@@ -406,7 +406,7 @@ GROUPS = Domain(
                 ),
             ),
             "sync": Word(
-                _sync, "", "generation leader protocol",
+                _sync, "", "generation leader:text protocol",
                 rule=Rule(
                     "When all members have rejoined, or the rebalance timeout is over, the next generation begins.",
                     "kafka.groups.coordinator:GroupCoordinator._complete_join",
@@ -476,7 +476,7 @@ GROUPS = Domain(
                 "{who} learns that its session has expired: its nodes are gone.",
                 glyph=Glyph("learns that its session expired", DIAMOND, "ink", 1.6, "paper"),
             ),
-            "traffic": Word(_traffic, "coordinator_messages members messages", "notifications reads refused writes"),
+            "traffic": Word(_traffic, "coordinator_messages members:whole messages", "notifications reads refused writes"),
         },
         2.0,
         append=0.3,

@@ -309,7 +309,7 @@ IDEMPOTENCE = Domain(
                 "kafka.broker.unified_log:UnifiedLog.fail_over",
             ),
         ),
-        "read": Word(_read, "first_offset records", judged="read"),
+        "read": Word(_read, "first_offset records:ranges", judged="read"),
     },
     marks={
         "down": "crash", "restart": "restart", "lose_request": "request lost", "lose_answer": "answer lost",

@@ -235,7 +235,7 @@ _WORDS = GROUPS.having(
             ),
         ),
         "load_end": Word(
-            _load_end, "ms records", "offsets",
+            _load_end, "ms records", "offsets:whole",
             rule=Rule(
                 "A new coordinator reads the whole partition before it answers.",
                 "kafka.offsets.offset_manager:OffsetManager._end_load",
@@ -270,7 +270,7 @@ _WORDS = GROUPS.having(
             ),
         ),
         "append": Word(
-            _log_append, "first last", "keys values", judged="append",
+            _log_append, "first last", "keys:texts values", judged="append",
             about="record:first-last",
         ),
         "compact": Word(
@@ -299,9 +299,9 @@ _WORDS = GROUPS.having(
             ),
         ),
         "gap": Word(
-            _gap, "after next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
+            _gap, "after:whole next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
         ),
-        "view": Word(_view, "keys", "missing stale"),
+        "view": Word(_view, "keys:texts", "missing:texts stale:texts"),
         "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
         "control": Word(
             "A transaction's marker takes offset {offset:d}: no consumer ever receives it.", "offset",
@@ -316,7 +316,7 @@ _WORDS = GROUPS.having(
         ),
         "clean_many": Word(
             lambda who, data: f"The cleaner removes {count(data['removed'], 'record')}.",
-            "removed",
+            "removed:whole",
             glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
         ),
         "size": Word(

@@ -156,7 +156,7 @@ _OWN = {
         lambda who, data: (
             f"At the end, the log holds the records sent as {spans(data['records']).replace('offset', 'number')}."
         ),
-        "records",
+        "records:ranges",
     ),
     "diverged": Word(
         "{who} asks where epoch {epoch} ends: at {end}, below its committed offset {committed}. "

@@ -229,7 +229,7 @@ SEND_PATH = Domain(
         ),
         "flush": Word(_flush, "", "waiting"),
         "exit": Word(
-            "The process exits. What is still in its memory was never anywhere else.", "", "left told", judged="exit"
+            "The process exits. What is still in its memory was never anywhere else.", "", "left:whole told:wholes", judged="exit"
         ),
         "request_update": Word(
             _request_update, "", "full name version why",
@@ -239,7 +239,7 @@ SEND_PATH = Domain(
             ),
         ),
         "update": Word(
-            _update, "", "errors leader need_update nodes partial partitions stage version",
+            _update, "", "errors leader:whole? need_update nodes partial partitions stage version",
             rule=Rule(
                 "An answer replaces what the client knows, unless it is older.",
                 "kafka.client.metadata:Metadata.update",

@@ -52,7 +52,7 @@ SHARE = Domain(
         ),
         "process": Word("{who} processes offset {offset:d}: the effect happens now.", "offset", judged="process", about="record:offset"),
         "fail": Word("{who} cannot process offset {offset:d}.", "offset", about="record:offset"),
-        "accept": Word(_accept, "offset", "failed", judged="ack", about="record:offset", rule=_ANSWER),
+        "accept": Word(_accept, "offset", "failed:flag", judged="ack", about="record:offset", rule=_ANSWER),
         "release": Word(
             "{who} releases offset {offset:d}: anybody may have it now.", "offset", judged="fail", about="record:offset", rule=_ANSWER
         ),
@@ -94,7 +94,7 @@ SHARE = Domain(
         ),
         "kill": Word("{who} is killed."),
         "freeze": Word("The process of {who} freezes; its connection stays open."),
-        "end": Word(_end, "left"),
+        "end": Word(_end, "left:whole"),
     },
     marks={
         "kill": "killed", "freeze": "frozen", "time_out": "lock runs out", "hand_back": "handed back", "archive": "archived",

@@ -142,7 +142,7 @@ SPOUT = Domain(
             ),
         ),
         "emit": Word(
-            _emit, "offset", "attempt parts", judged="emit",
+            _emit, "offset", "attempt parts:whole", judged="emit",
             about="record:offset",
             rule=Rule(
                 "What was fetched is emitted in the order of offsets.",
@@ -171,7 +171,7 @@ SPOUT = Domain(
             ),
         ),
         "clear": Word(
-            _clear, "ranges", "by", judged="clear",
+            _clear, "ranges", "by:whole", judged="clear",
             about="record:ranges",
             rule=Rule(
                 "max_offset_behind: an ack drops from pending what lies more than this far below it.",

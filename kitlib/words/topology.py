@@ -211,7 +211,7 @@ TOPOLOGY = Domain(
     SPOUT.having(
         {
             "emit": Word(
-                _task_emit, "root tuples", "attempt offset val values", judged="emit",
+                _task_emit, "root:whole? tuples", "attempt offset val values", judged="emit",
                 about="record:offset tree:root tuple:tuples.0",
                 rule=Rule(
                     "A spout tuple with a message id begins a tree: its acker gets the XOR of the ids sent.",
@@ -227,7 +227,7 @@ TOPOLOGY = Domain(
                 about="tuple:tuple",
             ),
             "send": Word(
-                _send, "ids parents to tuple values",
+                _send, "ids parents to:text tuple values",
                 about="tuple:tuple tuple:parents tree:ids.0",
                 rule=Rule(
                     "Anchoring: the new tuple gets one new id for each tree that its parents belong to.",
@@ -255,11 +255,11 @@ TOPOLOGY = Domain(
                 about="record:offset",
             ),
             "fault": Word(
-                _fault, "kind", "error ms tuple",
+                _fault, "kind", "error ms:whole? tuple:whole?",
                 about="tuple:tuple",
             ),
             "acker_init": Word(
-                _acker_entry, "before end root val", "after spout_task",
+                _acker_entry, "before end:text? root val", "after spout_task",
                 about="tree:root",
                 rule=Rule(
                     "The acker XORs all ids of a tree into one number; zero means complete.",
@@ -267,7 +267,7 @@ TOPOLOGY = Domain(
                 ),
             ),
             "acker_ack": Word(
-                _acker_entry, "before end root val", "after",
+                _acker_entry, "before end:text? root val", "after",
                 about="tree:root",
                 rule=Rule(
                     "The acker XORs all ids of a tree into one number; zero means complete.",
@@ -275,7 +275,7 @@ TOPOLOGY = Domain(
                 ),
             ),
             "acker_fail": Word(
-                _acker_fail, "end root", "after before",
+                _acker_fail, "end:text? root", "after before",
                 about="tree:root",
                 rule=Rule(
                     "A tree with a failed tuple ends as failed once its spout is known.",
@@ -283,7 +283,7 @@ TOPOLOGY = Domain(
                 ),
             ),
             "acker_reset": Word(
-                _acker_reset, "end root",
+                _acker_reset, "end:text? root",
                 about="tree:root",
                 rule=Rule(
                     "A tree that is still being processed gets a new timeout.",
@@ -306,7 +306,7 @@ TOPOLOGY = Domain(
                 ),
             ),
             "ack": Word(
-                _task_ack, "root", "offset outstanding", judged="ack",
+                _task_ack, "root:whole?", "offset outstanding", judged="ack",
                 about="record:offset tree:root",
                 rule=Rule(
                     "When the acker reports its tree as complete, the spout acks the offset.",

@@ -195,7 +195,7 @@ TRANSACTIONS = Domain(
             "group",
         ),
         "send": Word(
-            _send, "tx", "first held last", judged="send",
+            _send, "tx:whole?", "first held last", judged="send",
             about="transaction:tx",
             rule=Rule(
                 "A partition joins the transaction before the first batch is sent to it.",
@@ -245,7 +245,7 @@ TRANSACTIONS = Domain(
             ),
         ),
         "unknown": Word(
-            _unknown, "", "error fatal must_abort tried tx", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper"),
+            _unknown, "", "error fatal must_abort tried tx:whole?", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper"),
             about="transaction:tx",
             rule=Rule(
                 "Each error says whether to retry, to abort or to give up.",
@@ -284,14 +284,14 @@ TRANSACTIONS = Domain(
         ),
         "thaw": Word(lambda who, data: f"{_who(who)} resumes, unaware that it was paused.", glyph=GOES_ON),
         "transition": Word(
-            _transition, "epoch pid to transactional_id", "why",
+            _transition, "epoch pid to:text transactional_id", "why",
             rule=Rule(
                 "A transaction moves only between the states that its table allows.",
                 "kafka.transactions.metadata:TransactionMetadata.complete_transition_to",
             ),
         ),
         "write": Word(
-            _write, "first last offset pid tx", "epoch", judged="write",
+            _write, "first last offset pid tx:whole?", "epoch", judged="write",
             about="transaction:tx record:offset+first-last",
             rule=Rule(
                 "A transaction's records are in the log at once; its marker decides whether they count.",
@@ -315,7 +315,7 @@ TRANSACTIONS = Domain(
             ),
         ),
         "read": Word(
-            _read, "offset record tx", judged="read", room=0.25,
+            _read, "offset record tx:whole?", judged="read", room=0.25,
             about="transaction:tx record:offset",
             rule=Rule(
                 "read_committed reads up to the last stable offset and leaves out what was aborted.",

@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
+from kitlib.words.fields import ANYTHING, FIELDS, KINDS, Kind
 from kitlib.words.glyphs import Glyph
 
 Data = dict[str, Any]
@@ -41,7 +42,7 @@ Says = Callable[[str, Data], str]  # (who, data) -> the sentence
 Mark = str | Callable[[Data], str]  # what makes a step worth jumping to, in one or two words; "" when nothing does
 Range = list[int]  # [first, last], both inclusive
 
-ANYWHERE = frozenset({"topic", "partition"})
+ANYWHERE = {"topic": "", "partition": ""}
 MOST_SAID = 400  # characters of a sentence
 MOST_OF_A_FIELD = 220  # characters of one text in it
 
@@ -64,7 +65,7 @@ class Thing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A verb of one domain. Field names stand in one text, separated by spaces."""
+    """A verb of one domain. Field names stand in one text, separated by spaces; `to:text` where a field is not of its usual kind."""
 
     says: str | Says  # a template over `who` and the fields, or a function; one sentence
     needs: str = ""  # fields that each step with this verb holds
@@ -76,16 +77,31 @@ class Word:
     rule: Rule | None = None  # by which it happens to them; None for what a story or a learner does
     aside: Rule | None = None  # by which it changes things that it does not name; None: by `rule`
     required: frozenset[str] = field(init=False, repr=False)
-    allowed: frozenset[str] = field(init=False, repr=False)
+    kinds: Mapping[str, Kind] = field(init=False, repr=False)  # of all fields that a step may hold
+    ranges: tuple[str, ...] = field(init=False, repr=False)  # those of them that hold ranges of records
 
     def __post_init__(self) -> None:
-        required = frozenset(self.needs.split())
-        object.__setattr__(self, "required", required)
-        object.__setattr__(self, "allowed", required | ANYWHERE | frozenset(self.may.split()))
+        needs, may = (dict(each.partition(":")[::2] for each in fields.split()) for fields in (self.needs, self.may))
+        kinds = {name: KINDS[kind] if kind else FIELDS.get(name, ANYTHING) for name, kind in (ANYWHERE | needs | may).items()}
+        object.__setattr__(self, "required", frozenset(needs))
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "ranges", tuple(name for name, kind in kinds.items() if kind is KINDS["ranges"]))
 
     def sentence(self, who: str, data: Data) -> str:
         """What a step with this verb says. Raises what a template or function raises on data of another shape."""
         return self.says.format(who=who, **data) if isinstance(self.says, str) else self.says(who, data)
+
+    def check_values(self, data: Data) -> None:
+        """TraceError when a field that the word declares holds something of another kind."""
+        for name, value in data.items():
+            self.kinds[name].check(name, value)
+
+    def records(self, data: Data) -> int:
+        """How many records a step names as ranges."""
+        ranges = [each for name in self.ranges for each in data.get(name, ())]
+        if "first" in data and "last" in data:
+            ranges.append([data["first"], data["last"]])
+        return sum(last - first + 1 for first, last in ranges)
 
     def things(self, data: Data) -> Iterator[Thing]:
         """What a step with these data is about; what the data do not hold is left out."""
@@ -158,19 +174,19 @@ class Domain:
     def check(self, actor: str, what: str, data: Mapping[str, Any]) -> None:
         """TraceError when the verb is not one of this domain's, or the data are not what its row declares."""
         word = self.word(what)
-        if word is not None and word.required <= data.keys() <= word.allowed:
+        if word is not None and word.required <= data.keys() <= word.kinds.keys():
             return
         where = plain_text(f"{actor} {what} in the domain '{self.name}'", 120)
         if word is None:
             raise TraceError(f"{where}: this word is not declared. Add a row to its table in kitlib/words/.")
-        missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.allowed)
+        missing, extra = sorted(word.required - data.keys()), sorted(data.keys() - word.kinds.keys())
         told = [f"it lacks {', '.join(missing)}"] if missing else []
         told += (
             [plain_text(f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not declared", 120)] if extra else []
         )
         raise TraceError(
             f"{where}: {' and '.join(told)}. Its table in kitlib/words/ declares {' '.join(sorted(word.required)) or 'nothing'}, "
-            f"and perhaps {' '.join(sorted(word.allowed - word.required))}."
+            f"and perhaps {' '.join(sorted(word.kinds.keys() - word.required))}."
         )
 
     def sentence(self, actor: str, what: str, data: Data) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from kitlib.experiments import get
 from tests.cli.conftest import CommandLine
 
 
@@ -56,3 +58,30 @@ def test_a_damaged_trace_is_a_sentence(command_line: CommandLine, tmp_path: Path
     assert "cannot be read (it is no text)" in command_line("compare", str(bad), str(bad))[2]
     bad.write_text("{}\n")
     assert "bad.jsonl, line 1" in command_line("compare", str(bad), str(bad))[2]
+
+
+def test_a_strangers_trace_is_a_sentence(command_line: CommandLine, tmp_path: Path) -> None:
+    """A field in words and a time of 400 digits are told with file and line."""
+    rows = [json.loads(line) for line in get("happy_path").run().to_json_lines()]
+    for name, change in (("words", {"data": rows[2]["data"] | {"offset": "zero"}}), ("digits", {"at_ms": 10**400})):
+        path = tmp_path / name
+        path.write_text("\n".join(json.dumps(row | (change if number == 2 else {})) for number, row in enumerate(rows)))
+        code, out, err = command_line("compare", str(path), str(path))
+        assert (code, out) == (4, "") and f"{name}, line 3: " in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", [("compare", "{0}", "{0}"), ("conform", "acker", "{0}"), ("run", "--script", "{0}")], ids=" ".join)
+@pytest.mark.parametrize("kind", ["a device", "a FIFO", "a folder", "500 MB"])
+def test_what_is_no_file_of_ours_is_not_read(command_line: CommandLine, tmp_path: Path, kind: str, command: tuple[str, ...]) -> None:
+    """A file that never ends, one that nobody writes to and one that is far too large are refused at once, by every command alike."""
+    path = Path("/dev/zero") if kind == "a device" else tmp_path / "given"
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "500 MB":
+        path.touch()
+        os.truncate(path, 500_000_000)
+    code, out, err = command_line(*(word.format(path) for word in command))
+    assert code in (2, 4) and not out and str(path) in err
+    assert ("it has 500,000,000 bytes" if kind == "500 MB" else "Is a directory" if kind == "a folder" else "it is no regular file") in err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -157,3 +158,12 @@ def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_
         code, out, err = kit(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
+
+
+@pytest.mark.parametrize("option", ["--trace", "--html"])
+def test_run_replaces_no_fifo(command_line: CommandLine, tmp_path: Path, option: str) -> None:
+    """What the options name is refused before the run when it is no regular file."""
+    path = tmp_path / "run.html"
+    os.mkfifo(path)
+    code, out, err = command_line("run", "happy_path", option, str(path))
+    assert (code, out) == (74, "") and "is no regular file, and is not replaced" in err and path.is_fifo()

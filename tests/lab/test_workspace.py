@@ -200,3 +200,23 @@ def test_direct_loopback_keeps_the_users_own_exceptions() -> None:
     assert result["NO_PROXY"] == "intranet,127.0.0.1,localhost,::1"
     assert result["no_proxy"] == "127.0.0.1,localhost,::1"
     assert workspace.direct_loopback({"no_proxy": "*"})["no_proxy"] == "*"
+
+
+def test_write_atomic_replaces_regular_files_alone(tmp_path: Path) -> None:
+    """A FIFO, a device and a folder stay as they are; a link stays too, and its target is written and keeps its permissions."""
+    fifo, target, link = (tmp_path / name for name in ("fifo", "target", "link"))
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/null"), tmp_path):
+        before = path.stat().st_mode
+        with pytest.raises(DiskError, match=r"no regular file, and is not replaced|is a folder"):
+            workspace.write_atomic(path, "new")
+        assert path.stat().st_mode == before
+    target.write_text("old")
+    target.chmod(0o644)
+    link.symlink_to(target)
+    workspace.write_atomic(link, "new")
+    assert link.is_symlink() and target.read_text() == "new" and stat.S_IMODE(target.stat().st_mode) == 0o644
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(DiskError, match="leads nowhere"):
+        workspace.write_atomic(tmp_path / "round", "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "link", "round", "target"]

@@ -147,7 +147,7 @@ def test_trace_without_what_a_figure_reads_is_refused_in_a_sentence() -> None:
     trace = get("transaction_timeout").run()
     for step in trace:
         step.state.pop("lso", None)
-    with pytest.raises(TraceError, match="transaction-timeout-model-1: the figure 'reader waits' cannot be measured"):
+    with pytest.raises(TraceError, match="transaction-timeout-model-1: it cannot be measured by 'reader waits'"):
         READER_WAIT.measure(trace, judge(trace))
 
 

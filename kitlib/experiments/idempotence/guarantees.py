@@ -21,6 +21,7 @@ from typing import Any
 from kitlib.errors import DiskError, KnobError, TraceError
 from kitlib.experiments.idempotence.client_faults import DEFAULT_REQUEST_TIMEOUT_MS, FAULTS, fault_named
 from kitlib.experiments.idempotence.client_run import MAX_RETRIES, run_together
+from kitlib.lab import workspace
 from kitlib.trace import Trace
 
 COUNTS = ("lost", "told_failed", "duplicated", "reordered", "indefinite")
@@ -162,7 +163,7 @@ class GuaranteeTable:
     def load(cls, path: str | PathLike[str]) -> GuaranteeTable:
         """The table in a file. DiskError when it cannot be read, TraceError when it is none."""
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+            return cls.from_json(workspace.read_regular(Path(path), 10_000_000))
         except OSError as error:
             raise DiskError(f"{path} cannot be read ({error.strerror}). Make one with `kit guarantees --out FILE`.") from error
 

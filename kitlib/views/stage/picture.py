@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from kitlib.errors import TraceError
-from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.film import NOTHING, Film, Track
 from kitlib.views.frames import Frames
@@ -220,13 +218,8 @@ def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage
     setting = STAGES.get(trace.domain)
     if setting is None or not trace.steps:
         return None
-    try:
+    with trace.following("be played"):
         stage = to_stage(trace, clock, setting, only)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise TraceError(
-            f"trace {plain_text(trace.run)}: it cannot be played, a step's data are not what its word needs "
-            f"({type(error).__name__}: {plain_text(error)}). Record the trace again."
-        ) from error
     known = processes_of(trace)
     for actor in stage.actors.values():
         name = next((name for name in (actor.name, actor.name.rpartition(" ")[0]) if name in known), "")  # "broker 1", "broker"
