@@ -162,7 +162,7 @@ def test_folder_that_is_there_is_left_alone(room: Path, tmp_path: Path) -> None:
     ("name", "text", "words"),
     [
         ("report.toml", "cause = unclean", "cannot be understood"),
-        ("report.toml", "x = 1\n" * 20_000, "100,000 are allowed"),
+        ("report.toml", "x = 1\n" * 20_000, "at most 100,000 are read"),
         ("report.toml", None, "could not be read"),
         ("incident.json", "{}", "names no seed"),
         ("incident.json", "[" * 50_000, "cannot be understood"),
