@@ -20,6 +20,8 @@ from kitlib.trace import Step, Trace
 from kitlib.views.plot import Before, Curve
 
 MOST_NAMED = 3  # settings that are named in a comparison
+COUNTED = {"lose_answer": ("answers", "lost"), "lose_request": ("requests", "lost"), "requeue": ("", "sent again")}  # word -> unit, what
+DONE = ("write", "process")  # the words with which a record is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Outcome:
     measured: Measured | None  # the figure of merit
     at_ms: list[int]  # of each step
     curves: list[Curve]  # of its plot
+    told: dict[str, int]  # how often messages were lost and sent again, by their words
+    done_ms: int | None  # when the last record was done
 
     @classmethod
     def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None, curves: Iterable[Curve] = ()) -> Outcome:
@@ -40,12 +44,30 @@ class Outcome:
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
         settings = {**trace.knobs, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
-        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], list(curves))
+        words = trace.words()
+        told = {word: words[word] for word in COUNTED if word in words}
+        done_ms = next((step.at_ms for step in reversed(trace.steps) if step.what in DONE), None)
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], list(curves), told, done_ms)
+
+    @property
+    def figure(self) -> str:
+        """The number that is asked for, after what led to it; where that is 0, what went wrong all the same."""
+        if self.measured is None:
+            return ""
+        worst = next((f"{count:,} {kind}" for kind, count in self.counts.items() if count), "")
+        asked = worst if worst and not self.measured.value else self.measured.sentence
+        before = [_counted(word, count) for word, count in self.told.items()]
+        return f"{', '.join([*before, asked[:1].lower() + asked[1:]] if before else [asked])}."
 
     def turned(self, other: Outcome) -> frozenset[str]:
         """The settings in which another run differs."""
         names = {name for name in self.settings | other.settings if self.settings.get(name) != other.settings.get(name)}
         return frozenset(names | ({"fork"} if self.forked_at != other.forked_at else set()))
+
+
+def _counted(word: str, count: int) -> str:
+    unit, what = COUNTED[word]
+    return f"{amount(count, unit)} {what}"
 
 
 def label(run: Outcome, other: Outcome) -> str:
@@ -60,7 +82,7 @@ def label(run: Outcome, other: Outcome) -> str:
 
 
 def changes(before: Outcome, now: Outcome) -> list[str]:
-    """What differs between two runs: anomalies whose count changed, and the figure of merit."""
+    """What differs between two runs: anomalies whose count changed, the figure of merit, what was lost and sent again, and the time."""
     kinds = list(before.counts | now.counts)
     pairs = [(kind, before.counts.get(kind, 0), now.counts.get(kind, 0)) for kind in kinds]
     told = [f"{was:,} {kind} → {count:,} {kind}" for kind, was, count in pairs if was != count]
@@ -68,6 +90,11 @@ def changes(before: Outcome, now: Outcome) -> list[str]:
         figure = now.measured.figure
         if (before.measured.value, now.measured.value) not in [(was, count) for _, was, count in pairs]:  # else it is one of the counts
             told.append(f"{figure.name}: {amount(before.measured.value, figure.unit)} → {amount(now.measured.value, figure.unit)}")
+    for word in COUNTED:
+        was, count = before.told.get(word, 0), now.told.get(word, 0)
+        told += [f"{was:,} → {_counted(word, count)}"] if was != count else []
+    if before.done_ms is not None and now.done_ms is not None and before.done_ms != now.done_ms:
+        told.append(f"last record done after {amount(before.done_ms, 'ms')} → {amount(now.done_ms, 'ms')}")
     return told
 
 
@@ -142,7 +169,7 @@ class Comparison:
     def to_json(self) -> dict[str, Any]:
         """What the page shows of it: the figure's sentence, which run it is compared with, what differs, and whether it can be dropped."""
         ghost, now = self.drawn_ghost, self.now
-        told = {"figure": f"{now.measured.sentence}." if now and now.measured else "", "lead": "", "changes": "", "hasGhost": False}
+        told = {"figure": now.figure if now else "", "lead": "", "changes": "", "hasGhost": False}
         if ghost and now:
             told |= {"lead": f"Compared with {label(ghost, now)}: ", "changes": f"{', '.join(changes(ghost, now)) or 'no difference'}."}
         elif self.is_kept:

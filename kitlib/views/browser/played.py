@@ -38,7 +38,10 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
         return None
     measured, figure = run.measured, run.measured.figure
     before = ghost.measured if ghost and ghost.measured and ghost.measured.figure is figure else None
-    high = max(1, *measured.curve, *(before.curve if before else ()))
+    high = max(*measured.curve, *(before.curve if before else ()), 0)
+    if not high:
+        return None  # a flat zero
+    high = max(1, high)
     reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
     path_of = partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
 

@@ -38,7 +38,7 @@ class Player {
     this.mood = html("span", { class: "kit-mood", role: "status" });
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
-    this.verdict = new VerdictLine((step) => this.moveTo(step));
+    this.verdict = new VerdictLine((step) => this.moveTo(step), () => { this.root.dataset.told = true; });
     this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
@@ -171,7 +171,7 @@ class Player {
       this.waiting = question;
       return;
     }
-    this.isBusy = true;
+    this.isBusy = this.root.dataset.told = true;
     this.asked = Math.max(this.asked, this.model.get("told").number) + 1; // another view may have asked too
     this.model.send({ ...question, number: this.asked });
     this.patience = setTimeout(() => put(this.mood, "text", this.model.get("waiting") ?? "Waiting for the kernel. If it was restarted, run the cell again."), 2000);
@@ -180,7 +180,8 @@ class Player {
   moveTo(step) {
     const to = Math.max(Math.min(0, this.last), Math.min(step, this.last));
     if (to === this.at) return;
-    if (this.at >= 0) this.root.dataset.played = true;
+    if (this.at >= 0) this.root.dataset.played = this.root.dataset.told = true;
+    else if (to > 0) this.root.dataset.told = true; // it opens where something is to be seen
     this.at = this.step = to;
     this.draw();
   }
@@ -213,7 +214,7 @@ class Player {
     if (this.playing) return this.pause();
     if (this.at >= this.last) this.moveTo(0);
     put(this.sentence, "aria-live", "off");
-    this.root.dataset.played = true;
+    this.root.dataset.played = this.root.dataset.told = true;
     this.transport.start(this.at);
     let last = performance.now();
     const tick = (now) => {

@@ -102,11 +102,12 @@ class Transport {
 
 // The verdict on the whole run: its sentence, and a button for each anomaly that leads to its first witness.
 class VerdictLine {
-  constructor(onJump) {
+  constructor(onJump, onShow) {
     this.onJump = onJump;
+    const cover = html("div", { class: "kit-cover" }, html("b", { text: "What will happen?" }), " Guess, then play it. ", button("Show the verdict", "", onShow));
     this.sentence = html("p", { class: "kit-sentence" });
     this.chips = html("div", { class: "kit-chips" });
-    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, this.chips, this.sentence);
+    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, cover, this.chips, this.sentence);
   }
 
   draw(verdict) {

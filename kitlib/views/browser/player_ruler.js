@@ -131,7 +131,14 @@ class Ruler {
     const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.075);
     const marked = isTime ? this.labels.map(([step, told]) => [clock.share(step), told])
       : [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `step ${Math.round(share * clock.last).toLocaleString("en")}`]);
-    this.times.replaceChildren(...marked.filter(([share]) => !near(share)).map(([share, told]) => {
+    let free = 0; // right of the label before
+    const hasRoom = ([share, told]) => {
+      const long = LABEL_PEN.measureText(told).width, from = share * this.wide - (share < 0.04 ? 0 : share > 0.96 ? long : long / 2);
+      if (near(share) || from < free) return false;
+      free = from + long + LABEL_GAP;
+      return true;
+    };
+    this.times.replaceChildren(...marked.filter(hasRoom).map(([share, told]) => {
       const side = share < 0.04 ? "kit-first" : share > 0.96 ? "kit-last" : "";
       return html("span", { class: side, style: at(share), text: told });
     }));

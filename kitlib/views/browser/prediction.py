@@ -44,6 +44,7 @@ KINDS = ("number", "choice", "commit", "records")
 MOST_BOXES = 400
 MOST_RANGES = 12  # that a sentence names
 WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
+MEASURES = ("ms", "%")  # units that are told with every number
 PLACE = "offset"  # the unit of a number that is a place in the log and not a count
 Truth = str | Callable[[Trace], Any]
 
@@ -221,25 +222,26 @@ class Prediction(anywidget.AnyWidget):
         """Whether an answer is right, and how far off it is."""
         if self.kind == "choice":
             is_right = given == self.truth
-            return is_right, f"Exactly right: {self.truth}" if is_right else f"Not quite: you chose “{given}”, and it is “{self.truth}”."
+            return is_right, f"Exactly right: {self.truth}" if is_right else f"Not quite: you chose “{given}”, it is “{self.truth}”."
         if self.kind == "records":
             return given == self.truth, self._marked(given)
-        off = given - self.truth
-        is_place = self.kind == "commit" or self.unit == PLACE
-        unit = "offsets" if is_place else self.unit
-        told, own = (f"offset {each}" if is_place else amount(each, unit) for each in (self.truth, given))
-        if not off:
-            return True, f"Exactly right: {told}."
-        distance = f"{amount(abs(off), unit)} too {'high' if off > 0 else 'low'}"
-        is_right = abs(off) <= self.within
-        begin = "Close enough, and so right" if is_right else "Not quite"
-        return is_right, f"{begin}: you said {own}, and it is {told}: {distance}."
+        if given == self.truth:
+            return True, f"Exactly right: {self._as_asked()}."
+        is_right = abs(given - self.truth) <= self.within
+        own, told = (amount(each, self.unit if self.unit in MEASURES else "") for each in (given, self.truth))
+        return is_right, f"{'Close enough' if is_right else 'Not quite'}: you said {own}, it is {told}."
+
+    def _as_asked(self) -> str:
+        """What is right, with its unit."""
+        if self.kind in ("choice", "records"):
+            return as_told(self.truth)
+        return f"offset {self.truth}" if self.kind == "commit" or self.unit == PLACE else amount(self.truth, self.unit)
 
     def _marked(self, given: frozenset[int]) -> str:
         right, wrong, missed = given & self.truth, given - self.truth, self.truth - given
         if not wrong and not missed:
             return f"Exactly right: {as_told(self.truth)}."
-        told = f"Not quite: you marked {amount(len(given), 'records')}, and it is {len(self.truth)} ({as_told(self.truth)}): "
+        told = f"Not quite: you marked {amount(len(given), 'records')}, it is {len(self.truth)} ({as_told(self.truth)}): "
         parts = [f"{len(right)} right", *([f"{len(wrong)} too many"] if wrong else []), *([f"{len(missed)} missed"] if missed else [])]
         return f"{told}{', '.join(parts)}."
 
@@ -254,6 +256,7 @@ class Prediction(anywidget.AnyWidget):
             return
         with self.hold_sync():
             if session is not None:
+                session.told["outcome"]["figure"] = f"{self._as_asked()}."
                 self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
             self.told = {"number": number, "error": "", "result": result, "isRight": self.is_right, "score": self._score}
 
