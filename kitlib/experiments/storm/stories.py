@@ -44,7 +44,7 @@ OutageMs = Annotated[
 
 
 @experiment(
-    "A bound smaller than a fetch", SpoutRun, shared=(SpoutKnobs,),
+    "A bound smaller than what is in flight", SpoutRun, shared=(SpoutKnobs,),
     figure=LOST, front=("max_offset_behind", "fetch_records", "outage_ms", "outage_from_ms", "max_spout_pending"),
 )
 def small_max_offset_behind(
