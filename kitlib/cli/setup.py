@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -70,7 +71,7 @@ def purge(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] 
     from kitlib.lab import kafka_server, reaper, session, workspace
 
     home = workspace.home()
-    kept = [home / name for name in workspace.KEPT if (home / name).exists() or (home / name).is_symlink()]
+    kept = [path for name in workspace.KEPT for path in (home / name, *home.glob(f"{name}.broken*")) if os.path.lexists(path)]
     if not kept:
         typer.echo(f"kit: nothing is kept in {home}.", err=True)
         return

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
+from kitlib.lab.state import put_aside
 
 Kind = Literal["topic", "group", "checkpoint", "offset"]
 MARKER = ".made-by-kit"  # a folder without it is never deleted
@@ -103,13 +105,16 @@ def notebooks() -> list[str]:
 
 def read(name: str) -> list[Made]:
     """What a notebook has made, each thing once. A line that was cut short names nothing and is left out."""
+    return list(dict.fromkeys(made for line in _lines(name) if (made := parse(line))))
+
+
+def _lines(name: str) -> list[str]:
     try:
-        lines = path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        return path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise workspace.disk_error(f"{path_of(name)} could not be read", error, path_of(name)) from error
-    return list(dict.fromkeys(made for line in lines if (made := parse(line))))
 
 
 def parse(line: str) -> Made | None:
@@ -123,8 +128,15 @@ def parse(line: str) -> Made | None:
 
 
 def forget(name: str, gone: list[Made]) -> None:
-    """Strike out what no longer exists. What a kernel adds at this very moment may be kept or struck out with it."""
+    """Strike out what no longer exists. What a kernel adds at this very moment may be kept or struck out with it.
+
+    A file with lines that cannot be read is kept under another name, which is said.
+    """
     rest = [made for made in read(name) if made not in gone]
+    if any(line.strip() and parse(line) is None for line in _lines(name)):
+        aside = put_aside(path_of(name))
+        told = f"kit: {path_of(name)} was damaged: what some lines name is not taken back. The file is kept as {aside.name}."
+        print(told, file=sys.stderr, flush=True)
     if not rest:
         path_of(name).unlink(missing_ok=True)
         return

@@ -1,6 +1,7 @@
 """One small file of rows in the workspace: what a learner has done so far, which no notebook may lose or stumble over.
 
-A file that cannot be read is put aside, because a score is not worth a notebook that stops; it is written whole or not at all.
+A damaged file is put aside under a name of its own, which is said, because a score is not worth a notebook that stops; what can be
+read of it is kept. It is written whole or not at all.
 Where notebooks are run to be compared or saved anew, `FOLDER` names an empty folder instead: what a cell shows must not depend on
 what a learner has done before, and such a run is no try of the learner's.
 
@@ -11,18 +12,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kitlib.errors import DiskError
 from kitlib.lab import workspace
+from kitlib.lab.state import put_aside
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 SCHEMA = 1
+MOST_BYTES = 50_000_000  # of a file; a whole course has a hundredth of it
 FOLDER = "KIT_PROGRESS"  # the variable that names another folder than the workspace
 Row = TypeVar("Row", bound="DataclassInstance")
 
@@ -40,31 +46,50 @@ class KeptRows(Generic[Row]):
         return Path(os.environ.get(FOLDER) or workspace.home()) / self.file
 
     def load(self) -> dict[str, Row]:
-        """All rows, the oldest first. A file that cannot be understood is put aside; then there are none.
+        """All rows, the oldest first. A damaged file is put aside, which is said; the rows that can be read are kept.
 
-        DiskError when the file is there and may not be read.
+        DiskError when the file is there and may not be read or put aside, and when a newer kit wrote it.
         """
         place = self.path()
         try:
-            text = place.read_text(encoding="utf-8")
+            with workspace.open_regular(place, MOST_BYTES) as file:
+                text = file.read().decode(errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except UnicodeDecodeError:
-            text = ""
         except OSError as error:
             told = f"{place}: {self.what} cannot be read ({error.strerror or error})"
             raise DiskError(f"{told}. Set KIT_HOME to a folder of yours.") from error
         try:
-            found = json.loads(text)
-            if found["schema"] != SCHEMA:
-                raise ValueError("another schema")
-            return {str(key): self.read(row) for key, row in found["answers"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            try:
-                os.replace(place, place.with_name(f"{place.name}.damaged"))
-            except OSError:
-                pass  # the next row replaces it
-            return {}
+            found, lost = json.loads(text), 0
+        except (ValueError, RecursionError):
+            found, lost = _beginning(text), 1
+        schema, known = (found.get("schema"), found.get("answers")) if isinstance(found, dict) else (None, None)
+        if type(schema) is int and schema > SCHEMA:
+            raise DiskError(
+                f"{place} was written by a newer kit (schema {schema}; this kit reads {SCHEMA}) and is left as it is. "
+                "Update this kit, or set KIT_HOME to another folder."
+            )
+        if schema != SCHEMA or not isinstance(known, dict):
+            known, lost = {}, 1
+        rows: dict[str, Row] = {}
+        for key, row in known.items():
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                rows[key] = self.read(row)
+        if lost or len(rows) < len(known):
+            self._put_aside(place, rows)
+        return rows
+
+    def _put_aside(self, place: Path, rows: dict[str, Row]) -> None:
+        try:
+            aside = put_aside(place)
+        except FileNotFoundError:
+            return  # another kernel has just done it
+        except OSError as error:
+            raise DiskError(f"{place} is damaged and cannot be put aside ({error.strerror}). Set KIT_HOME to a folder of yours.") from error
+        if rows:
+            self.save(rows)
+        told = f"kit: {place} was damaged: {self.what} could be read in part only ({len(rows)} of them). The file is kept as {aside.name}."
+        print(told, file=sys.stderr, flush=True)
 
     def save(self, rows: dict[str, Row]) -> None:
         """Replace the file. DiskError when it cannot be written."""
@@ -79,3 +104,24 @@ class KeptRows(Generic[Row]):
         except OSError as error:
             raise DiskError(f"{place}: it cannot be removed ({error.strerror or error}). Set KIT_HOME to a folder of yours.") from error
         return count
+
+
+def _beginning(text: str) -> Any:
+    """The rows of a file that was cut, up to the first that is not whole; None when not even its head can be read."""
+    head = re.match(r'\s*{\s*"schema":\s*(\d{1,9}),\s*"answers":\s*{', text)
+    if head is None:
+        return None
+    rows, at, decode = {}, head.end(), json.JSONDecoder().raw_decode
+    try:
+        while True:
+            key, at = decode(text, _past(text, at))
+            rows[str(key)], at = decode(text, _past(text, at))
+    except (ValueError, RecursionError):
+        return {"schema": int(head[1]), "answers": rows}
+
+
+def _past(text: str, at: int) -> int:
+    """Where the next value begins, behind what stands between two."""
+    while at < len(text) and text[at] in " \n\r\t,:":
+        at += 1
+    return at

@@ -45,6 +45,7 @@ from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
+from kitlib.text import plain_text
 
 SECONDS_PER_JOB = 5.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
 JOBS_AT_ONCE = 2  # the next job fills the cores that the last tasks of this one leave idle
@@ -160,7 +161,10 @@ class Store:
         """The rows that are there, of those that are wanted."""
         found = Rows(self.grid, self.schema)
         for path in sorted(self.folder.glob("*.parquet")):
-            found.add(pq.read_table(path, schema=self.schema), wanted)
+            try:
+                found.add(pq.read_table(path, schema=self.schema), wanted)
+            except (pa.ArrowException, OSError) as error:
+                raise DiskError(f"{path} cannot be read ({plain_text(error)}). Delete it, and its runs are made again.") from error
         return found
 
     def add(self, rows: pa.Table) -> None:

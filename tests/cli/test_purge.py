@@ -15,7 +15,7 @@ from tests.conftest import REPOSITORY
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with jars behind a link, as tests have them, Kafka's data, a learner's notebook and a file of somebody else."""
+    """A workspace with jars behind a link, Kafka's data, a damaged score, a learner's notebook and a file of somebody else."""
     home = tmp_path / "home"
     for name in ("data/kafka", "run", "work"):
         (home / name).mkdir(parents=True)
@@ -24,6 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     jars = tmp_path / "jars of all"
     jars.mkdir()
     (jars / "kafka.jar").write_text("a jar")
+    (home / "predictions.json.broken-2").touch()
     (home / "jars").symlink_to(jars, target_is_directory=True)
     monkeypatch.setenv("KIT_HOME", str(home))
     monkeypatch.delenv("KIT_KAFKA_BOOTSTRAP", raising=False)

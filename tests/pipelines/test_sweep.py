@@ -130,6 +130,14 @@ def test_a_half_written_file_of_rows_counts_as_nothing(home: Path, monkeypatch: 
     assert list(store.folder.iterdir()) == []
 
 
+def test_a_damaged_file_of_rows_is_a_sentence(home: Path) -> None:
+    """It names the file; nobody's rows are made up."""
+    store = Store.open(Grid.of(NAME, seeds=1))
+    (store.folder / "a.parquet").write_bytes(b"PAR1 and then no more")
+    with pytest.raises(DiskError, match=r"a\.parquet cannot be read \(.*\)\. Delete it, and its runs are made again\."):
+        store.read(())
+
+
 def test_kit_sweep_stopped_by_ctrl_c_leaves_its_rows_and_no_process(new_home: Path) -> None:
     """Exit code 130 and one line; Spark's Java ends with it, and what was finished is not made again."""
     environment = os.environ | {"KIT_HOME": str(new_home)}
