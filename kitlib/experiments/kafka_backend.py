@@ -427,8 +427,8 @@ def replicas_of(cluster: Cluster) -> int:
 
 
 def _is_passing(error: KafkaError) -> bool:
-    """True for troubles that end when a broker is back."""
-    return error.code() in (
+    """True for troubles that end when a broker is back; after a pause the controller has fenced it, until it hears from it again."""
+    return "brokers are currently fenced" in error.str() or error.code() in (
         KafkaError._TRANSPORT,
         KafkaError._DESTROY_BROKER,  # the client lets go of a broker that it lost
         KafkaError._NOENT,  # no leader is known

@@ -7,24 +7,15 @@ from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic
 from kitlib.kafka.positions import ResetPolicy, start_position
-from kitlib.lab.clients import Cluster, answered, client_config
+from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
 
 ADVICE = "Look at `kit status`; start a broker with `kit up`."
 DEADLINE_S = 30.0  # how long any one call waits for the broker
-
-
-def create_partitions(admin: AdminClient, topic: str, partitions: int, replicas: int) -> None:
-    """Create a topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
-    wanted = NewTopic(topic, num_partitions=partitions, replication_factor=replicas)
-    asked = admin.create_topics([wanted], operation_timeout=DEADLINE_S)[topic]
-    answered(asked, f"topic {topic} could not be created")
-    wait_until_led(admin, topic, partitions)
 
 
 def wait_until_led(admin: AdminClient, topic: str, partitions: int) -> None:

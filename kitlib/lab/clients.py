@@ -187,7 +187,9 @@ def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str
                 if time.monotonic() >= deadline:
                     raise
             else:
-                return metadata.cluster_id, len(metadata.brokers)
+                if metadata.brokers or time.monotonic() >= deadline:  # after a pause none is named, for a moment
+                    return metadata.cluster_id, len(metadata.brokers)
+                time.sleep(0.1)
     except (KafkaException, ValueError, TypeError) as error:
         why = error.args[0].str() if isinstance(error, KafkaException) else error
         if refusals:

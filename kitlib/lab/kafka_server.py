@@ -154,7 +154,10 @@ def status() -> Status:
         phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
         phase = "starting" if phase == "dead" else phase
         phase = "held" if all(each.phase == "held" for each in nodes) else phase
-    return Status(phase, _sentence(found, nodes, phase), found.bootstrap, found.cluster_id, "kit", found.since, nodes, found.notes)
+    told = _sentence(found, nodes, phase)
+    if _is_paused(found.pid):
+        told += f" The warden (process {found.pid}) is paused; `kill -CONT {found.pid}` wakes it."
+    return Status(phase, told, found.bootstrap, found.cluster_id, "kit", found.since, nodes, found.notes)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_report import Report
 from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, PartitionSnapshot
 from kitlib.experiments.groups.kafka_members import find_coordinator
-from kitlib.experiments.kafka_group import create_partitions
+from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.lag import GroupStatus, Status, evaluate
@@ -32,7 +32,7 @@ from tests.cli.conftest import CommandLine
 def group(broker: Any) -> str:
     """A group that went back from 8 to 3, in an empty topic."""
     name = f"kit.offsets-{uuid.uuid4().hex[:8]}"
-    create_partitions(AdminClient(client_config(broker)), name, 1, 1)
+    create_topic(AdminClient(client_config(broker)), name, 1, shared=True)
     find_coordinator(broker, name, name)
     consumer = Consumer(client_config(broker, **{"group.id": name, "enable.auto.commit": False}))
     for offset in (4, 8, 3):

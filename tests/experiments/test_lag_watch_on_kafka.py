@@ -19,7 +19,7 @@ from kitlib.experiments.cluster_audit.commit_report import report_of
 from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, is_well
 from kitlib.experiments.cluster_audit.topic_health import look_at_health
 from kitlib.experiments.groups.kafka_members import find_coordinator
-from kitlib.experiments.kafka_group import create_partitions
+from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import log_ends as log_ends_module
 from kitlib.lab.brokers.health import cached_offsets, unseen_topics
 from kitlib.lab.clients import Cluster, client_config
@@ -52,7 +52,7 @@ def group(broker: Cluster) -> Any:
     run = uuid.uuid4().hex[:8]
     topic, name = f"kit.lag-watch-{run}", f"kit.lag-watch-{run}"
     admin, producer = AdminClient(client_config(broker)), Producer(client_config(broker))
-    create_partitions(admin, topic, 2, 1)
+    create_topic(admin, topic, 1, shared=True, partitions=2)
     for _ in range(RECORDS):
         producer.produce(topic, b"x", partition=0)
     producer.flush(30)

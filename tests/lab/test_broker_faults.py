@@ -114,7 +114,7 @@ def test_broker_paused_is_called_silent_and_not_restarted(
     warden.suspend()  # so that its word stays what it was
     java.resume()
     wait_until(lambda: ports.answers(port_of(cluster)), 10, "the broker is awake")
-    assert kafka_server.status().is_running
+    assert kafka_server.status().is_running and f"The warden (process {warden.pid}) is paused" in kafka_server.status().sentence
     send(producer, books, range(1000, 2000))
     assert producer.flush(60) == 0
     assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -21,7 +22,7 @@ from kitlib.experiments import kafka_backend, kafka_group, run
 from kitlib.experiments.kafka_backend import create_topic, write
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers import start as broker_start
-from kitlib.lab.clients import client_config
+from kitlib.lab.clients import client_config, describe
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
@@ -72,6 +73,20 @@ def test_broker_that_stands_still_for_30_s_goes_on(kept: Kept) -> None:
     assert producer.flush(60) == 0
     assert len(kept.books.acknowledged) == 2_000 and not kept.books.unknown
     assert kafka_server.ensure(progress=pytest.fail).pids == kept.cluster.pids
+
+
+def test_broker_that_wakes_is_not_called_missing(kept: Kept) -> None:
+    """For a moment after a pause the controller takes it for lost: a topic is created all the same, and it is counted."""
+    java, admin = psutil.Process(kept.cluster.pids[0]), AdminClient(client_config(kept.cluster))
+    for pause in range(4):
+        java.suspend()
+        until = time.monotonic() + 2
+        wait_until(lambda until=until: time.monotonic() > until, 10, "2 s have passed")  # type: ignore[misc]
+        with ThreadPoolExecutor(8) as pool:
+            asked = [(pool.submit(create_topic, admin, f"kit.awake-{pause}-{number}", 1, shared=True),
+                      pool.submit(describe, kept.cluster.bootstrap)) for number in range(16)]  # fmt: skip
+            java.resume()
+        assert {(made.result(), counted.result()[1]) for made, counted in asked} == {(None, 1)}
 
 
 def test_disk_that_fills_during_a_run_is_named(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,8 @@ from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, VANISHED
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.groups.kafka_operator import NONE, alter_offsets, delete_offsets
-from kitlib.experiments.kafka_backend import KafkaBackend, deliver, replicas_of
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions
-from kitlib.lab import created_resources
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, deliver, replicas_of
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
@@ -46,8 +45,7 @@ class KafkaDriver:
     def open(cls, backend: KafkaBackend, plan: Plan) -> KafkaDriver:
         """The topic, and a coordinator that is ready. LabError when the broker refuses."""
         topic, group = f"kit.{backend.run}", f"kit.{backend.run}.group"
-        created_resources.remember("topic", topic)
-        create_partitions(backend.admin, topic, PARTITIONS, replicas_of(backend.cluster))
+        create_topic(backend.admin, topic, replicas_of(backend.cluster), partitions=PARTITIONS)
         find_coordinator(backend.cluster, topic, group)
         return cls(plan, backend, BrokenCluster(plan.seed, group, topic))
 

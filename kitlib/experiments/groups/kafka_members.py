@@ -29,8 +29,8 @@ from kitlib.experiments.groups.kafka_operator import (
     set_topic,
     wait_for_start,
 )
-from kitlib.experiments.kafka_backend import KafkaBackend, asked, replicas_of
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, create_partitions, wait_until_led
+from kitlib.experiments.kafka_backend import KafkaBackend, asked, create_topic, replicas_of
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
 from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.consumer import ConsumerProcess
@@ -174,8 +174,7 @@ class KafkaGroup:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
-        created_resources.remember("topic", self.topic)
-        create_partitions(self.backend.admin, self.topic, partitions, replicas_of(self.backend.cluster))
+        create_topic(self.backend.admin, self.topic, replicas_of(self.backend.cluster), partitions=partitions)
         self.partitions = partitions
         self.watch.start()
 

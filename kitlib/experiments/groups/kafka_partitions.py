@@ -9,9 +9,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.experiments.groups.added_partitions import Keyed
-from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, deliver, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S, create_partitions, wait_until_led
-from kitlib.lab import created_resources
+from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic, deliver, replicas_of
+from kitlib.experiments.kafka_group import DEADLINE_S, wait_until_led
 from kitlib.lab.clients import answered, client_config
 
 
@@ -28,8 +27,7 @@ class KafkaKeyedTopic:
     def open(cls, backend: KafkaBackend, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
         name = f"kit.{backend.run}.{name}"
-        created_resources.remember("topic", name)
-        create_partitions(backend.admin, name, partitions, replicas_of(backend.cluster))
+        create_topic(backend.admin, name, replicas_of(backend.cluster), partitions=partitions)
         settings = {"group.id": f"{name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
         return cls(name, partitions, backend, Consumer(client_config(backend.cluster, **settings)))
 
