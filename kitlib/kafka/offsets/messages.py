@@ -7,7 +7,7 @@ reader skips those that it does not know. A tagged field is left out while it ha
 
 Source: Apache Kafka 4.3.1, the messages of the package org.apache.kafka.coordinator.group.generated (read from
 the classes themselves), `CoordinatorRecordType`; ConsumerProtocolSubscription, ConsumerProtocolAssignment.
-Differs: the types from 10 on, of share and streams groups and of regular expressions, are left out: they are unknown here.
+Differs: nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ZERO_UUID = "A" * 22  # 16 zero bytes as Uuid.toString tells them
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a field's value is written: int8, int32, int64, string, bytes, uuid, array or struct."""
+    """How a field's value is written: int8, int16, uint16, int32, int64, string, bytes, uuid, array or struct."""
 
     name: str
     of: Kind | None = None  # an array's elements
@@ -60,7 +60,7 @@ class RecordType:
     value: Message
 
 
-INT8, INT32, INT64 = (Kind(name) for name in ("int8", "int32", "int64"))
+INT8, INT16, UINT16, INT32, INT64 = (Kind(name) for name in ("int8", "int16", "uint16", "int32", "int64"))
 STRING, BYTES, UUID = Kind("string"), Kind("bytes"), Kind("uuid")
 
 
@@ -150,7 +150,15 @@ PARTITIONS = many("partitions", INT32)
 TOPIC_PARTITIONS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS)
 TOPIC_PARTITIONS_AND_EPOCHS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS, EPOCHS)
 NAMED_TOPIC = (Field("topicId", UUID, default=ZERO_UUID), text("topicName"))
+TASKS = struct(text("subtopologyId"), PARTITIONS)
+TASKS_AND_EPOCHS = struct(text("subtopologyId"), PARTITIONS, EPOCHS)
+KEY_VALUE = struct(text("key"), text("value"))
+TOPIC_INFO = struct(
+    text("name"), number("partitions"), number("replicationFactor", INT16), many("topicConfigs", KEY_VALUE)
+)
+
 EPOCH = number("epoch")
+METADATA_HASH = number("metadataHash", INT64)
 TARGET_EPOCH = value(number("assignmentEpoch"), number("assignmentTimestamp", INT64, tag=0))
 TARGET = value(many("topicPartitions", TOPIC_PARTITIONS))
 MEMBER_EPOCHS = (number("memberEpoch"), number("previousMemberEpoch"), number("state", INT8))
@@ -172,7 +180,29 @@ CONSUMER_MEMBER = value(
         default={"sessionTimeoutMs": 0, "supportedProtocols": []},
     ),
 )  # fmt: skip
-
+STREAMS_MEMBER = value(
+    text_or_null("instanceId"),
+    text_or_null("rackId"),
+    *CLIENT,
+    number("rebalanceTimeoutMs", default=-1),
+    number("topologyEpoch"),
+    text("processId"),
+    Field("userEndpoint", struct(text("host"), number("port", UINT16)), nullable=True),
+    many("clientTags", KEY_VALUE),
+)
+TASK_LISTS = ("activeTasks", "standbyTasks", "warmupTasks")
+SUBTOPOLOGY = struct(
+    text("subtopologyId"),
+    many("sourceTopics", STRING),
+    many("sourceTopicRegex", STRING),
+    many("stateChangelogTopics", TOPIC_INFO),
+    many("repartitionSinkTopics", STRING),
+    many("repartitionSourceTopics", TOPIC_INFO),
+    many(
+        "copartitionGroups",
+        struct(*(many(name, INT16) for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics"))),
+    ),
+)
 
 RECORD_TYPES: dict[int, RecordType] = {
     each.number: each
@@ -214,6 +244,66 @@ RECORD_TYPES: dict[int, RecordType] = {
                 many("partitionsPendingRevocation", TOPIC_PARTITIONS_AND_EPOCHS),
             ),
         ),
+        RecordType(
+            10,
+            "SHARE_GROUP_MEMBER_METADATA",
+            GROUP_AND_MEMBER,
+            value(text_or_null("rackId"), *CLIENT, many("subscribedTopicNames", STRING)),
+        ),
+        RecordType(11, "SHARE_GROUP_METADATA", GROUP_ID, value(EPOCH, METADATA_HASH)),
+        RecordType(12, "SHARE_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
+        RecordType(13, "SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER", GROUP_AND_MEMBER, TARGET),
+        RecordType(
+            14,
+            "SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+            GROUP_AND_MEMBER,
+            value(*MEMBER_EPOCHS, many("assignedPartitions", TOPIC_PARTITIONS)),
+        ),
+        RecordType(
+            15,
+            "SHARE_GROUP_STATE_PARTITION_METADATA",
+            GROUP_ID,
+            value(
+                many("initializingTopics", struct(*NAMED_TOPIC, PARTITIONS)),
+                many("initializedTopics", struct(*NAMED_TOPIC, PARTITIONS)),
+                many("deletingTopics", struct(*NAMED_TOPIC)),
+            ),
+        ),
+        RecordType(
+            16,
+            "CONSUMER_GROUP_REGULAR_EXPRESSION",
+            key(text("groupId"), text("regularExpression")),
+            value(many("topics", STRING), number("version", INT64), number("timestamp", INT64)),
+        ),
+        RecordType(
+            17,
+            "STREAMS_GROUP_METADATA",
+            GROUP_ID,
+            value(
+                EPOCH,
+                METADATA_HASH,
+                number("validatedTopologyEpoch", tag=0, default=-1),
+                Field("lastAssignmentConfigs", array(KEY_VALUE), nullable=True, tag=1, default=[]),
+            ),
+        ),
+        RecordType(19, "STREAMS_GROUP_MEMBER_METADATA", GROUP_AND_MEMBER, STREAMS_MEMBER),
+        RecordType(20, "STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
+        RecordType(
+            21,
+            "STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER",
+            GROUP_AND_MEMBER,
+            value(*(many(name, TASKS) for name in TASK_LISTS)),
+        ),
+        RecordType(
+            22,
+            "STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT",
+            GROUP_AND_MEMBER,
+            value(
+                *MEMBER_EPOCHS,
+                *(many(name + ending, TASKS_AND_EPOCHS) for ending in ("", "PendingRevocation") for name in TASK_LISTS),
+            ),
+        ),
+        RecordType(23, "STREAMS_GROUP_TOPOLOGY", GROUP_ID, value(EPOCH, many("subtopologies", SUBTOPOLOGY))),
     )
 }
 

@@ -23,7 +23,7 @@ from kitlib.kafka.offsets.messages import ZERO_UUID, Field, Kind, Message
 UNKNOWN_TAGS = "_unknownTaggedFields"  # [(tag, bytes)] beside the fields, only where there are any
 INTEGERS = {
     name: struct.Struct(form)
-    for name, form in (("int8", ">b"), ("int16", ">h"), ("int32", ">i"), ("int64", ">q"))
+    for name, form in (("int8", ">b"), ("int16", ">h"), ("uint16", ">H"), ("int32", ">i"), ("int64", ">q"))
 }
 UUID_BYTES = 16
 MAX_STRING = 0x7FFF

@@ -24,7 +24,7 @@ from kitlib.kafka.offsets.wire import UNKNOWN_TAGS, BrokenRecordError, Reader, W
 COMMIT = RECORD_TYPES[1]
 KEY = {"group": "billing", "topic": "orders", "partition": 3}
 VALUE = {"offset": 1234, "leaderEpoch": 5, "metadata": "meta", "commitTimestamp": 1_700_000_000_000}
-INTS = {"int8": 8, "int32": 32, "int64": 64}
+INTS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 
 
 def values_of(kind: Kind, version: int) -> st.SearchStrategy[Any]:

@@ -92,6 +92,22 @@ def test_tagged_struct_that_may_be_null_begins_with_a_varint(classic: dict[str, 
     )
 
 
+@pytest.mark.parametrize(("endpoint", "told"), [(None, "ff"), ({"host": "h", "port": 65_535}, "01" + "0268ffff00")])
+def test_struct_that_may_be_null_begins_with_a_byte(endpoint: dict[str, Any] | None, told: str) -> None:
+    """-1 says null, 1 says that it follows."""
+    value = MEMBER | {
+        "rebalanceTimeoutMs": 7,
+        "topologyEpoch": 1,
+        "processId": "p",
+        "userEndpoint": endpoint,
+        "clientTags": [],
+    }
+    key, raw = encode(OffsetsRecord(RECORD_TYPES[19], {"groupId": "g", "memberId": "m"}, 0, value))
+    assert raw is not None and raw.hex().endswith("0270" + told + "0100")
+    found = decode(key, raw).value
+    assert found is not None and found["userEndpoint"] == endpoint
+
+
 @pytest.mark.parametrize("generation", [-1, -2, -(2**31)])
 def test_rack_of_no_letters_is_no_rack_and_no_generation_is_below_none(generation: int) -> None:
     """As the consumer protocol's own reader has it."""
@@ -106,7 +122,7 @@ def test_collection_longer_than_its_bytes_is_refused_before_it_is_made() -> None
     with pytest.raises(
         BrokenRecordError, match="Tried to allocate a collection of size 2147483646, but there are only 0 bytes"
     ):
-        decode(b"\x00\x07\x00\x01g\x00\x01m", b"\x00\x00\xff\xff\xff\xff\x07")
+        decode(b"\x00\x10\x00\x01g\x00\x01r", b"\x00\x00\xff\xff\xff\xff\x07")
 
 
 def test_string_that_is_no_utf_8_is_read_with_a_mark() -> None:
