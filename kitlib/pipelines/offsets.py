@@ -1,38 +1,45 @@
-"""A topic of committed offsets as a Spark job: every partition of every group, judged by the rules of lag.
+"""A topic of committed offsets as one Spark job, batch or stream: every partition of every group, judged by the rules of lag.
 
-All commits of a group lie in one partition of __consumer_offsets, in order. So a task of the job reads one
-partition from its first record to its last and needs nothing of the others: no shuffle, and no more memory
-than the windows of the groups that live there. What comes out is one row for each partition of each group.
+All commits of a group lie in one partition of __consumer_offsets, in order. So a task reads one partition from its first
+record to its last and needs nothing of the others: no shuffle, and no more memory than the windows of the groups that live there.
 
-How long the logs of the users' topics were when a commit was made, the topic does not tell. Burrow measures
-each commit against the end that it knows when the commit arrives; a job that reads old commits knows only
-today's end, and so does Burrow when it reads the topic from its beginning. The lag of old commits in a window is
-then too large. The stream, which reads commits as they are made, has no such weakness.
+Spark hands over each batch of records with its number. A task reads the ledger of its partition that the batch before has left,
+folds its records into it, and writes it under the number of this batch; when all tasks are done, the batch is noted. A batch that is
+handed over again after a crash finds its note and is passed over, or starts once more from the ledgers of the batch before, so each
+commit counts once. `offsets` is this stream in a folder of its own, up to what is in the topic now.
 
-Left out: transactional commits that were aborted (they never took effect), and those that are still open.
+The ends of the users' logs are read when a batch begins, so the stream measures a commit's lag at its time. Of commits that are read
+long after they were made, only today's end is known: their lag is then too large, as Burrow's is when it reads the topic anew.
+
+Left out: transactional commits that were aborted (they never took effect), and those that are still open; executors that do not
+share a file system with the driver, which Spark's own checkpoint needs too.
 """
 
 from __future__ import annotations
 
 import html
+import os
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
-from kitlib.errors import LabError
+from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import check_times
 from kitlib.experiments.cluster_audit.commit_report import retention_of
 from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.records import TOLD_BROKEN, BrokenRecord, Reading
+from kitlib.kafka.offsets.records import TOLD_BROKEN, Reading
 from kitlib.lab import spark as kit_spark
+from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topic_ids
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, refused
@@ -40,26 +47,26 @@ from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.lag import Status, Window, evaluate
 from kitlib.monitor.rewinds import is_topic_gone
 from kitlib.pipelines.acker_query import settings
-from kitlib.pipelines.offsets_ledger import COMMITTED, Asked, LagRules, OffsetsLedger
-from kitlib.pipelines.topics import Topics, one_sentence
+from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
+from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, Place, SeenEnds, load, save
+from kitlib.pipelines.topics import Topics, first_line, one_sentence
 from kitlib.text import html_table, plain_text, text_table
 
-SeenEnds = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
+__all__ = ["Asked", "LagRules", "OffsetsReport", "OffsetsStream", "offsets", "offsets_stream"]
 
-# What a partition of a group is told in, as Spark's schema; `rewinds` and `vanished` count what nothing excuses. `lost_id` is
-# the topic's id of a commit that has vanished for good without an excuse, UNTOLD when it had none; null when there is no such.
-SCHEMA = (
-    "group STRING, topic STRING, partition INT, status STRING, rule STRING, why STRING, complete DOUBLE, lag BIGINT, "
-    "committed BIGINT, at_ms BIGINT, commits BIGINT, rewinds INT, vanished INT, excused INT, signs ARRAY<STRING>, lost_id STRING"
-)
-# What was read of one partition of __consumer_offsets.
-READ_SCHEMA = (
-    "source INT, decoded BIGINT, broken BIGINT, outside BIGINT, clock_went_back BIGINT, newest_ms BIGINT, "
-    "told ARRAY<STRUCT<offset: BIGINT, reason: STRING>>"
-)
+Ends = Mapping[tuple[str, int], int]
+
 SHOWN = 40  # lines of a table
-UNTOLD = "not told"
 NOT_JUDGED = "NONE"  # the status of a partition that has no window
+KIND = "offsets"  # of the checkpoint
+ENDING = ".json"  # of a ledger
+# A reader of millions of small records asks for many at once, and hands many at once to Python. Spark's connector asks an
+# admin client for a topic's ends and passes over Kafka's own topics then, without a word; by a consumer it finds them.
+FETCH = {"kafka.max.poll.records": "20000", "kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "100"}
+SESSION = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +87,6 @@ class PartitionReport:
     excused: int = 0  # of both kinds, what has an innocent reason
     signs: tuple[str, ...] = ()  # the last findings that nothing excuses, a sentence each
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> PartitionReport:
-        """From a row of SCHEMA."""
-        told = {name: value for name, value in row.items() if name != "lost_id"}
-        where = GroupPartition(told.pop("group"), told.pop("topic"), told.pop("partition"))
-        return cls(where, **told | {"signs": tuple(told["signs"])})
-
     @property
     def is_trouble(self) -> bool:
         """True when its status is worse than OK, or something went back or vanished without an excuse."""
@@ -104,20 +104,6 @@ class OffsetsReport:
     seconds: float = 0.0
 
     COLUMNS = ("group", "partition", "status", "lag", "committed", "commits", "went back", "vanished", "excused", "why")
-
-    @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]], read: Iterable[Mapping[str, Any]], seconds: float) -> OffsetsReport:
-        """From the rows of SCHEMA and of READ_SCHEMA."""
-        reading = Reading()
-        outside = went_back = 0
-        for each in read:
-            reading.decoded += each["decoded"]
-            reading.broken += each["broken"]
-            reading.told += [BrokenRecord(told["offset"], told["reason"]) for told in each["told"]]
-            outside, went_back = outside + each["outside"], went_back + each["clock_went_back"]
-        del reading.told[TOLD_BROKEN:]
-        found = sorted((PartitionReport.of(row) for row in rows), key=badness)
-        return cls(tuple(found), reading, outside, went_back, seconds)
 
     def group(self, name: str) -> tuple[PartitionReport, ...]:
         """The partitions of one group, in order."""
@@ -193,87 +179,45 @@ def badness(report: PartitionReport) -> tuple[Any, ...]:
     return rank, -report.rewinds - report.vanished, report.where
 
 
-def partition_rows(ledger: OffsetsLedger, log_ends: SeenEnds, now_ms: int) -> list[dict[str, Any]]:
-    """The rows of SCHEMA that a ledger gives at a time."""
-    return [row_of(ledger, row, log_ends, now_ms) for row in range(len(ledger.places)) if ledger.last.of(row) is not None]
+def report_of(
+    ledgers: Iterable[OffsetsLedger], ends: SeenEnds, now_ms: int, topics: Mapping[str, str], seconds: float = 0.0
+) -> OffsetsReport:
+    """What ledgers tell at a time. `topics` are the ids of topics now, as `topic_ids`: they excuse what went with its topic."""
+    reading, outside, went_back, found = Reading(), 0, 0, list[PartitionReport]()
+    for ledger in ledgers:
+        reading.decoded += ledger.reading.decoded
+        reading.broken += ledger.reading.broken
+        reading.told += ledger.reading.told
+        outside, went_back = outside + ledger.outside, went_back + ledger.clock_went_back
+        found += [partition_report(ledger, place, ends, now_ms, topics) for place in ledger.places.values() if place.last is not None]
+    del reading.told[TOLD_BROKEN:]
+    return OffsetsReport(tuple(sorted(found, key=badness)), reading, outside, went_back, seconds)
 
 
-def row_of(ledger: OffsetsLedger, row: int, log_ends: SeenEnds, now_ms: int) -> dict[str, Any]:
+def partition_report(ledger: OffsetsLedger, place: Place, ends: SeenEnds, now_ms: int, topics: Mapping[str, str]) -> PartitionReport:
     """One partition of one group."""
-    place, signs = ledger.places[row], ledger.signs.get(row)
-    rewinds, vanished = signs.faults if signs else (0, 0)
-    excused = sum(signs.rewinds.values()) + sum(signs.vanished.values()) - rewinds - vanished if signs else 0
-    is_there = ledger.last.kind[row] == COMMITTED
-    return {
-        **place._asdict(),
-        **judged(ledger, row, log_ends, now_ms),
-        "committed": int(ledger.last.offset[row]) if is_there else None,
-        "at_ms": int(ledger.last.at_ms[row]),
-        "commits": int(ledger.last.commits[row]),
-        "rewinds": rewinds,
-        "vanished": vanished,
-        "excused": excused,
-        "signs": signs.told() if signs else [],
-        "lost_id": None if signs is None or (lost := signs.lost()) is None else lost.last.topic_id or UNTOLD,
-    }
+    signs, (_, at_ms, committed, _) = place.signs, place.last or (0, 0, None, b"")
+    rewinds, vanished = signs.faults
+    excused = sum(signs.rewinds.values()) + sum(signs.vanished.values()) - rewinds - vanished
+    told, lost = signs.told(), signs.lost()
+    if lost is not None and is_topic_gone(lost.last.topic_id, topics.get(place.where.topic)):
+        vanished, excused, told = vanished - 1, excused + 1, told[:-1]
+    judged = judgement(ledger, place.where, ends.get(place.where[1:], ()), now_ms)
+    return PartitionReport(place.where, *judged, committed, at_ms, place.commits, rewinds, vanished, excused, tuple(told))
 
 
-def judged(ledger: OffsetsLedger, row: int, log_ends: SeenEnds, now_ms: int) -> dict[str, Any]:
-    """The judgement of one window, as `LagStorage.status` gives it."""
-    place, rules = ledger.places[row], ledger.rules
-    now_s = now_ms // 1000
-    ends = log_ends.get((place.topic, place.partition), ())
-    nothing = {"status": NOT_JUDGED, "rule": "none", "complete": 0.0, "lag": 0}
-    if not ledger.rings.filled[row] or not ends:
+def judgement(ledger: OffsetsLedger, where: GroupPartition, ends: Sequence[int], now_ms: int) -> tuple[str, str, str, float, int]:
+    """Of one window, as `LagStorage.status` gives it: status, rule, why, how complete it is, and the lag now."""
+    rules, slots, now_s = ledger.rules, ledger.window(where), now_ms // 1000
+    if not slots or not ends:
         why = "no end of the topic's log is known" if not ends else "no commit is recent enough to be judged by"
-        return nothing | {"why": why}
-    if (now_s - rules.expire_group_s) * 1000 > ledger.last_commit_ms.get(place.group, 0):
-        return nothing | {"status": Status.NOTFOUND.name, "why": f"the group has been silent for more than {rules.expire_group_s} s"}
-    commits = ledger.rings.commits(row)
-    newest = commits[-1]
+        return NOT_JUDGED, "none", why, 0.0, 0
+    if (now_s - rules.expire_group_s) * 1000 > ledger.storage.groups[where.group].last_commit_ms:
+        return Status.NOTFOUND.name, "none", f"the group has been silent for more than {rules.expire_group_s} s", 0.0, 0
+    newest = slots[-1]
     lag = 0 if newest is None else max(0, ends[-1] - newest.offset)
-    found = evaluate(Window(commits, tuple(ends), lag, now_s, rules.allowed_lag), rules.minimum_complete)
-    told = found.judgement
-    return {"status": told.status.name, "rule": told.rule, "why": told.why, "complete": found.complete, "lag": lag}
-
-
-def without_lost(row: Mapping[str, Any], topics: Mapping[str, str]) -> dict[str, Any]:
-    """A row of SCHEMA, its lost commit excused when its topic has been deleted; `topics` are the ids of topics now, as `topic_ids`."""
-    lost_id = row["lost_id"]
-    if lost_id is None or not is_topic_gone(None if lost_id == UNTOLD else lost_id, topics.get(row["topic"])):
-        return dict(row)
-    changed = {"vanished": row["vanished"] - 1, "excused": row["excused"] + 1, "signs": row["signs"][:-1], "lost_id": None}
-    return {**row, **changed}
-
-
-def read_row(ledger: OffsetsLedger, source: int) -> dict[str, Any]:
-    """The row of READ_SCHEMA that a ledger gives."""
-    return {
-        "source": source,
-        "decoded": ledger.reading.decoded,
-        "broken": ledger.reading.broken,
-        "outside": ledger.outside,
-        "clock_went_back": ledger.clock_went_back,
-        "newest_ms": ledger.newest_ms,
-        "told": [{"offset": each.offset, "reason": each.reason} for each in ledger.reading.told],
-    }
-
-
-__all__ = ["Asked", "LagRules", "OffsetsReport", "offsets"]
-
-Ends = Mapping[tuple[str, int], int]
-Batches = Iterator[pa.RecordBatch]
-
-RECORDS = ("partition", "offset", "log_ms", "key", "value")  # what the job reads of a record
-OUT = f"{SCHEMA}, {READ_SCHEMA}"  # a row has the one half or the other
-
-# A reader of millions of small records asks for many at once, and hands many at once to Python. Spark's connector asks an
-# admin client for a topic's ends and passes over Kafka's own topics then, without a word; by a consumer it finds them.
-FETCH = {"kafka.max.poll.records": "20000", "kafka.fetch.min.bytes": "1000000", "kafka.fetch.max.wait.ms": "100"}
-SESSION = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
-}
+    found = evaluate(Window(slots, tuple(ends), lag, now_s, rules.allowed_lag), rules.minimum_complete)
+    return found.judgement.status.name, found.judgement.rule, found.judgement.why, found.complete, lag
 
 
 def offsets(
@@ -295,75 +239,176 @@ def offsets(
     KnobError for times the wrong way round; LabError when no broker answers or the topic may not be read.
     """
     check_times(since_ms, until_ms)
-    topics = Topics.find(bootstrap)
-    begun_s = time.monotonic()
-    chosen = partitions_of(topics, topic, group)
-    if not chosen:
+    topics, begun_s = Topics.find(bootstrap), time.monotonic()
+    if not partitions_of(topics, topic):
         return OffsetsReport(())
-    spark = spark or kit_spark.session()
-    asked, rules = Asked(group, since_ms, until_ms), rules or rules_of(topics)
-    ends = ends_now(topics) if log_ends is None else log_ends
-    with one_sentence(f"offsets of {topic}"), settings(spark, SESSION):
-        records = topics.read_partitions(spark, topic, chosen, since_ms, FETCH)
-        found = judge(records, rules, asked, ends, round(time.time() * 1000)).collect()
-    read = [row.asDict(recursive=True) for row in found if row["group"] is None]
-    rows = [{name: row[name] for name in columns(SCHEMA).names} for row in found if row["group"] is not None]
-    return OffsetsReport.of(without_gone(topics, rows), read, time.monotonic() - begun_s)
+    workspace.spark_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="offsets-", dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
+        asked = Asked(group, since_ms, until_ms)
+        stream = OffsetsStream(topics, topic, rules or rules_of(topics), asked, log_ends, Checkpoint(Path(folder), KIND))
+        stream.start(spark or kit_spark.session(), 1, None, is_kept=False)
+        return replace(stream.finish(), seconds=time.monotonic() - begun_s)
+
+
+def offsets_stream(
+    group: str | None = None,
+    *,
+    checkpoint: str | PathLike[str] | None = None,
+    topic: str = OFFSETS_TOPIC,
+    rules: LagRules | None = None,
+    log_ends: Ends | None = None,
+    bootstrap: str | None = None,
+    spark: SparkSession | None = None,
+    every_ms: int = 500,
+    records_per_batch: int | None = 1_000_000,
+) -> OffsetsStream:
+    """Judge the groups while they go on: a streaming query over the topic, already started.
+
+    `checkpoint` is a folder (by default one in the workspace, by the topic's name) from which a later call goes on
+    where this one stopped. `log_ends` as in `offsets`. Use it in a `with` block, or call its `stop()`. LabError
+    when the topic is not there, or the folder is damaged or another's, which may differ in its rules only.
+    """
+    for name, value in (("every_ms", every_ms), ("records_per_batch", records_per_batch)):
+        if value is not None and value < 1:
+            raise KnobError(f"{name} is {value}: give 1 or more.")
+    folder = Path(checkpoint) if checkpoint is not None else workspace.spark_dir() / KIND / (topic + (f".{group}" if group else ""))
+    topics = Topics.find(bootstrap)
+    stream = OffsetsStream(topics, topic, rules or rules_of(topics), Asked(group), log_ends, Checkpoint(folder, KIND))
+    stream.start(spark or kit_spark.session(), every_ms, records_per_batch)
+    return stream
+
+
+class OffsetsStream(FoldedStream[OffsetsReport]):
+    """A streaming job that runs: `result()` is the report so far, `finish()` that of all records there are."""
+
+    def __init__(
+        self, topics: Topics, topic: str, rules: LagRules, asked: Asked, log_ends: Ends | None, checkpoint: Checkpoint
+    ) -> None:
+        super().__init__(f"stream of {topic}", checkpoint)
+        self.topics, self.topic, self.rules, self.asked = topics, topic, rules, asked
+        self.log_ends = log_ends  # None: the broker is asked
+        self.topic_id = ""  # what tells the topic from a later one of its name
+
+    def start(self, spark: SparkSession, every_ms: int, per_batch: int | None, is_kept: bool = True) -> None:
+        """Begin, or go on, with this folder; one that is not kept is nobody's to reset. LabError as `offsets_stream`."""
+        partitions = partitions_of(self.topics, self.topic, self.asked.group)
+        if not partitions:
+            raise LabError(f"{self.what}: there is no such topic at {self.topics.bootstrap}. It is created when a group first commits.")
+        told = " ".join(f"{name}={value}" for name, value in asdict(self.rules).items())
+        self.topic_id = self.topics.identity(self.topic)
+        owner = Owner(f"{self.asked.group or 'all groups'}, {told}", self.topic, self.topic_id)
+        if not is_kept:
+            self.checkpoint.claim(owner)
+        with one_sentence(self.what), settings(spark, SESSION):
+            self._begin(owner, lambda: self.topics.stream_partitions(spark, self.topic, partitions, per_batch, FETCH), every_ms)
+
+    def catch_up(self) -> None:
+        """Wait until every record that is in the topic by now is read. LabError when the query has ended with an error."""
+        if self.query is None:
+            raise LabError(f"{self.what}: it was stopped. Call offsets_stream() again to go on.")
+        try:
+            with one_sentence(self.what):
+                self.query.processAllAvailable()
+                ended = self.query.exception()
+        except LabError as error:
+            raise self.trouble or error from error
+        if ended is not None:
+            raise self.trouble or self._ended(ended)
+
+    def result(self, now_ms: int | None = None) -> OffsetsReport:
+        """The report by the records that were read so far, as it looks now, or at `now_ms`."""
+        begun_s = time.monotonic()
+        ends = self._ends()
+        with self.folding:
+            kept = self.checkpoint.latest()
+            if kept is None:
+                return OffsetsReport(())
+            batch, state = kept
+            rings = moved_on(rings_of(state), ends, self.rules.intervals)
+            when_ms = round(time.time() * 1000) if now_ms is None else now_ms
+            ledgers = [load(path, self.rules, self.asked) for path in ledgers_in(self.checkpoint.facts(batch)).values()]
+        gone = {place.where.topic for ledger in ledgers for place in ledger.places.values() if place.signs.lost()}
+        return report_of(ledgers, rings, when_ms, topic_ids(self.topics.admin(), gone), time.monotonic() - begun_s)
+
+    def __repr__(self) -> str:
+        kept = self.checkpoint.latest()
+        told = f"{kept[0] + 1} batches read" if kept else "nothing read yet"
+        return f"<OffsetsStream of {self.topic}: {told}, {'running' if self.query else 'stopped'}>"
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _fold_batch(self, records: DataFrame, batch: int, kept: Kept | None) -> None:
+        if self.topics.identity(self.topic) != self.topic_id:
+            trouble = "it was deleted and recreated while it was read. Stop, and start again with another checkpoint folder."
+            raise LabError(f"{self.what}: {trouble}")
+        ends, now_ms = self._ends(), round(time.time() * 1000)
+        rings = moved_on({} if kept is None else rings_of(kept[1]), ends, self.rules.intervals)
+        before = None if kept is None else self.checkpoint.facts(kept[0])
+        after = self.checkpoint.facts(batch)
+        after.mkdir(parents=True, exist_ok=True)
+        task = fold_task(before, after, self.rules, self.asked, rings, now_ms)
+        with one_sentence(f"{self.what}, batch {batch}"):
+            written = {row["source"] for row in records.mapInArrow(task, "source INT").collect()}
+        for source, path in ({} if before is None else ledgers_in(before)).items():
+            if source not in written:
+                (after / path.name).unlink(missing_ok=True)
+                os.link(path, after / path.name)
+        (after / "_SUCCESS").touch()
+        told = [[topic, partition, *ring] for (topic, partition), ring in rings.items()]
+        self.checkpoint.keep(batch, {"log_ends": told, "now_ms": now_ms})
+
+    def _ends(self) -> Ends:
+        return ends_now(self.topics) if self.log_ends is None else self.log_ends
+
+    def _ended(self, error: StreamingQueryException) -> LabError:
+        return LabError(f"{self.what}: it ended, {first_line(error)}. Spark's log is {kit_spark.log_file()}.")
+
+    def _lock_folder(self) -> None:
+        try:
+            self.checkpoint.folder.mkdir(parents=True, exist_ok=True)
+            super()._lock_folder()
+        except OSError as error:
+            trouble = f"it cannot be used ({error.strerror}). Choose another folder."
+            raise LabError(f"checkpoint {self.checkpoint.folder}: {trouble}") from error
+
+
+def fold_task(before: Path | None, after: Path, rules: LagRules, asked: Asked, ends: SeenEnds, now_ms: int) -> Any:
+    """What a task does with its records: the ledgers of `before` go on, and are left in `after`."""
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        ledgers: dict[int, OffsetsLedger] = {}
+        for batch in batches:
+            for source in batch.column(0).unique().to_pylist():
+                if source not in ledgers:
+                    old = None if before is None else before / f"{source}{ENDING}"
+                    ledgers[source] = OffsetsLedger(rules, asked) if old is None else load(old, rules, asked)
+                its = batch.filter(pa.compute.equal(batch.column(0), source))
+                ledgers[source].fold(zip(*(column.to_pylist() for column in its.columns[1:]), strict=True), ends, now_ms)
+        for source, ledger in ledgers.items():
+            save(ledger, after / f"{source}{ENDING}")
+        yield pa.RecordBatch.from_pydict({"source": pa.array(ledgers, pa.int32())})
+
+    return fold
+
+
+def ledgers_in(folder: Path) -> dict[int, Path]:
+    """The ledgers in a folder by their partitions."""
+    return {int(path.stem): path for path in sorted(folder.glob(f"*{ENDING}")) if path.stem.isdecimal()}
+
+
+def rings_of(state: dict[str, Any]) -> dict[tuple[str, int], list[int]]:
+    """The log ends that a batch has left, oldest first."""
+    return {(topic, partition): ring for topic, partition, *ring in state["log_ends"]}
+
+
+def moved_on(rings: dict[tuple[str, int], list[int]], ends: Ends, intervals: int) -> dict[tuple[str, int], list[int]]:
+    """The rings after another look at the ends of the logs."""
+    return rings | {where: [*rings.get(where, ()), end][-intervals:] for where, end in ends.items()}
 
 
 def rules_of(topics: Topics) -> LagRules:
     """The rules when nobody has set any: the cluster's own retention of offsets, as far as it tells."""
     return LagRules(retention_ms=retention_of(Cluster(topics.bootstrap, None, 0, "external" if topics.settings else "kit")))
-
-
-def without_gone(topics: Topics, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of SCHEMA, those commits excused that went with their topics. LabError when no broker answers."""
-    rows = list(rows)
-    admin = topics.admin()
-    found = topic_ids(admin, {row["topic"] for row in rows if row["lost_id"] is not None})
-    return [without_lost(row, found) for row in rows]
-
-
-def judge(records: DataFrame, rules: LagRules, asked: Asked, ends: Ends, now_ms: int) -> DataFrame:
-    """The rows of OUT for a frame of RECORDS whose tasks hold a partition each, in the order of the log."""
-    schema = arrow_schema(OUT)
-
-    def judge_task(batches: Batches) -> Batches:
-        ledgers: dict[int, OffsetsLedger] = {}
-        fold_all(batches, lambda source: ledgers.setdefault(source, OffsetsLedger(rules, asked)), ends, now_ms)
-        rings = {where: (end,) for where, end in ends.items()}
-        for source, ledger in ledgers.items():
-            yield arrow(partition_rows(ledger, rings, now_ms), schema)
-            yield arrow([read_row(ledger, source)], schema)
-
-    return records.select(*RECORDS).mapInArrow(judge_task, OUT)
-
-
-def fold_all(batches: Iterable[pa.RecordBatch], ledger_of: Callable[[int], OffsetsLedger], ends: Ends, now_ms: int) -> None:
-    """Fold Arrow batches of RECORDS into the ledgers of their partitions."""
-    for batch in batches:
-        source = np.asarray(batch.column(0))
-        for partition in np.unique(source).tolist():
-            part = batch if batch.num_rows == (is_its := source == partition).sum() else batch.filter(pa.array(is_its))
-            _, order, log_ms, keys, values = part.columns
-            ledger_of(partition).fold(np.asarray(order), np.asarray(log_ms), keys, values, ends, now_ms)
-
-
-def arrow(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as an Arrow batch; a column that a row lacks is null."""
-    return pa.RecordBatch.from_pylist(rows, schema)
-
-
-def arrow_schema(told: str) -> pa.Schema:
-    """Spark's schema as Arrow's."""
-    return to_arrow_schema(columns(told))
-
-
-def columns(told: str) -> StructType:
-    """A schema that is told in Spark's words."""
-    found = StructType.fromDDL(told)
-    assert isinstance(found, StructType)
-    return found
 
 
 def partitions_of(topics: Topics, topic: str, group: str | None = None) -> list[int]:

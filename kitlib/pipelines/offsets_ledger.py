@@ -1,11 +1,10 @@
 """What is known of the groups whose commits lie in one partition of __consumer_offsets, after any number of its records.
 
-Records come as Arrow batches in the order of the log. All that most commits do is to move a window on, and that
-is done for a whole batch by NumPy. Only where something happens (an offset goes back, a commit is taken away)
-are the commits of that partition looked at one by one, together with the groups' own records.
+The rules are those of `kitlib.monitor`: windows as `LagStorage` keeps them, signs as `RunningSigns` finds them, group records as
+`CommitHistory` reads them. Most commits only move a window on, so of a batch no more of them are looked at than a window holds;
+signs are asked where an offset goes back or is taken away.
 
-What is kept grows with the number of groups' partitions and of members, not with the number of records: for each
-partition the slots of its window, its last commit, and the last few signs.
+What is kept grows with the number of groups' partitions and of members, not with the number of records.
 
 Left out: commits that arrive late. Who reads the log in order meets none.
 """
@@ -13,127 +12,27 @@ Left out: commits that arrive late. Who reads the log in order meets none.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from kitlib.errors import KnobError
-from kitlib.kafka.offsets.commits import (
-    EXPIRY_BYTES,
-    FLEXIBLE,
-    HEAD,
-    LEGACY,
-    TIMESTAMP,
-    TOPIC_ID_BYTES,
-    TOPIC_ID_TAG,
-    commit_key,
-)
+from kitlib.errors import KnobError, LabError
+from kitlib.kafka.offsets.commits import LEGACY, commit_key, commit_value
 from kitlib.kafka.offsets.records import TOLD_BROKEN, BrokenRecord, OffsetsRecord, Reading, decode
 from kitlib.kafka.offsets.wire import BrokenRecordError
-from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition
-from kitlib.monitor.rewinds import WEEK_MS
-from kitlib.monitor.running_signs import ENDS_KEPT, RunningSigns
-from kitlib.pipelines.lag_rings import LagRings, starts_of
+from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, GroupPartition
+from kitlib.monitor.lag import Commit
+from kitlib.monitor.lag_window import CommitRing, GroupOffsets, LagStorage
+from kitlib.monitor.rewinds import WEEK_MS, Excuse, Rewind, Vanished
+from kitlib.monitor.running_signs import ENDS_KEPT, OpenRewind, RunningSigns
 
-Longs = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-OFFSET_AT = 2
-INT16 = 2
-METADATA_AT: Longs = np.array([10, 10, 10, 14, 14])  # by version: where the metadata's length stands
-LAST_VERSION = len(METADATA_AT) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class CommitColumns:
-    """One row a value. Where `is_read` is False the other columns mean nothing."""
-
-    is_read: Flags
-    offset: Longs
-    timestamp_ms: Longs
-    id_at: Longs  # where the topic's id begins in `data`, -1 where there is none
-    data: NDArray[np.uint8]
-
-    def topic_id(self, row: int) -> bytes | None:
-        """The topic's id of one row; None where there is none, or it is all 0."""
-        at = int(self.id_at[row])
-        found = self.data[at : at + TOPIC_ID_BYTES].tobytes() if at >= 0 else b""
-        return found if any(found) else None
-
-
-def read_values(values: pa.Array) -> CommitColumns:
-    """The columns of values (binary, under keys of type COMMIT). A null is not read.
-
-    The offset, the time and the topic's id stand where `kitlib.kafka.offsets.commits` says. Each step takes the same few
-    bytes of every value, from Arrow's own bytes. Values of another layout are marked, and whoever calls reads them one by one.
-    """
-    binary = values.cast(pa.large_binary()) if not pa.types.is_large_binary(values.type) else values
-    _, places, bytes_ = binary.buffers()
-    ends = np.frombuffer(places, np.int64, len(binary) + 1, binary.offset * 8)
-    data = np.zeros(1, np.uint8) if bytes_ is None or not bytes_.size else np.frombuffer(bytes_, np.uint8)
-    start, end = ends[:-1], ends[1:]
-    good = (end - start >= HEAD.size) & np.asarray(binary.is_valid())
-    version = _number(data, start, INT16, good)
-    good &= (version >= 0) & (version <= LAST_VERSION)
-    offset = _number(data, start + OFFSET_AT, TIMESTAMP.size, good)
-    metadata_at = start + METADATA_AT[np.where(good, version, 0)]
-    is_flexible = good & (version == FLEXIBLE)
-    good &= metadata_at + np.where(is_flexible, 1, INT16) <= end
-    length = _number(data, metadata_at, INT16, good & ~is_flexible)
-    flexible, size = _varint(data, metadata_at, end, is_flexible & good)
-    good &= (length >= 0) & (~is_flexible | (flexible > 0))
-    length = np.where(is_flexible, flexible - 1, length)
-    time_at = metadata_at + np.where(is_flexible, size, INT16) + length
-    behind = np.where(is_flexible, 1, np.where(version == 1, EXPIRY_BYTES, 0))
-    good &= time_at + TIMESTAMP.size + behind <= end
-    timestamp_ms = _number(data, time_at, TIMESTAMP.size, good)
-    id_at, is_odd = _topic_ids(data, time_at + TIMESTAMP.size, end, good & is_flexible)
-    return CommitColumns(good & ~is_odd, offset, timestamp_ms, id_at, data)
-
-
-def _number(data: NDArray[np.uint8], at: Longs, size: int, where: Flags) -> Longs:
-    """The signed number of `size` bytes at each place; 0 where there is none to read."""
-    found = np.zeros(len(at), np.int64)
-    places = at[where]
-    if places.size:
-        taken = data[places[:, None] + np.arange(size)]
-        found[where] = np.ascontiguousarray(taken).view(f">i{size}").ravel()
-    return found
-
-
-def _varint(data: NDArray[np.uint8], at: Longs, end: Longs, where: Flags) -> tuple[Longs, Longs]:
-    """Unsigned varints of one or two bytes, and how many; 0 for a longer one and for one that is cut."""
-    first = _byte(data, at, where)
-    is_long = (first & 0x80) != 0
-    is_two = is_long & (at + 1 < end)
-    second = _byte(data, at + 1, where & is_two)
-    number = np.where(is_long, (first & 0x7F) | (second << 7), first)
-    is_bad = (is_long & ~is_two) | ((second & 0x80) != 0)
-    return np.where(is_bad, 0, number), np.where(is_long, 2, 1)
-
-
-def _byte(data: NDArray[np.uint8], at: Longs, where: Flags) -> Longs:
-    return np.where(where, data[np.where(where, at, 0)], 0).astype(np.int64)
-
-
-def _topic_ids(data: NDArray[np.uint8], at: Longs, end: Longs, where: Flags) -> tuple[Longs, Flags]:
-    """Where each topic's id begins, -1 for none; and which values have other tagged fields than that."""
-    has_tags = where & (_byte(data, at, where) != 0)
-    is_id = has_tags & (at + len(TOPIC_ID_TAG) + TOPIC_ID_BYTES <= end)
-    for place, wanted in enumerate(TOPIC_ID_TAG):
-        is_id &= _byte(data, at + place, is_id) == wanted
-    return np.where(is_id, at + len(TOPIC_ID_TAG), -1), has_tags & ~is_id
-
-
-Topics = Mapping[tuple[str, int], int]  # the newest known log end of each topic's partition
-
-OTHER, OUTSIDE = -1, -2  # instead of a row: no commit's key; one that was not asked for
-NOTHING, COMMITTED, TAKEN = range(3)  # what the last record of a row was
-NO_TOPIC_ID = b""
-NO_LOG_END = -1
+Record = tuple[int, int, bytes | None, bytes | None]  # offset, ms in the log, key, value
+SeenEnds = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
+NEVER_MS = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +48,9 @@ class LagRules:
     retention_ms: int = WEEK_MS  # how long the broker keeps the offsets of a silent group
 
     def __post_init__(self) -> None:
-        least = {"intervals": 1}
         for name in ("intervals", "min_distance_s", "expire_group_s", "allowed_lag", "made_good_within", "retention_ms"):
-            if getattr(self, name) < least.get(name, 0):
-                raise KnobError(f"{name} is {getattr(self, name)}: give {least.get(name, 0)} or more.")
+            if getattr(self, name) < (least := int(name == "intervals")):
+                raise KnobError(f"{name} is {getattr(self, name)}: give {least} or more.")
         if not 0 <= self.minimum_complete <= 1:
             raise KnobError(f"minimum_complete is {self.minimum_complete}: give a share from 0 to 1.")
 
@@ -165,53 +63,29 @@ class Asked:
     since_ms: int | None = None
     until_ms: int | None = None
 
-
-@dataclass(slots=True)
-class LastCommit:
-    """What the last record of a row was: rows of equal number in `order`, `at_ms` and `offset`."""
-
-    kind: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
-    order: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
-    at_ms: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
-    offset: Longs = field(default_factory=lambda: np.zeros(0, np.int64))
-    commits: Longs = field(default_factory=lambda: np.zeros(0, np.int64))  # how many there were, tombstones not among them
-    topic_id: list[bytes] = field(default_factory=list)
-
-    def grow(self, rows: int) -> None:
-        """Make room for so many rows."""
-        have = len(self.kind)
-        if rows > have:
-            more = np.zeros(max(rows, 2 * have) - have, np.int64)
-            for name in ("kind", "order", "at_ms", "offset", "commits"):
-                setattr(self, name, np.concatenate([getattr(self, name), more]))
-            self.topic_id += [NO_TOPIC_ID] * len(more)
-
-    def of(self, row: int) -> Committed | None:
-        """The last commit of one row; None before the first one."""
-        kind = self.kind[row]
-        if kind == NOTHING:
-            return None
-        offset = int(self.offset[row]) if kind == COMMITTED else None
-        return Committed(int(self.order[row]), int(self.at_ms[row]), offset, told_id(self.topic_id[row]))
+    def has(self, at_ms: int) -> bool:
+        """Whether a record of this time is asked for; one without a time always is."""
+        is_early = self.since_ms is not None and 0 <= at_ms < self.since_ms
+        return not is_early and (self.until_ms is None or at_ms <= self.until_ms)
 
 
 @dataclass(slots=True)
-class Batch:
-    """A batch of records while it is looked at: a line a record."""
+class Place:
+    """One partition of one group."""
 
-    order: Longs
-    log_ms: Longs
-    row: Longs  # of the group's partition, OTHER or OUTSIDE
-    at_ms: Longs  # a commit's own time, a tombstone's in the log
-    offset: Longs
-    is_tombstone: NDArray[np.bool_]
-    columns: CommitColumns
-    odd_ids: dict[int, bytes] = field(default_factory=dict)  # line -> the topic's id, of what was read one by one
-    others: list[tuple[int, OffsetsRecord]] = field(default_factory=list)  # line, record: of groups and members
+    where: GroupPartition
+    signs: RunningSigns  # its `last` has no member; only where the signs are asked is the commit told whole
+    has_signs: bool = False  # whether the signs were ever asked
+    is_legacy: bool = False  # whether a key of it has the old format, whose values are read one by one
+    commits: int = 0  # how many there were, tombstones not among them
+    last: tuple[int, int, int | None, bytes] | None = None  # of the last record: its order, time, offset (None: taken away), topic's id
+    # Of the batch that is read the commits that stay in the window (order, offset, their slot's time, their
+    # own), and the time of the newest slot with them.
+    recent: deque[tuple[int, int, int, int]] = field(default_factory=deque)
+    slot_ms: int = 0
 
-    def topic_id(self, line: int) -> bytes:
-        """The topic's id in a commit; NO_TOPIC_ID for none."""
-        return self.odd_ids[line] if line in self.odd_ids else self.columns.topic_id(line) or NO_TOPIC_ID
+
+OUTSIDE: Final = Place(GroupPartition("", "", -1), RunningSigns())  # of all groups that were not asked for
 
 
 @dataclass(slots=True)
@@ -220,13 +94,9 @@ class OffsetsLedger:
 
     rules: LagRules = field(default_factory=LagRules)
     asked: Asked = field(default_factory=Asked)
-    places: list[GroupPartition] = field(default_factory=list)  # by row
-    rows: dict[GroupPartition, int] = field(default_factory=dict)
-    keys: dict[bytes, int] = field(default_factory=dict)  # a commit's key -> row or OUTSIDE
-    rings: LagRings = field(init=False)
-    last: LastCommit = field(default_factory=LastCommit)
-    signs: dict[int, RunningSigns] = field(default_factory=dict)  # by row, where something has happened
-    last_commit_ms: dict[str, int] = field(default_factory=dict)  # by group: the time of its last commit that was stored
+    places: dict[GroupPartition, Place] = field(default_factory=dict)
+    keys: dict[bytes | None, Place] = field(default_factory=dict)  # by a commit's key
+    storage: LagStorage = field(init=False)
     ends_ms: dict[str, list[int]] = field(default_factory=dict)  # by group: when it ended, the last few times
     history: CommitHistory = field(default_factory=CommitHistory)  # only what it knows of the groups now
     reading: Reading = field(default_factory=Reading)
@@ -236,205 +106,229 @@ class OffsetsLedger:
     next_order: int = 0  # records below it have been read: one that comes again is passed over
 
     def __post_init__(self) -> None:
-        self.rings = LagRings(self.rules.intervals, self.rules.min_distance_s * 1000)
+        self.storage = LagStorage(self.rules.intervals, self.rules.min_distance_s, self.rules.expire_group_s)
 
-    # -- reading -----------------------------------------------------------------------------------
-
-    def fold(self, order: Longs, log_ms: Longs, keys: pa.Array, values: pa.Array, log_ends: Topics, now_ms: int) -> None:
-        """The next records of the partition, in the order of the log: offset, time in the log in ms, key and value.
+    def fold(self, records: Iterable[Record], log_ends: SeenEnds, now_ms: int) -> None:
+        """The next records of the partition, in the order of the log.
 
         `log_ends` are those known when the records were read, at `now_ms`: a commit's lag is counted against them.
         """
-        fresh = order >= self.next_order
-        if not fresh.all():
-            order, log_ms = order[fresh], log_ms[fresh]
-            keys, values = keys.filter(pa.array(fresh)), values.filter(pa.array(fresh))
-        if not len(order):
-            return
-        self.next_order = int(order[-1]) + 1
-        self._look_at_clock(log_ms)
-        batch = self._read(order, log_ms, keys, values)
-        self.rings.grow(len(self.places))
-        self.last.grow(len(self.places))
-        lines = np.flatnonzero(batch.row >= 0)
-        lines = lines[np.argsort(batch.row[lines], kind="stable")]
-        if lines.size or batch.others:
-            self._watch(batch, lines)
-        if lines.size:
-            self._store(batch, lines[~batch.is_tombstone[lines]], log_ends, now_ms)
+        oldest_ms = (now_ms // 1000 - self.rules.expire_group_s) * 1000
+        too_soon_ms, touched = self.rules.min_distance_s * 1000, list[Place]()
+        is_narrowed = self.asked != Asked(self.asked.group)
+        place_of, newest_ms, next_order, decoded = self.keys.get, self.newest_ms, self.next_order, 0
+        for order, log_ms, key, value in records:
+            if order < next_order:
+                continue
+            next_order = order + 1
+            if log_ms >= newest_ms:
+                newest_ms = log_ms
+            else:
+                self.clock_went_back += 1
+            place = place_of(key) or self._place_of(key)
+            if (is_narrowed and not self.asked.has(log_ms)) or place is OUTSIDE:
+                self.outside += 1
+                continue
+            found = commit_value(value) if value is not None and place is not None and not place.is_legacy else None
+            if found is None and (place is None or value is not None):
+                found = self._decoded(order, log_ms, key, value)
+                if found is None:
+                    continue
+            assert place is not None
+            decoded, before = decoded + 1, place.last
+            if found is None:  # a tombstone
+                self._ask_signs(place, order, log_ms, None, b"")
+                continue
+            offset, at_ms, topic_id = found
+            place.commits += 1
+            if (before is None or before[2] is None or offset >= before[2]) and not (place.has_signs and place.signs.is_open):
+                place.last = (order, at_ms, offset, topic_id)
+            else:
+                self._ask_signs(place, order, at_ms, offset, topic_id)
+            if at_ms < oldest_ms:
+                continue
+            recent = place.recent
+            if not recent:
+                if place.where[1:] not in log_ends:
+                    continue
+                touched.append(place)
+                newest = (self.window(place.where) or (None,))[-1]
+                place.slot_ms = NEVER_MS if newest is None else newest.timestamp_ms
+            if at_ms - place.slot_ms >= too_soon_ms:
+                place.slot_ms = at_ms
+                recent.append((order, offset, at_ms, at_ms))
+            elif recent:  # it takes that slot, which keeps its time
+                recent[-1] = (order, offset, recent[-1][2], at_ms)
+            else:
+                recent.append((order, offset, at_ms, at_ms))
+        self.newest_ms, self.next_order = newest_ms, next_order
+        self.reading.decoded += decoded
+        self.storage.log_ends = {where: deque(ends, self.rules.intervals) for where, ends in log_ends.items()}
+        for order, offset, slot_ms, at_ms, where in sorted((*each, place.where) for place in touched for each in place.recent):
+            self.storage.add_commit(*where, Commit(offset, slot_ms, order=order), now_ms)
+            self.storage.groups[where.group].last_commit_ms = at_ms
+        for place in touched:
+            place.recent.clear()
 
-    def _look_at_clock(self, log_ms: Longs) -> None:
-        latest = np.maximum.accumulate(np.concatenate(([self.newest_ms], log_ms)))
-        self.clock_went_back += int((log_ms < latest[:-1]).sum())
-        self.newest_ms = int(latest[-1])
+    def _place_of(self, key: bytes | None) -> Place | None:
+        """The place of a commit's key, which is remembered, or OUTSIDE for another group's; None for a record of another kind."""
+        if key is None or (found := commit_key(key)) is None:
+            return None
+        where = GroupPartition(*found[1:])
+        is_asked = self.asked.group in (None, where.group)
+        place = self.places.setdefault(where, self.new_place(where)) if is_asked else OUTSIDE
+        if is_asked and found.type == LEGACY:
+            place.is_legacy = True
+        self.keys[key] = place
+        return place
 
-    def _read(self, order: Longs, log_ms: Longs, keys: pa.Array, values: pa.Array) -> Batch:
-        encoded = keys.dictionary_encode()
-        codes = np.asarray(encoded.indices.fill_null(-1)).astype(np.int64)
-        names = encoded.dictionary.to_pylist()
-        found = [self._row_of(name) for name in names]
-        row = np.array([*(each for each, _ in found), OTHER])[codes]
-        is_plain = np.array([*(plain for _, plain in found), False])[codes]
-        if self.asked.since_ms is not None:
-            row[(log_ms < self.asked.since_ms) & (log_ms >= 0)] = OUTSIDE
-        if self.asked.until_ms is not None:
-            row[log_ms > self.asked.until_ms] = OUTSIDE
-        columns = read_values(values)
-        is_tombstone = np.asarray(values.is_null()) & (row >= 0)
-        is_read = columns.is_read & is_plain & (row >= 0)
-        at_ms = np.where(is_tombstone, log_ms, columns.timestamp_ms)
-        batch = Batch(order, log_ms, row, at_ms, columns.offset.copy(), is_tombstone, columns)
-        for line in np.flatnonzero(~is_read & ~is_tombstone & (row != OUTSIDE)).tolist():
-            self._read_line(batch, line, keys[line].as_py(), values[line].as_py())
-        self.outside += int((batch.row == OUTSIDE).sum())
-        self.reading.decoded += int((batch.row >= 0).sum()) + len(batch.others)
-        return batch
+    def new_place(self, where: GroupPartition) -> Place:
+        """A place without a commit."""
+        signs = RunningSigns(self.rules.made_good_within, self.rules.retention_ms)
+        return Place(where, signs, recent=deque(maxlen=self.rules.intervals))
 
-    def _row_of(self, key: bytes | None) -> tuple[int, bool]:
-        """The row of a key, and whether its value may be read by its places."""
-        known = None if key is None else self.keys.get(key)
-        if key is None or (known is None and (found := commit_key(key)) is None):
-            return OTHER, False
-        if known is None:
-            assert found is not None
-            place = GroupPartition(*found[1:])
-            known = OUTSIDE if self._is_outside(place.group) else self.rows.setdefault(place, len(self.places))
-            if known == len(self.places):
-                self.places.append(place)
-            self.keys[key] = known
-        return known, key[1] != LEGACY
-
-    def _is_outside(self, group: str) -> bool:
-        return self.asked.group is not None and group != self.asked.group
-
-    def _read_line(self, batch: Batch, line: int, key: bytes | None, value: bytes | None) -> None:
-        """A record that cannot be read by its places: one of another kind or layout, or a broken one."""
+    def _decoded(self, order: int, log_ms: int, key: bytes | None, value: bytes | None) -> tuple[int, int, bytes] | None:
+        """A commit of an unusual layout; None for a group's own record, which is heard, and a broken one, which is counted."""
         try:
             record = decode(key, value)
         except BrokenRecordError as error:
-            self._skip(batch, line, str(error))
-            return
-        if not record.is_commit:
-            if self._is_outside(record.group):
-                batch.row[line] = OUTSIDE
-            else:
-                batch.others.append((line, record))
-        elif record.value is not None:
-            batch.offset[line], batch.at_ms[line] = record.value["offset"], record.value["commitTimestamp"]
-            raw = base64.urlsafe_b64decode(record.value.get("topicId", "") + "==") if record.value.get("topicId") else b""
-            batch.odd_ids[line] = raw if any(raw) else NO_TOPIC_ID
+            self.reading.broken += 1
+            if len(self.reading.told) < TOLD_BROKEN:
+                self.reading.told.append(BrokenRecord(order, str(error)))
+            return None
+        if record.is_commit and record.value is not None:
+            raw = base64.urlsafe_b64decode(record.value.get("topicId", "") + "==")
+            return record.value["offset"], record.value["commitTimestamp"], raw if any(raw) else b""
+        if self.asked.group in (None, record.group):
+            self.reading.decoded += 1
+            self._hear_of_group(order, log_ms, record)
+        else:
+            self.outside += 1
+        return None
 
-    def _skip(self, batch: Batch, line: int, reason: str) -> None:
-        batch.row[line] = OTHER
-        self.reading.broken += 1
-        if len(self.reading.told) < TOLD_BROKEN:
-            self.reading.told.append(BrokenRecord(int(batch.order[line]), reason))
-
-    # -- signs -------------------------------------------------------------------------------------
-
-    def _watch(self, batch: Batch, lines: Longs) -> None:
-        """What the commits say about offsets that go back; then the last record of each row. `lines` are sorted by row."""
-        slow: list[int] = [line for line, _ in batch.others]
-        if lines.size:
-            rows, offset = batch.row[lines], batch.offset[lines]
-            begins = starts_of(rows)
-            touched = rows[begins]
-            before = np.empty(len(lines), np.int64)
-            before[1:] = offset[:-1]
-            was = self.last.kind[touched]
-            before[begins] = np.where(was == COMMITTED, self.last.offset[touched], offset[begins])
-            is_odd = np.logical_or.reduceat(batch.is_tombstone[lines] | (offset < before), begins)
-            ends = np.append(begins[1:], len(lines))
-            for place in range(len(begins)):
-                signs = self.signs.get(int(touched[place]))
-                if is_odd[place] or (signs is not None and signs.is_open):
-                    slow += lines[begins[place] : ends[place]].tolist()
-        if slow:
-            self._watch_one_by_one(batch, sorted(slow))
-        if lines.size:
-            self._keep_last(batch, lines, begins, ends, touched)
-
-    def _watch_one_by_one(self, batch: Batch, lines: Iterable[int]) -> None:
-        records = dict(batch.others)
-        begun: set[int] = set()
-        for line in lines:
-            if line in records:
-                self._hear_of_group(int(batch.order[line]), int(batch.log_ms[line]), records[line])
-                continue
-            row = int(batch.row[line])
-            place = self.places[row]
-            signs = self.signs.get(row)
-            if signs is None:
-                signs = RunningSigns(self.rules.made_good_within, self.rules.retention_ms)
-            if row not in begun:
-                signs.last = self.last.of(row)
-                begun.add(row)
-            self.signs[row] = signs
-            signs.add(self._committed(batch, line, place), self.ends_ms.get(place.group, ()))
-        for row in begun:
-            signs = self.signs[row]
-            if not (signs.rewinds or signs.vanished):
-                del self.signs[row]
+    def _ask_signs(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes) -> None:
+        """A commit, or a tombstone, by which the signs of a place may change."""
+        before, signs = place.last, place.signs
+        place.last, place.has_signs = (order, at_ms, offset, topic_id), True
+        now = self.history.now.get(place.where.group) or GroupNow()
+        by = now.owners.get(place.where[1:]) if offset is not None else None
+        members = None if now.members is None else len(now.members)
+        if before is not None and (signs.last is None or signs.last.order != before[0]):
+            signs.last = Committed(*before[:3], told_id(before[3]))
+        signs.add(Committed(order, at_ms, offset, told_id(topic_id), by, members), self.ends_ms.get(place.where.group, ()))
 
     def _hear_of_group(self, order: int, at_ms: int, record: OffsetsRecord) -> None:
         self.history.add(order, at_ms, record)
         for group, seen in self.history.groups.items():
-            ended = [each.at_ms for each in seen if each.is_gone]
-            if ended:
+            if ended := [each.at_ms for each in seen if each.is_gone]:
                 self.ends_ms[group] = [*self.ends_ms.get(group, ()), *ended][-ENDS_KEPT:]
-                for row, signs in self.signs.items():
-                    if self.places[row].group == group:
-                        for end_ms in ended:
-                            signs.group_ended(end_ms)
+                for place in self.places.values():
+                    for end_ms in ended if place.where.group == group and place.signs.gone else ():
+                        place.signs.group_ended(end_ms)
         self.history.groups.clear()
 
-    def _committed(self, batch: Batch, line: int, place: GroupPartition) -> Committed:
-        now = self.history.now.get(place.group)
-        members = None if now is None or now.members is None else len(now.members)
-        order, at_ms = int(batch.order[line]), int(batch.at_ms[line])
-        if batch.is_tombstone[line]:
-            return Committed(order, at_ms, None, members=members)
-        by = None if now is None else now.owners.get((place.topic, place.partition))
-        return Committed(order, at_ms, int(batch.offset[line]), told_id(batch.topic_id(line)), by, members)
-
-    def _keep_last(self, batch: Batch, lines: Longs, begins: Longs, ends: Longs, touched: Longs) -> None:
-        newest = lines[ends - 1]
-        self.last.kind[touched] = np.where(batch.is_tombstone[newest], TAKEN, COMMITTED)
-        self.last.order[touched] = batch.order[newest]
-        self.last.at_ms[touched] = batch.at_ms[newest]
-        self.last.offset[touched] = batch.offset[newest]
-        self.last.commits[touched] += np.add.reduceat((~batch.is_tombstone[lines]).astype(np.int64), begins)
-        for row, line in zip(touched.tolist(), newest.tolist(), strict=True):
-            self.last.topic_id[row] = batch.topic_id(line)
-
-    # -- windows -----------------------------------------------------------------------------------
-
-    def _store(self, batch: Batch, lines: Longs, log_ends: Topics, now_ms: int) -> None:
-        """Move the windows on by these commits, sorted by row."""
-        now_s = now_ms // 1000
-        lines = lines[batch.at_ms[lines] >= (now_s - self.rules.expire_group_s) * 1000]
-        if not lines.size:
-            return
-        rows = batch.row[lines]
-        begins = starts_of(rows)
-        ends = [log_ends.get((self.places[row].topic, self.places[row].partition), NO_LOG_END) for row in rows[begins].tolist()]
-        log_end = np.repeat(np.array(ends), np.diff(begins, append=len(rows)))
-        is_known = log_end != NO_LOG_END
-        lines, rows, log_end = lines[is_known], rows[is_known], log_end[is_known]
-        if not lines.size:
-            return
-        offset, at_ms = batch.offset[lines], batch.at_ms[lines]
-        seen = np.full(len(lines), now_s * 1000)
-        lag = np.maximum(0, log_end - offset)
-        self.rings.add(rows, np.stack([offset, at_ms, lag, batch.order[lines], seen], axis=1))
-        newest = np.append(starts_of(rows)[1:], len(rows)) - 1
-        latest: dict[str, tuple[int, int]] = {}
-        for place in newest.tolist():
-            group, told = self.places[int(rows[place])].group, (int(batch.order[lines[place]]), int(at_ms[place]))
-            latest[group] = max(told, latest.get(group, told))
-        self.last_commit_ms |= {group: told_ms for group, (_, told_ms) in latest.items()}
+    def window(self, where: GroupPartition) -> tuple[Commit | None, ...]:
+        """The slots of a place's window, oldest first; () before the first commit that was recent enough."""
+        known = self.storage.groups.get(where.group)
+        ring = None if known is None else known.windows.get(where[1:])
+        return () if ring is None else tuple(ring.slots)
 
 
 def told_id(raw: bytes) -> str | None:
     """A topic's id as Kafka tells it; None for none."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=") if raw else None
+
+
+# -- kept as JSON: nothing in a file is executed ----------------------------------------------------
+
+PLAIN = ("outside", "clock_went_back", "newest_ms", "next_order", "ends_ms")  # of the ledger, as they are
+
+
+def save(ledger: OffsetsLedger, path: Path) -> None:
+    """Write a ledger, whole or not at all. OSError when the disk is full."""
+    told = {name: getattr(ledger, name) for name in PLAIN} | {
+        "places": [
+            [
+                *each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()], told_signs(each.signs),
+                [it and [it.offset, it.timestamp_ms, it.lag, it.order, it.observed_at_ms] for it in ledger.window(each.where)],
+            ]
+            for each in ledger.places.values()
+        ],
+        "seen_ms": {group: known.last_commit_ms for group, known in ledger.storage.groups.items()},
+        "groups": [
+            [group, None if now.members is None else sorted(now.members), [[*where, by] for where, by in now.owners.items()]]
+            for group, now in ledger.history.now.items()
+        ],
+        "reading": [ledger.reading.decoded, ledger.reading.broken, [[each.offset, each.reason] for each in ledger.reading.told]],
+    }  # fmt: skip
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(json.dumps(told), encoding="utf-8")
+    os.replace(beside, path)
+
+
+def load(path: Path, rules: LagRules, asked: Asked) -> OffsetsLedger:
+    """The ledger that was saved under the same rules; an empty one where there is no file. LabError for a damaged one."""
+    ledger = OffsetsLedger(rules, asked)
+    if not path.exists():
+        return ledger
+    try:
+        fill(ledger, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise LabError(
+            f"{path} is damaged ({type(error).__name__}). Put it back from a copy, or choose another checkpoint folder to "
+            "read the topic from the beginning; nothing was changed or deleted."
+        ) from error
+    return ledger
+
+
+def fill(ledger: OffsetsLedger, told: dict[str, Any]) -> None:
+    """What was saved, into a new ledger. ValueError when it does not fit."""
+    ledger.storage.groups = {group: GroupOffsets({}, seen_ms) for group, seen_ms in told["seen_ms"].items()}
+    for group, topic, partition, commits, last, signs, slots in told["places"]:
+        where = GroupPartition(group, topic, partition)
+        place = ledger.places[where] = ledger.new_place(where)
+        place.commits, place.last = commits, last and (last[0], last[1], last[2], bytes.fromhex(last[3]))
+        if signs:
+            place.has_signs = True
+            fill_signs(place.signs, *signs)
+        if slots:
+            ring = CommitRing(ledger.rules.intervals)
+            if len(slots) != len(ring.slots):
+                raise ValueError(f"a window has {len(slots)} slots")
+            ring.slots = [slot and Commit(*slot) for slot in slots]
+            ledger.storage.groups[group].windows[topic, partition] = ring
+    for group, members, owners in told["groups"]:
+        seats = {(topic, partition): by for topic, partition, by in owners}
+        ledger.history.now[group] = GroupNow(None if members is None else set(members), seats)
+    decoded, broken, reasons = told["reading"]
+    ledger.reading = Reading(decoded, broken, [BrokenRecord(*each) for each in reasons])
+    for name in PLAIN:
+        setattr(ledger, name, told[name])
+
+
+def told_signs(signs: RunningSigns) -> list[Any]:
+    """The findings of one partition as JSON values; its last commit is kept elsewhere. [] for none."""
+    return [] if not (signs.rewinds or signs.vanished) else [
+        [[told_commit(each.found.before), told_commit(each.found.after), each.found.excuse.name,
+          told_commit(each.found.made_good_at), each.later, each.is_closed] for each in signs.rewound],
+        [[told_commit(each.last), told_commit(each.tombstone), each.excuse.name, told_commit(each.begun_again)] for each in signs.gone],
+        *({excuse.name: count for excuse, count in counts.items()} for counts in (signs.rewinds, signs.vanished)),
+    ]  # fmt: skip
+
+
+def fill_signs(signs: RunningSigns, rewound: list[Any], gone: list[Any], *counts: dict[str, int]) -> None:
+    """The findings again. ValueError or LookupError for what no ledger has written."""
+    signs.rewound = [
+        OpenRewind(Rewind(Committed(*before), Committed(*after), Excuse[excuse], good and Committed(*good)), later, is_closed)
+        for before, after, excuse, good, later, is_closed in rewound
+    ]
+    signs.gone = [
+        Vanished(Committed(*last), Committed(*tombstone), Excuse[excuse], again and Committed(*again))
+        for last, tombstone, excuse, again in gone
+    ]
+    signs.rewinds, signs.vanished = ({Excuse[name]: count for name, count in each.items()} for each in counts)
+
+
+def told_commit(commit: Committed | None) -> list[Any] | None:
+    """A commit as JSON values."""
+    return None if commit is None else [commit.order, commit.at_ms, commit.offset, commit.topic_id, commit.by, commit.members]

@@ -85,16 +85,6 @@ class Topics:
         records = self._stream(spark, per_batch, **READ_COMMITTED, startingOffsets=starting, subscribe=topic)
         return records.select("topic", "partition", "offset", "key", "value")
 
-    def read_partitions(
-        self, spark: SparkSession, topic: str, partitions: Collection[int], since_ms: int | None, fetch: Mapping[str, str]
-    ) -> DataFrame:
-        """What lies in some partitions of a topic now, a task for each: partition, offset, log_ms, key, value.
-
-        From the first record that is not older than `since_ms`; `fetch` are the connector's options for reading.
-        """
-        since = {} if since_ms is None else {"startingTimestamp": since_ms, "startingOffsetsByTimestampStrategy": "latest"}
-        return _in_ms(self._read(spark, **READ_COMMITTED, **fetch, **since, assign=json.dumps({topic: sorted(partitions)})))
-
     def stream_partitions(
         self, spark: SparkSession, topic: str, partitions: Collection[int], per_batch: int | None, fetch: Mapping[str, str]
     ) -> DataFrame:

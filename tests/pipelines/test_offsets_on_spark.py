@@ -21,8 +21,7 @@ from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.log_ends import topic_ids
 from kitlib.lab.processes import wait_until
-from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, partitions_of
-from kitlib.pipelines.offsets_stream import offsets_stream
+from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, offsets_stream, partitions_of
 from kitlib.pipelines.topics import Topics
 from tests.kafka.offsets.commit_bytes import commit
 
@@ -111,10 +110,10 @@ def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: s
         assert report.partitions[0].rule == "stopped" and len(report.troubles) == 2 and report.group("beta")[0].excused == 1
     only = offsets("alpha", **where)
     assert told(only) == {"alpha": expected["alpha"]}
-    for path in (tmp_path / "c/state").glob("facts-*/0.npz"):
+    for path in (tmp_path / "c/state").glob("facts-*/0.json"):
         path.unlink()
         path.write_bytes(b"?")
-    with offsets_stream(checkpoint=tmp_path / "c", **where) as broken, pytest.raises(LabError, match=r"0\.npz is damaged"):
+    with offsets_stream(checkpoint=tmp_path / "c", **where) as broken, pytest.raises(LabError, match=r"0\.json is damaged"):
         broken.result()
     with offsets_stream(checkpoint=tmp_path / "other", every_ms=20, **where) as stream:
         stream.catch_up()
