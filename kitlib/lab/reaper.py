@@ -101,7 +101,7 @@ class Reaper:
             self.process = supervisor.start("kitlib.lab.reaper", token, errors=errors)
         threading.Thread(target=self._read, daemon=True).start()
         if "ready" not in self.report(10.0):
-            raise LabError(f"The lab's watcher did not start; its words are in {log}.")
+            raise LabError(f"The lab's watcher did not start: {workspace.full_disk() or f'its words are in {log}'}.")
 
     def report(self, seconds: float) -> dict[str, Any]:
         """The next report, {} when none came in time, {"gone": code} when the program itself has ended.
