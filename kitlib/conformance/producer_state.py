@@ -2,8 +2,7 @@
 
 Each partition of a script has a log of its own. A broker of the learner's own goes through the same door:
 anything that is built from a BrokerConfig, has UnifiedLog's methods and `start`, `end`,
-`first_unstable_offset`, and whose `state` holds `entries` and `waiting`. Who writes the one function alone
-that judges a batch takes `judged_by`.
+`first_unstable_offset`, and whose `state` holds `entries` and `waiting`.
 """
 
 from __future__ import annotations
@@ -16,13 +15,11 @@ from kitlib.conformance.golden import flag_in, number_in, quoted, unknown
 from kitlib.errors import TraceError
 from kitlib.kafka.broker.append_checks import BatchRefusedError
 from kitlib.kafka.broker.config import BrokerConfig
-from kitlib.kafka.broker.entry import SENTINEL, EndTransactionMarker, ProducerStateEntry, VerificationGuard
-from kitlib.kafka.broker.producer_state import Outcome
+from kitlib.kafka.broker.entry import SENTINEL, EndTransactionMarker, VerificationGuard
 from kitlib.kafka.broker.unified_log import Append, UnifiedLog
-from kitlib.kafka.protocol import INVALID_OFFSET, Batch, ErrorCode
+from kitlib.kafka.protocol import Batch, ErrorCode
 
 Build = Callable[[BrokerConfig], Any]
-Judge = Callable[[ProducerStateEntry | None, Batch], Any]  # what is remembered, the batch -> an Outcome or ErrorCode
 
 EXCEPTIONS = {  # the error code -> the class that Kafka throws
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: "OutOfOrderSequenceException",
@@ -175,48 +172,6 @@ def entry_of(entry: Any) -> dict[str, Any]:
         "txn_first_offset": entry.txn_first_offset,
         "batches": [[each.first_seq, each.last_seq, each.first_offset, each.last_offset] for each in entry.batches],
     }
-
-
-# -- a function of the learner's own ----------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class JudgedLog(UnifiedLog):
-    """The kit's log, in which a function of the learner's own judges the batches that have a producer id."""
-
-    judge: Judge | None = None
-
-    def append(self, batch: Batch, guard: VerificationGuard | None = None) -> Append:
-        """As the function says: written, known from before, or refused with its error code."""
-        if self.judge is None or not batch.has_producer_id:
-            return UnifiedLog.append(self, batch, guard)
-        entry = self.state.entries.get(batch.producer_id)
-        said = self.judge(entry, batch)
-        if said is Outcome.DUPLICATE:
-            known = self.state.find_duplicate(batch)
-            first, last = (known.first_offset, known.last_offset) if known else (INVALID_OFFSET, INVALID_OFFSET)
-            return Append(Outcome.DUPLICATE, first, last)
-        if said is Outcome.APPENDED or said is ErrorCode.NONE:
-            return self.write(batch, entry or ProducerStateEntry(batch.producer_id))
-        if isinstance(said, ErrorCode):
-            refused = BatchRefusedError(f"producer {batch.producer_id}: the function refuses it with {said.name}.")
-            refused.error = said
-            raise refused
-        raise TraceError(
-            f"the function says {quoted(said)}, expected Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode."
-        )
-
-
-def judged_by(judge: Judge) -> Build:
-    """How to build a log in which `judge(entry, batch)` says what becomes of a batch.
-
-    `entry` is what is remembered of the batch's producer, None for an unknown one. The function returns
-    Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode, and changes nothing.
-    """
-    return lambda config: JudgedLog(config, judge=judge)
-
-
-# -- in words ---------------------------------------------------------------------------------------
 
 
 def _written(done: Append) -> dict[str, Any]:

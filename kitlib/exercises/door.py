@@ -22,7 +22,7 @@ from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
 from kitlib.exercises import sandbox
 from kitlib.exercises.answers import HalfRight, NotYet, Reader
 from kitlib.exercises.frame import Rows, unbroken
-from kitlib.exercises.sandbox_child import one_line, told
+from kitlib.exercises.sandbox_child import told
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
 from kitlib.views import show
@@ -147,7 +147,7 @@ def played(recording: Recording, make: Any, script: Script) -> list[Seen]:
         for done in recording.replay(script, make):
             found.append(recording.seen(script, done))
     except Exception as error:  # noqa: BLE001 - the learner's code may raise anything
-        found.append({RAISED: one_line(*told(error))})
+        found.append({RAISED: told(error)[1]})
     return found
 
 

@@ -46,7 +46,7 @@ from kitlib.exercises.answers import (
     sequence,
     whole,
 )
-from kitlib.exercises.sandbox_child import one_line, told
+from kitlib.exercises.sandbox_child import told
 from kitlib.exercises.sandbox_values import pack, unpack
 from kitlib.exercises.told import HALF, RIGHT, WRONG, Told, box
 from kitlib.experiments import run
@@ -226,7 +226,7 @@ def _read(answer: Any) -> Any:
     try:
         return answer if callable(answer) else unpack(json.loads(json.dumps(pack(answer))))
     except (Exception, SystemExit) as error:
-        raise NotYet(f"your answer cannot be read: {one_line(*told(error))}.", "Answer with plain values.") from error
+        raise NotYet(f"your answer cannot be read: {told(error)[1]}.", "Answer with plain values.") from error
 
 
 def values_of(function: Any, argument_lists: Sequence[Sequence[Any]], *, in_part: bool = False) -> list[Any]:
@@ -240,8 +240,9 @@ def values_of(function: Any, argument_lists: Sequence[Sequence[Any]], *, in_part
         unbroken(outcome)
     for raised in outcome.raised:
         if raised is not None and raised.kind == sandbox.CHANGED:
-            told = plain_text(raised.message, 200)
-            raise NotYet(f"your function changes {told}; expected it as it was.", "Work on a copy: `list(...)`, `dict(...)` or `set(...)`.")
+            changed = raised.what.partition(": ")[2]
+            said = f"your function changes {changed}; expected it as it was."
+            raise NotYet(said, "Work on a copy: `list(...)`, `dict(...)` or `set(...)`.")
         if raised is not None:
             raise NotYet(f"your code raised {raised.what}.", "Look at that line first.")
     return list(chain.from_iterable(outcome.answers))

@@ -15,6 +15,7 @@ from typing import Any
 
 from kitlib.exercises import sandbox
 from kitlib.exercises.answers import HalfRight
+from kitlib.exercises.door import named
 from kitlib.exercises.frame import Rows, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout
@@ -31,15 +32,16 @@ ROUNDS, MESSAGES = 5, 200
 class Growth:
     """How to open, to go on and to finish in one mechanism; each function runs in the learner's process."""
 
-    load: Callable[[Any, dict[str, Any]], Iterator[Any]]  # yields the µs of a message with `open` open
-    leak: Callable[[Any, dict[str, Any]], Iterator[Any]] | None  # yields the bytes left of `finished`
+    name: str  # module:name
+    opened: Callable[[Any, int], Callable[[int], Any]]  # (the learner's code, how much is open) -> one more message, by its number
+    finished: Callable[[Any], Callable[[int], Any]] | None  # the learner's code -> to begin and finish one more, by its number
     noun: str  # of what is open
     kept: str = ""  # of what is finished, and of how many of them something may stay
 
     def rows(self, made: Any) -> Rows:
         """What is wrong, if time or memory grow."""
-        scripts = [{"name": f"{count:,} open {self.noun}", "open": count} for count in (FEW, MANY)]
-        outcome = run_steps(self.load, made, scripts)
+        scripts = [{"growth": self.name, "name": f"{count:,} open {self.noun}", "open": count} for count in (FEW, MANY)]
+        outcome = run_steps(message_us, made, scripts)
         if outcome.breach is not None and outcome.breach.kind == "time":
             done = len(outcome.answers[0])
             yield HalfRight(
@@ -47,121 +49,102 @@ class Growth:
                 f"expected each message to take as long as with {FEW // (1 if done else 10):,}.",
                 "What does it go through at each message? Look it up by its number instead.",
             )
-        few, many = (_number(answers) for answers in unbroken(outcome).answers)
+        few, many = (answers[0] if answers else 0.0 for answers in unbroken(outcome).answers)
         yield many > max(MOST_TIMES * few, LEAST_US) and HalfRight(
             f"right, and slow: with {FEW:,} {self.noun} open a message takes your code {few:,.0f} µs, with {MANY:,} it takes "
             f"{many:,.0f} µs; expected about the same.",
             "What does it go through at each message? Look it up by its number instead.",
         )
-        if self.leak is None:
+        if self.finished is None:
             return
-        left = _number(unbroken(run_steps(self.leak, made, [{"name": self.kept, "finished": FINISHED}])).answers[0])
+        left = sum(unbroken(run_steps(bytes_left, made, [{"growth": self.name, "name": self.kept}])).answers[0])
         yield left > MOST_BYTES and HalfRight(
             f"right, and never empty: after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
             "What do you still keep of something that is over?",
         )
 
 
-def _number(answers: list[Any]) -> float:
-    value = answers[0] if answers else 0.0
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
+# In the learner's process.
 
 
-def best_us(messages: Callable[[int], Any]) -> float:
-    """The µs of one message in the fastest of a few rounds; `messages` gets the number of the round."""
-    best = float("inf")
+def message_us(make: Any, script: dict[str, Any]) -> Iterator[float]:
+    """The µs of one message in the fastest of a few rounds."""
+    message, best = named(script["growth"]).opened(make, script["open"]), float("inf")
     for number in range(ROUNDS):
         begin = time.perf_counter()
-        messages(number)
+        for each in range(number * MESSAGES, (number + 1) * MESSAGES):
+            message(each)
         best = min(best, time.perf_counter() - begin)
-    return best / MESSAGES * 1e6
+    yield best / MESSAGES * 1e6
 
 
-def left_after(work: Callable[[int, int], Any]) -> int:
-    """The bytes that `work(first, count)` leaves behind, apart from what its beginning does."""
+def bytes_left(make: Any, script: dict[str, Any]) -> Iterator[int]:
+    """The bytes that so many more leave behind, apart from what the first ones do."""
+    finish, first = named(script["growth"]).finished(make), FINISHED // 10
     tracemalloc.start()
     try:
-        work(0, FINISHED // 10)
+        for number in range(first):
+            finish(number)
         before, _ = tracemalloc.get_traced_memory()
-        work(FINISHED // 10, FINISHED)
-        return tracemalloc.get_traced_memory()[0] - before
+        for number in range(first, first + FINISHED):
+            finish(number)
+        yield tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
 
 
-# In the learner's process.
+def open_trees(make: Any, count: int) -> Callable[[int], None]:
+    """Messages about new trees while many are open."""
+    acker = make()
+    for root in range(count):
+        acker.init(root, root + 1, 1)
+
+    def message(number: int) -> None:
+        acker.init(count + number, count, 1)
+        acker.ack(count + number, count)
+
+    return message
 
 
-def acker_load(make: Any, script: dict[str, Any]) -> Iterator[float]:
-    """Many open trees, and messages about new ones."""
-    acker, count = make(), script["open"]
-    for root in range(1, count + 1):
-        acker.init(root, root, 1)
-
-    def messages(number: int) -> None:
-        for root in range(count + 1 + number * MESSAGES, count + 1 + (number + 1) * MESSAGES):
-            acker.init(root, root, 1)
-            acker.ack(root, root)
-
-    yield best_us(messages)
-
-
-def acker_leak(make: Any, script: dict[str, Any]) -> Iterator[int]:
+def finished_trees(make: Any) -> Callable[[int], None]:
     """Trees that are done, and ticks that end the others."""
     acker = make()
 
-    def trees(first: int, count: int) -> None:
-        for root in range(first + 1, first + count + 1):
-            acker.init(root, root, 1)
-            acker.ack(root, root)
-        for _ in range(3):
+    def finish(number: int) -> None:
+        acker.init(number, number + 1, 1)
+        acker.ack(number, number + 1)
+        if number % 1_000 == 999:
             acker.tick()
 
-    yield left_after(trees)
+    return finish
 
 
-def state_load(make: Any, script: dict[str, Any]) -> Iterator[float]:
-    """Many producers, and further batches of some of them."""
-    state, count = make(), script["open"]
+def open_producers(make: Any, count: int) -> Callable[[int], Any]:
+    """Further batches of some of many producers."""
+    state = make()
     for pid in range(count):
         state.append(pid, 0, 0, 1, pid)
-
-    def messages(number: int) -> None:
-        for pid in range(MESSAGES):
-            state.append(pid, 0, number + 1, 1, count + number * MESSAGES + pid)
-
-    yield best_us(messages)
+    return lambda number: state.append(number % MESSAGES, 0, number // MESSAGES + 1, 1, count + number)
 
 
-def state_leak(make: Any, script: dict[str, Any]) -> Iterator[int]:
+def finished_batches(make: Any) -> Callable[[int], Any]:
     """Batches of one producer, of which a broker remembers five."""
     state = make()
-
-    def batches(first: int, count: int) -> None:
-        for seq in range(first, first + count):
-            state.append(1, 0, seq, 1, seq)
-
-    yield left_after(batches)
+    return lambda number: state.append(1, 0, number, 1, number)
 
 
-def spout_load(make: Any, script: dict[str, Any]) -> Iterator[float]:
-    """A learner's ack, or their class, with many offsets pending."""
-    kind = make if isinstance(make, partial) else built_with(make)
-    spout, count = emitted_spout(script["open"], kind), script["open"]
-
-    def messages(number: int) -> None:
-        for offset in range(count - 1 - number * MESSAGES, count - 1 - (number + 1) * MESSAGES, -1):
-            spout.ack(offset)
-
-    yield best_us(messages)
+def open_offsets(make: Any, count: int) -> Callable[[int], Any]:
+    """The learner's ack, or their class, with many offsets pending."""
+    spout = emitted_spout(count, make if isinstance(make, partial) else built_with(make))
+    return lambda number: spout.ack(count - 1 - number)
 
 
-def manager_load(make: Any, script: dict[str, Any]) -> Iterator[float]:
+def open_in_class(make: Any, count: int) -> Callable[[int], Any]:
     """A learner's whole class with many offsets pending."""
-    yield from spout_load(partial(Whole, make), script)
+    return open_offsets(partial(Whole, make), count)
 
 
-ACKER_GROWTH = Growth(acker_load, acker_leak, "trees", "trees that are done")
-STATE_GROWTH = Growth(state_load, state_leak, "producers", "batches of one producer")
-SPOUT_GROWTH = Growth(spout_load, None, "offsets")
-MANAGER_GROWTH = Growth(manager_load, None, "offsets")
+ACKER_GROWTH = Growth(f"{__name__}:ACKER_GROWTH", open_trees, finished_trees, "trees", "trees that are done")
+STATE_GROWTH = Growth(f"{__name__}:STATE_GROWTH", open_producers, finished_batches, "producers", "batches of one producer")
+SPOUT_GROWTH = Growth(f"{__name__}:SPOUT_GROWTH", open_offsets, None, "offsets")
+MANAGER_GROWTH = Growth(f"{__name__}:MANAGER_GROWTH", open_in_class, None, "offsets")

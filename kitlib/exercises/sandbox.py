@@ -33,7 +33,7 @@ from typing import Any
 import cloudpickle
 import psutil
 
-from kitlib.exercises.sandbox_child import EXIT_CLOSED, one_line, told
+from kitlib.exercises.sandbox_child import EXIT_CLOSED, told
 from kitlib.exercises.sandbox_values import unpack
 from kitlib.lab.processes import find_by_token, is_alive, sweep
 from kitlib.lab.supervisor import with_kitlib
@@ -77,13 +77,7 @@ class Raised:
     """An exception of the learner's code that ended one script; the scripts after it have run all the same."""
 
     kind: str  # "KeyError"
-    message: str
-    where: str  # "in line 4 of ack", or "" where no line is the learner's
-
-    @property
-    def what(self) -> str:
-        """`KeyError: 3, in line 4 of ack`, printable and on one line."""
-        return one_line(self.kind, self.message, self.where)
+    what: str  # "KeyError: 3, in line 4 of ack", printable and on one line
 
 
 @dataclass(slots=True)
@@ -149,7 +143,7 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: S
     try:
         parcel = _parcel(make)
     except Exception as error:  # noqa: BLE001 - pickling it runs the learner's code
-        used = _culprit(make) or f"something ({one_line(*told(error))})"
+        used = _culprit(make) or f"something ({told(error)[1]})"
         said = f"your code uses {used}, which cannot be sent to the process that checks it."
         outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
         return outcome
@@ -285,7 +279,7 @@ def _breach(kind: str, outcome: Outcome, status: int, places: Sequence[str], lim
         said = f"the process that checks your code did not start{f' ({words})' if words else ''}."
         return Breach("start", said, "Run this cell again; if that does not help, run `kit doctor`.")
     if kind == "unloaded":
-        said = f"your code cannot be loaded in the process that checks it: {one_line(*outcome.said)}."
+        said = f"your code cannot be loaded in the process that checks it: {outcome.said[1]}."
         return Breach(kind, said, "Define everything it needs in cells, or import it inside.")
     if kind == "ended" and status < 0:
         kind = "time" if status == -signal.SIGXCPU else "crashed"

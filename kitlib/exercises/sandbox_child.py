@@ -1,11 +1,11 @@
 """The learner's side of `kitlib.exercises.sandbox`: loads the code, runs the scripts on it, and writes each answer as a line of JSON.
 
-    ["ready"]                          the deadline begins to count
-    ["loaded"]                         or ["unloaded", kind, message, where]
+    ["ready"]                the deadline begins to count
+    ["loaded"]               or ["unloaded", kind, words]
     ["answer", value]
-    ["raised", kind, message, where]   the exception that ended a script
-    ["end"]                            a script was run to its end
-    ["done"]                           or ["exit"]: sys.exit was called
+    ["raised", kind, words]  the exception that ended a script
+    ["end"]                  a script was run to its end
+    ["done"]                 or ["exit"]: sys.exit was called
 
 After the last line it waits to be ended: what it has started is still below it then, and is found.
 """
@@ -37,7 +37,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 KIT = str(Path(__file__).resolve().parent.parent) + os.sep  # the frames of a traceback in here are not the learner's
-MAX_MESSAGE = 500  # characters of an exception's message
+MAX_MESSAGE = 160  # characters of an exception's message
 MAX_FILE_BYTES = 100_000_000
 EXIT_CLOSED = 81  # the answers cannot be written any more
 _pid, _write, _exit = os.getpid(), os.write, os._exit  # before the learner's code can put others in their place
@@ -127,23 +127,18 @@ def called(function: Any, script: dict[str, Any]) -> Iterator[Any]:
     yield answer
 
 
-def told(error: BaseException) -> tuple[str, str, str]:
-    """The kind of an exception, its message, and the last line that is not the kit's own: `in line 4 of ack`."""
+def told(error: BaseException) -> tuple[str, str]:
+    """The kind of an exception, and the whole on one line: `KeyError: 3, in line 4 of ack`, the last line that is not the kit's own."""
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
         error = error.__cause__  # a driver is a generator, which lets no StopIteration through as it is
+    kind = type(error).__name__
     try:
-        message = str(error)[:MAX_MESSAGE]
+        words = str(error)[:MAX_MESSAGE]
     except Exception:  # noqa: BLE001 - the learner's own __str__ may raise anything
-        message = ""
+        words = ""
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    learners = [(code.co_name, line) for code, line in frames if not code.co_filename.startswith(KIT)]
-    return type(error).__name__, message, f"in line {learners[-1][1]} of {learners[-1][0]}" if learners else ""
-
-
-def one_line(kind: str, message: str, where: str) -> str:
-    """`KeyError: 3, in line 4 of ack`, printable and short."""
-    what = f"{kind}: {message}" if message else kind
-    return plain_text(what, 120) + (f", {plain_text(where, 80)}" if where else "")
+    learners = [f", in line {line} of {plain_text(code.co_name, 60)}" for code, line in frames if not code.co_filename.startswith(KIT)]
+    return kind, plain_text(f"{kind}: {words}" if words else kind, MAX_MESSAGE) + "".join(learners[-1:])
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
-from kitlib.conformance.producer_state import Build, JudgedLog, judged_by, replay
-from kitlib.kafka.broker.append_checks import is_next
-from kitlib.kafka.broker.entry import ProducerStateEntry, VerificationGuard
-from kitlib.kafka.broker.producer_state import Outcome
+from kitlib.conformance.producer_state import Build, replay
+from kitlib.kafka.broker.entry import VerificationGuard
 from kitlib.kafka.broker.unified_log import UnifiedLog
-from kitlib.kafka.protocol import NO_PRODUCER_EPOCH, Batch, ErrorCode
+from kitlib.kafka.protocol import Batch
 from tests.conformance.changes import changed_in
 
 NAMED = bundled("producer", "producer_state_named.jsonl.gz")
@@ -30,52 +28,6 @@ def replayed(*names: str, build: Build = UnifiedLog) -> Conformance:
 
 # -- brokers of the learner's own -----------------------------------------------------------------
 
-IDEMPOTENT = [name for name, trace in SCENARIOS.items() if trace["family"] == "idempotent"]
-
-
-def own_check(entry: ProducerStateEntry | None, batch: Batch) -> Outcome | ErrorCode:
-    """The whole rule of an idempotent producer's batch in a few lines."""
-    if entry is None or entry.epoch == NO_PRODUCER_EPOCH:
-        return Outcome.APPENDED
-    if batch.producer_epoch != entry.epoch:
-        if batch.producer_epoch < entry.epoch:
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        return Outcome.APPENDED if batch.base_sequence == 0 else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    if any((each.first_seq, each.last_seq) == (batch.base_sequence, batch.last_sequence) for each in entry.batches):
-        return Outcome.DUPLICATE
-    return ErrorCode.NONE if is_next(entry.last_seq, batch.base_sequence) else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-def test_judged_by_a_right_function_agrees_with_every_idempotent_script() -> None:
-    """A function of one's own that has all rules repeats all 37 scripts without transactions."""
-    found = replayed(*IDEMPOTENT, build=judged_by(own_check))
-    assert found.agrees and found.traces == 37, str(found)
-
-
-@pytest.mark.parametrize(
-    ("judge", "script", "words"),
-    [
-        (lambda entry, batch: Outcome.APPENDED, "duplicates_of_the_last_five", 'should be "DUPLICATE", the model has "APPENDED"'),
-        (lambda entry, batch: Outcome.DUPLICATE, "happy_path", 'should be "APPENDED", the model has "DUPLICATE"'),
-        (lambda entry, batch: ErrorCode.UNKNOWN_PRODUCER_ID, "happy_path", 'should be "APPENDED", the model has "REJECTED"'),
-        (lambda entry, batch: ErrorCode.MESSAGE_TOO_LARGE, "gap", 'should be "APPENDED", the model has "REJECTED"'),
-        (lambda entry, batch: True, "happy_path", "expected Outcome.APPENDED, Outcome.DUPLICATE or an ErrorCode"),
-        (lambda entry, batch: entry.epoch, "happy_path", "AttributeError"),
-    ],
-)  # fmt: skip
-def test_judged_by_a_wrong_function_is_a_difference(judge: Any, script: str, words: str) -> None:
-    """Whatever a function returns or raises, the first difference is told in a sentence."""
-    found = replayed(script, build=judged_by(judge))
-    assert not found.agrees and words in str(found.differences[0])
-
-
-def test_judged_log_leaves_batches_without_an_id_alone() -> None:
-    """The function is asked about producers' batches only; without a function the log is the kit's own."""
-    log = JudgedLog(judge=lambda entry, batch: ErrorCode.INVALID_RECORD)
-    assert log.append(Batch(0, 1)).outcome is Outcome.APPENDED and log.end == 1
-    assert replayed(build=JudgedLog).agrees
-
-
 @dataclass(slots=True)
 class CountsAttempts(UnifiedLog):
     """A broker built on the kit's, which takes every batch twice."""
@@ -86,7 +38,7 @@ class CountsAttempts(UnifiedLog):
 
 
 def test_replay_takes_any_broker_that_is_built_from_a_config() -> None:
-    """A class goes through the same door as a function; here it answers a duplicate to the first batch."""
+    """A class of one's own is replayed as the kit's is; here it answers a duplicate to the first batch."""
     found = replayed("happy_path", build=CountsAttempts)
     assert str(found.differences[0]).startswith('happy_path, step 0 (append): result.outcome should be "APPENDED"')
     six = replayed("max_in_flight_six_breaks", build=lambda config: UnifiedLog(replace(config, remembered_batches=6)))

@@ -43,7 +43,7 @@ def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ())
         answers = played(recording, make, operations(script))
         raised = answers.pop()[RAISED] if RAISED in (answers or [{}])[-1] else ""
         outcome.answers.append(answers)
-        outcome.raised.append(Raised(*raised.partition(": ")[::2], "") if raised else None)
+        outcome.raised.append(Raised(raised.partition(":")[0], raised) if raised else None)
     compared = compare(recording, chosen, outcome)
     return None if compared.agrees else told_of(recording, chosen, outcome, compared)
 
