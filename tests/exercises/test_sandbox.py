@@ -203,7 +203,7 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (signal 11)."),
     (closes_everything, Limits(), "closed", "your code closed the file that carries its answers."),
     (writes_everywhere, Limits(), "garbled", "your code wrote to the file that carries its answers."),
-    (returns_too_much, Limits(), "answers", "your code returned more than 64 MB."),
+    (returns_too_much, Limits(answers_bytes=5_000_000), "answers", "your code returned more than 5 MB."),
 ]
 
 
