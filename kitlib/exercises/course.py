@@ -16,7 +16,7 @@ from kitlib.errors import DiskError, KitError
 from kitlib.exercises.answers import as_text
 from kitlib.exercises.frame import Exercise, Finding
 from kitlib.exercises.prose import Answer, questions, to_explain
-from kitlib.exercises.told import NOTE, Told, box
+from kitlib.exercises.told import NOTE, Asking, Told, box
 from kitlib.lab import progress
 from kitlib.lab.progress import Progress
 
@@ -90,7 +90,9 @@ def explained(asked: Answer, text: Any) -> Told:
     words = len(text.split()) if isinstance(text, str) else 0
     if words < FEWEST_WORDS:
         so_far = f"Yours has {words} word{'' if words == 1 else 's'}" if words else "There is no text here"
-        return Told(f"{so_far}. Write your explanation as a text of {FEWEST_WORDS} words or more; then a model answer is shown.")
+        asking = Asking(f"{so_far}. Write your explanation as a text of {FEWEST_WORDS} words or more; then a model answer is shown.")
+        asking.take = lambda written: explained(asked, written)
+        return asking
     _change(asked.name, lambda row: replace(row, passed=True))
     return model_answer(asked)
 

@@ -173,6 +173,14 @@ class Finding:
         sign, colour = ("\u2713", RIGHT) if self.passed else ("\u00bd", HALF) if self.half else ("\u2717", WRONG)
         return box(colour, f"{sign} {self.head}", *self.parts)
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """The box; in a notebook with buttons for the next hint and for the solution."""
+        from kitlib.exercises import hint, solution
+        from kitlib.views.browser.asking import with_buttons
+
+        tell = {} if self.passed else {"Hint": lambda: hint(self.exercise)}
+        return with_buttons(self, {**tell, "Solution": lambda: solution(self.exercise)})
+
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
         words = {"said": self.said, "look": self.look, "printed": self.printed}

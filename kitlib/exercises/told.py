@@ -7,6 +7,8 @@ Markdown only `code` is shown as such.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 from kitlib.text import show_text
 
@@ -25,6 +27,17 @@ class Told(str):
 
     def _repr_html_(self) -> str:
         return box(NOTE, "", *self.split("\n\n"))
+
+
+class Asking(Told):
+    """A text that asks for one of the learner's own; in a notebook a field for it stands below."""
+
+    take: Callable[[str], Told]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        from kitlib.views.browser.asking import with_field  # widgets take a while to load
+
+        return with_field(self, "Compare with a model answer", self.take)
 
 
 def box(colour: str, head: str, *paragraphs: str, code: str = "") -> str:

@@ -227,10 +227,23 @@ class Verdict:
         told = self._told()
         return told if self.cut_at is None else f"{cut_sentence(self.cut_at)}; {told[:1].lower()}{told[1:]}"
 
+    @property
+    def reasons(self) -> dict[str, str]:
+        """What explains each anomaly that there is, in the words of the sentence."""
+        return {kind: self._mark(kind) for kind, count in self.counts.items() if count}
+
+    @property
+    def sums(self) -> str:
+        """The counts alone, as the sentence begins; records that are neither done nor lost are named."""
+        told = self.sentence.partition(". ")[0].removesuffix(".")
+        unfinished = self.appended - self.processed - self.replaced - self.counts.get("lost", 0)
+        is_unsaid = self.lanes and self.reasons and self.cut_at is None and unfinished > 0
+        return f"{told}; {unfinished} unfinished at the end." if is_unsaid else f"{told}."
+
     def _told(self) -> str:
         if not self.lanes:
             return self.subject or "No record was followed in this run."
-        marks = {kind: self._mark(kind) for kind, count in self.counts.items() if count}
+        marks = self.reasons
         verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
         begin = f"{self.processed} of {self.appended} records were {verb}"
         if self.replaced:

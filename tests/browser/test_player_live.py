@@ -25,6 +25,6 @@ def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab:
     assert page.locator(".kit-live p").inner_text().startswith("Model and broker agree: ")
     assert page.get_by_role("button", name="real broker").get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="model", exact=True).click()
-    page.locator(".kit-lamp[data-lamp=off]").wait_for()
+    page.locator(".kit-lamp[data-lamp=off]").wait_for(state="attached")
     assert page.locator(".kit-live p").inner_text() == ""
     watched.check()

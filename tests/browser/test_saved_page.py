@@ -54,7 +54,7 @@ def test_a_recording_says_what_gives_it_a_kernel(chromium: Browser, tmp_path: Pa
         assert visit.page.locator("[data-knob], .kit-seed").count() == 0
         assert visit.page.get_by_role("button", name=re.compile("Fork here|Start over")).count() == 0
         command = "kit run small_max_offset_behind --seed 3"
-        assert f"To turn its knobs, run {command}" in visit.page.inner_text("main")
+        assert f"To run it with other settings: {command}" in visit.page.inner_text("main")
         visit.page.get_by_text("Script of this run").click()
         assert not visit.page.get_by_role("button", name="Run this script").is_visible()
         visit.check()

@@ -86,7 +86,7 @@ def open_live(page: Page, asked: str) -> None:
 
 
 def verdict_shown(page: Page) -> str:
-    return page.locator(".kit-sentence").inner_text()
+    return page.locator(".kit-sentence").text_content() or ""
 
 
 def focus(page: Page, knob: str) -> None:
@@ -177,12 +177,12 @@ def test_a_knob_turned_in_the_page_gives_cpythons_verdict_and_an_address(page: P
     assert settings["seed"] == "3" and knob in settings
     knobs = {key: value for key, value in settings.items() if key != "seed"}
     expected = Session(name, seed=3, knobs=knobs)
-    assert verdict_shown(page) == expected.verdict.sentence
+    assert verdict_shown(page) == expected.verdict.sums
     assert f"--{knob.replace('_', '-')}={knobs[knob]}" in page.locator("code").last.inner_text()
     asked = page.evaluate("location.hash")
     open_live(page, asked)
     page.wait_for_function("seed => document.querySelector('.kit-seed')?.value === seed", arg="3")
-    assert verdict_shown(page) == expected.verdict.sentence
+    assert verdict_shown(page) == expected.verdict.sums
     assert press_end(page) == expected.trace.sentence(expected.trace.steps[-1])
 
 
@@ -191,12 +191,12 @@ def test_a_link_with_a_script_brings_its_run(page: Page) -> None:
     text = "answers_lost seed=3 records=20\nlose answer 2"
     open_live(page, f"script={quote(text)}")
     page.wait_for_selector(f"{ROOT} .kit-did li")
-    assert verdict_shown(page) == Session(text).verdict.sentence
+    assert verdict_shown(page) == Session(text).verdict.sums
     assert "'lose answer 2'" in page.locator("code").last.inner_text()
     turn(page, "records", "ArrowRight")
     again = parse_qs(urlsplit(page.url).fragment)["script"][0]
     assert again.splitlines()[1:] == ["answers_lost seed=3 records=21", "lose answer 2"]
-    assert verdict_shown(page) == Session(again).verdict.sentence
+    assert verdict_shown(page) == Session(again).verdict.sums
 
 
 def press_end(page: Page) -> str:

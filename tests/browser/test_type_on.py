@@ -17,6 +17,8 @@ CELLS = {
     "failure map": test_failure_map.CELL,
     "prediction": "predict('small_max_offset_behind', 'How many are lost?', truth='lost')",
     "desk": test_desk.CELL,
+    "check": "from kitlib import check, explain\ncheck('mend_the_crash', None)",
+    "explanation": "explain('back_to_its_place', '')",
     "next": "'the end'",
 }
 WHERE = {
@@ -24,6 +26,8 @@ WHERE = {
     "failure map": ("input[type=range]", "[aria-label^='Failure map']"),
     "prediction": ("input", ".kit-send"),
     "desk": ("[data-knob]", "summary", "[data-deed]"),
+    "check": ("button",),
+    "explanation": ("textarea", "button"),
 }
 ACTIVE = """() => {
   const notebook = window.jupyterapp.shell.currentWidget.content;
@@ -72,3 +76,14 @@ def test_after_a_prediction_the_focus_is_on_its_result(notebook: Page) -> None:
     assert type_on(notebook, place + 1) == counted[1:]
     notebook.keyboard.press("Shift+Enter")
     notebook.wait_for_function(f"({ACTIVE})()[{place + 2}] !== {counted[place + 2]}")
+
+
+def test_hint_and_model_answer_come_by_a_button(notebook: Page) -> None:
+    """Under a finding the next hint, under a question to explain a field for one's own text and then a model answer."""
+    cells = notebook.locator(".jp-Cell")
+    found, asked = (cells.nth(list(CELLS).index(kind)) for kind in ("check", "explanation"))
+    found.get_by_role("button", name="Solution").click()
+    expect(found).to_contain_text("is shown after a right answer or 3 different tries", timeout=10_000)
+    asked.locator("textarea").fill("A batch that comes back must not overtake an older one.")
+    asked.get_by_role("button", name="Compare with a model answer").click()
+    expect(asked).to_contain_text("Compare yours with this one.", timeout=10_000)

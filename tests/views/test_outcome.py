@@ -142,7 +142,8 @@ TURNED: list[tuple[str, dict[str, Any], dict[str, list[Any]]]] = [
      {"lost_answers": [0, 10], "max_in_flight": [1, 10], "delay_ms": [0, 39], "linger_ms": [0, 36], "answer_loss_percent": [20]}),
     ("reordering_by_retry", {"idempotence": True}, {"failing_batch": [0, 3], "fault": ["request lost"], "max_in_flight": [1, 2]}),
     ("reordering_by_retry", {"batches": 40, "failing_batch": 7, "delay_ms": 20, "max_in_flight": 1}, {"max_in_flight": [2, 5, 10]}),
-    ("six_in_flight", {"batches": 10}, {"max_in_flight": [5, 10], "remembered_batches": [6], "older_is_duplicate": [True], "release": ["2.0"]}),
+    ("six_in_flight", {"batches": 10},
+     {"max_in_flight": [5, 10], "remembered_batches": [6], "older_is_duplicate": [True], "release": ["2.0"]}),
 ]  # fmt: skip
 CASES = [(name, opened, knob, value) for name, opened, knobs in TURNED for knob, values in knobs.items() for value in values]
 

@@ -147,7 +147,7 @@ def test_a_knob_moved_gives_another_run(player: Player) -> None:
     assert told["error"] == ""
     assert player.trace.knobs["max_offset_behind"] == UNLIMITED
     assert player.verdict.counts["lost"] == 0
-    assert told["verdict"]["sentence"] == player.verdict.sentence
+    assert told["verdict"]["sentence"] == player.verdict.sums
     assert told["values"]["max_offset_behind"] == str(UNLIMITED)
 
 

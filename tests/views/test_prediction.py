@@ -117,7 +117,7 @@ def test_an_answer_brings_the_run_the_sentence_and_the_score(ask: Ask) -> None:
         "number": 1, "error": "", "result": "Not quite: you said 12, it is 46.", "isRight": False,
         "score": "0 of 1 right so far; the first answer to each question counts.",
     }  # fmt: skip
-    assert json.loads(asked.frames)["said"] and asked.run["told"]["verdict"]["sentence"] == judge(asked.trace).sentence
+    assert json.loads(asked.frames)["said"] and asked.run["told"]["verdict"]["sentence"] == judge(asked.trace).sums
     assert send(asked, 46)["score"].startswith("0 of 1")
     assert send(ask(SMALL, "Where is the commit?", "commit"), 54)["score"].startswith("1 of 2")
     assert [each.answer for each in predictions.load().values()] == ["12", "54"]
@@ -190,7 +190,7 @@ def test_a_run_that_was_made_is_asked_about_as_its_trace(ask: Ask) -> None:
     """The same truth, the same player and another key than with other knobs."""
     asked, other = (ask(run(SMALL, max_offset_behind=bound), "How many are lost?", truth="lost") for bound in (5, 10))
     told = send(asked, 46)
-    assert told["isRight"] and asked.run["told"]["verdict"]["sentence"] == asked.verdict.sentence
+    assert told["isRight"] and asked.run["told"]["verdict"]["sentence"] == asked.verdict.sums
     assert asked.key != other.key
 
 

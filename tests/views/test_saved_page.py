@@ -63,7 +63,7 @@ def test_page_holds_the_run_as_pictures_and_as_text() -> None:
     page = to_recording(player.trace)
     data, text = data_of(page), " ".join(Parsed(page).text)
     assert data["frames"] == json.loads(Session(player.trace).frames)
-    assert data["told"]["verdict"]["sentence"] == player.verdict.sentence
+    assert data["told"]["verdict"]["sentence"] == player.verdict.sums
     assert data["heading"]["knobs"] == [], "there is no kernel to turn them"
     command = "kit run small_max_offset_behind --seed 3 --max-offset-behind=7"
     for told in (command, str(Script.of(player.trace)), "7 (default: 5)", player.verdict.sentence):

@@ -91,7 +91,7 @@ def test_the_parcel_runs_every_experiment_without_anything_else(tmp_path: Path) 
     """
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
     assert answer.stderr == ""
-    assert json.loads(answer.stdout) == {each.name: Session(each, knobs={"max_steps": 40}).verdict.sentence for each in every()}
+    assert json.loads(answer.stdout) == {each.name: Session(each, knobs={"max_steps": 40}).verdict.sums for each in every()}
 
 
 def test_a_site_is_not_built_over_other_files(tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ export default {
     const cellAt = (column, row) => picture.querySelector(`[data-cell="${column},${row}"]`);
     const mark = (cell) => {
       if (!cell) return;
-      marked?.removeAttribute("opacity");
+      if (marked) marked.style.outline = "";
       marked = cell;
-      marked.setAttribute("opacity", 0.55);
+      marked.style.outline = "2px solid"; // its number stays readable
     };
     const choose = (cell) => {
       mark(cell);

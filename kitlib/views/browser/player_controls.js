@@ -59,7 +59,7 @@ class Transport {
     const { clock } = this;
     clock.mode = mode;
     const isTime = mode === "time";
-    putAll(this.mode, { text: isTime ? "time" : "steps", "aria-label": isTime ? "The axis is time; change it to steps" : "The axis is steps; change it to time",
+    putAll(this.mode, { text: isTime ? "→ steps" : "→ time", "aria-label": isTime ? "The axis is time; change it to steps" : "The axis is steps; change it to time",
       title: isTime ? "Time, with long silences cut short. Press for steps." : "Steps, all equally wide. Press for time." });
     put(this.speed, "aria-label", SPEED_NAMES[mode]);
     this.speed.replaceChildren(...SPEEDS[mode].map(([value, text]) => html("option", { value, text })));
@@ -106,12 +106,15 @@ class VerdictLine {
     this.onJump = onJump;
     const cover = html("div", { class: "kit-cover" }, html("b", { text: "What will happen?" }), " Guess, then play it. ", button("Show the verdict", "", onShow));
     this.sentence = html("p", { class: "kit-sentence" });
+    this.reasons = html("div", { class: "kit-reasons" });
     this.chips = html("div", { class: "kit-chips" });
-    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, cover, this.chips, this.sentence);
+    this.node = html("section", { class: "kit-verdict", "aria-label": "Verdict on the whole run" }, cover, this.chips, this.sentence, this.reasons);
   }
 
   draw(verdict) {
     put(this.sentence, "text", verdict.sentence);
+    this.reasons.replaceChildren(...verdict.anomalies.filter(({ short }) => short).map(({ kind, short, reason }) =>
+      html("details", {}, html("summary", { text: `${kind}: ${short}` }), reason)));
     this.chips.replaceChildren(...verdict.anomalies.map((anomaly) => {
       const mark = anomaly.count === 0 ? "" : anomaly.isViolation ? ": violation!" : ", explained";
       const found = `${anomaly.count.toLocaleString("en")} ${anomaly.kind}`;

@@ -40,6 +40,7 @@ class LivePanel {
     put(this.told, "text", state === "running" ? doing : sentence);
     const lamp = { idle: ["on", "off"], running: ["on", "off"], failed: ["on", "off"], agrees: ["agrees", "agrees"], parts: ["on", "parts"] }[state];
     const words = { on: "lit", off: "dark", agrees: "lit, agrees", parts: "lit, differs" };
+    this.lamps[0].parentNode.hidden = state === "idle"; // before there are two runs they would look like a choice
     this.lamps.forEach((node, place) => {
       const name = place ? "broker" : "model";
       putAll(node, { "data-lamp": lamp[place], title: `${name}: ${words[lamp[place]]}` });

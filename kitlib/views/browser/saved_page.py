@@ -55,7 +55,7 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
     session = Session(trace, part=part, open_at=open_at)
     title, command = session.heading["title"], command_of(trace)
     recording = "This page is a recording, which cannot be changed."
-    how = f"To turn its knobs, run <code>{show_text(command, LONG)}</code>" if command else "It can be played, but not changed."
+    how = f"To run it with other settings: <code>{show_text(command, LONG)}</code>" if command else "It can be played, but not changed."
     body = "\n".join(
         [
             "<main>",

@@ -10,6 +10,7 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 from __future__ import annotations
 
 import gc
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -284,9 +285,11 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     anomalies = []
     for kind, count in verdict.counts.items():
         first = verdict.first(kind)
-        row = {"kind": kind, "count": count, "witness": first.witness, "reason": first.reason}
+        why = verdict.reasons.get(kind, "").removeprefix("explained by ")
+        short = re.split("[:;,]", why)[0]
+        row = {"kind": kind, "count": count, "witness": first.witness, "reason": why, "short": short}
         anomalies.append(row | {"isViolation": kind in verdict.violations})
-    return {"sentence": verdict.sentence, "anomalies": anomalies}
+    return {"sentence": verdict.sums, "anomalies": anomalies}
 
 
 def same_place(before: Trace, at: int, now: Trace) -> int:
