@@ -22,7 +22,7 @@ WAYS = ROOT / "docs" / "ways_in.md"
 COMPOSE = ["docker", "compose", "--project-name", "delivery-lab-trial"]
 WAYS_OF = {"alone": [], "cluster": ["--env-file", "cluster.env"]}
 NOT_OURS = "not the kit's"
-PROMISE = re.compile(r"some cells of notebooks ([\w, ]+?) and (\w+) end with an\s+error")
+PROMISE = re.compile(r"Some cells of notebooks ([\w, ]+?) and (\w+) then end with an error")
 
 # In the container: run one notebook after the other, each a line of JSON with the errors of its cells.
 RUN_ALL = r"""
