@@ -37,6 +37,7 @@ def _escape(code: int) -> str:
 
 
 _VISIBLE = {code: _escape(code) for code in _HIDDEN}
+VISIBLE_IN_LINES = {code: text for code, text in _VISIBLE.items() if chr(code) not in "\t\n\r"}  # for text of several lines
 
 
 def plain_text(value: object, limit: int = LIMIT_CHARS) -> str:

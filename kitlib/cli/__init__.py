@@ -9,14 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO, cast
 
 import typer
 from typer.core import TyperGroup
 
 from kitlib import __version__
 from kitlib.errors import KitError
+from kitlib.text import VISIBLE_IN_LINES, plain_text
 
 # The commands of each module, in the order of `kit --help`. Only the module of the command that is asked for is imported:
 # the experiments and the pictures take a second to load, and `kit up` needs neither.
@@ -103,8 +105,29 @@ def load(words: list[str]) -> None:
         importlib.import_module(f"kitlib.cli.{module}")
 
 
+class _Shown:
+    """A stream for people, through which all goes that is printed: what others have named is shown, not obeyed.
+
+    Only rich writes past it, whose colours and bars are terminal escapes of the kit's own.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.rich_proxied_file = stream  # the name by which rich finds what is behind
+
+    def write(self, text: str) -> int:
+        return self.rich_proxied_file.write(text.translate(VISIBLE_IN_LINES))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rich_proxied_file, name)
+
+
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; errors become one line on stderr."""
+    with redirect_stdout(cast(TextIO, _Shown(sys.stdout))), redirect_stderr(cast(TextIO, _Shown(sys.stderr))):
+        _main(arguments)
+
+
+def _main(arguments: list[str] | None) -> NoReturn:
     try:
         try:
             words = [dashed(word) for word in (sys.argv[1:] if arguments is None else arguments)]
@@ -141,8 +164,6 @@ def dashed(word: str) -> str:
 
 def _end(sentence: str, exit_code: int) -> NoReturn:
     """Errors name what other people have named: control characters are shown, not obeyed."""
-    from kitlib.text import plain_text  # the package of the pictures takes a while to load
-
     print(f"kit: {plain_text(sentence, LONGEST_ERROR)}", file=sys.stderr)
     sys.exit(exit_code)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kitlib.cli import app
 from kitlib.cli.asking import confirm
+from kitlib.errors import KitError
+from kitlib.text import plain_text
 
 if TYPE_CHECKING:
     from kitlib.exercises.course import Item
@@ -84,16 +87,22 @@ def next_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
 
 @exercises_app.command("reset")
 def reset_command(
-    notebook: Annotated[str, typer.Argument(help="A notebook, by its number, or a chapter, by its two digits.")],
+    notebook: Annotated[str, typer.Argument(help="A notebook, by its number or its whole name, or a chapter, by its two digits.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Start a notebook over: a new copy in `work`, yours kept beside it, and its exercises open again."""
+    from kitlib.exercises.course import number_of
     from kitlib.lab import copies, jupyter, notebooks, progress
 
-    its = _items(notebook)
     root = jupyter.project_dir()
+    by_number = {number_of(path.stem): path for path in notebooks.find(root)}
+    asked, found = Path(notebook).name.removesuffix(".ipynb"), [item for item in _items() if item.notebook in by_number]
+    its = [item for item in found if asked in (item.notebook, item.notebook[:2], by_number[item.notebook].stem)]
+    if not its:
+        known = ", ".join(dict.fromkeys(item.notebook for item in found))
+        raise KitError(f"{plain_text(asked, 60)!r} is no notebook with exercises. Give its number or its whole name: {known}.")
     desk = copies.desk(root)
-    originals = [path for path in notebooks.find(root) if path.stem.startswith(tuple({item.notebook for item in its}))]
+    originals = [by_number[number] for number in dict.fromkeys(item.notebook for item in its)]
     named = ", ".join(path.stem for path in originals)
     confirm(
         yes, f"Make a new copy of {named} and forget the exercises? Your copy is kept beside it.",
@@ -101,7 +110,7 @@ def reset_command(
     )  # fmt: skip
     for original in originals:
         kept = copies.renew(desk, original)
-        count = progress.forget({item.name for item in its if original.stem.startswith(item.notebook)})
+        count = progress.forget({item.name for item in its if by_number[item.notebook] == original})
         typer.echo(f"{desk.copy_of(original)} is new{f'; yours is {kept.name} now' if kept else ''}. {count} of its exercises forgotten.")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
+from kitlib.text import plain_text
 
 LONGEST_LINE = 2_000  # characters of a line of a report
 
@@ -45,9 +46,9 @@ def test_notebooks(
             done.append(found)
             count = len(found.problems)
             told = f"{count} problem{'s' * (count > 1)}" if count else f"{found.cells} cells, no difference"
-            printer.step(f"notebook {path.stem}: {told} ({found.seconds:.1f} s)")
+            printer.step(f"notebook {plain_text(path.stem)}: {told} ({found.seconds:.1f} s)")
             if not found.passed:
-                printer.line(readable(f"{path}\n\n{found.report}\n"), data=True)
+                printer.line(f"{plain_text(path, LONGEST_LINE)}\n\n{readable(found.report)}\n", data=True)
     if junit is not None:
         notebook_tests.write_junit(done, junit)
     printer.step(f"{sum(each.passed for each in done)} of {len(done)} notebooks give their saved outputs")
@@ -55,7 +56,5 @@ def test_notebooks(
 
 
 def readable(report: str) -> str:
-    """A report for a terminal: what a notebook printed may hold escape sequences, which are shown and not obeyed."""
-    from kitlib.text import plain_text
-
+    """A report for a terminal, whose lines are not too long."""
     return "\n".join(plain_text(line, LONGEST_LINE) for line in report.splitlines())

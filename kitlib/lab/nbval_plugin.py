@@ -20,6 +20,7 @@ from typing import Any
 from kitlib.lab.kept_rows import FOLDER
 
 ACCOUNT = "KIT_NBVAL_ACCOUNT"  # the variable with the name of the file
+ONLY = "KIT_NBVAL_ONLY"  # the variable with the one notebook of the folder that is run: on a command line, `a[1].ipynb` is no name
 SECONDS_TO_END = 10.0  # after the process that asked for the run has gone
 
 
@@ -70,6 +71,11 @@ def pytest_configure(config: Any) -> None:
         running = ExitStack()
         running.enter_context(notebooks.broker(say_on_stderr))
         config.add_cleanup(running.close)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    only = os.environ.get(ONLY)
+    return True if only and collection_path not in (Path(only), Path(only).parent) else None
 
 
 def pytest_runtest_setup(item: Any) -> None:

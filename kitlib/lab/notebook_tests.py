@@ -26,7 +26,7 @@ from kitlib.errors import LabError
 from kitlib.lab import jupyter, nbval_plugin, notebooks, workspace
 from kitlib.lab.processes import find_by_token, sweep
 from kitlib.lab.reaper import TOKEN_NAME, is_broker
-from kitlib.text import plain_text
+from kitlib.text import VISIBLE_IN_LINES, plain_text
 
 SECONDS_TO_START = 60.0  # of pytest and of a kernel, beside another test
 LOOK_EVERY_S = 0.2
@@ -97,14 +97,14 @@ def compare(
         account, results = Path(folder) / "account.json", Path(folder) / "junit.xml"
         (Path(folder) / "pytest.ini").write_text("[pytest]\n")
         command = [
-            sys.executable, "-m", "pytest", "--nbval", str(path), "--nbval-current-env", "--nbval-cell-timeout", str(seconds),
+            sys.executable, "-m", "pytest", "--nbval", ".", "--nbval-current-env", "--nbval-cell-timeout", str(seconds),
             "-p", "nbval.plugin", "-p", nbval_plugin.__name__, "-p", "no:cacheprovider", "--noconftest",
             "-c", str(Path(folder) / "pytest.ini"), "--rootdir", str(path.parent), "--junit-xml", str(results), "--color=no",
             "--maxfail", str(failures), "-q", "-W", "ignore", *(["--nbval-sanitize-with", str(rules)] if rules else []),
         ]  # fmt: skip
         environment = {
             **jupyter.environment(), "KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, nbval_plugin.ACCOUNT: str(account),
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            nbval_plugin.ONLY: str(path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         }  # fmt: skip
         process = subprocess.Popen(
             command, cwd=path.parent, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -146,7 +146,8 @@ def read_results(path: Path) -> list[ElementTree.Element]:
     """The test cases that pytest wrote, named as Jupyter counts cells: nbval's "Cell 3" is In [4]. [] when it was killed."""
     if not path.exists():
         return []
-    cases = list(ElementTree.parse(path).iter("testcase"))
+    text = path.read_text(encoding="utf-8").translate(VISIBLE_IN_LINES)  # pytest writes names as they are, which may be no XML
+    cases = list(ElementTree.fromstring(text).iter("testcase"))
     for case in cases:
         if number := re.fullmatch(r"Cell (\d+)", case.get("name", "")):
             case.set("name", f"In [{int(number[1]) + 1}]")
@@ -163,14 +164,14 @@ def told_of(case: ElementTree.Element) -> list[str]:
 
 def suite_of(path: Path, seconds: float, cases: list[ElementTree.Element], problems: list[str]) -> ElementTree.Element:
     """JUnit's <testsuite> of a notebook: a case for each cell, and one for what is wrong with no cell in particular."""
-    suite = ElementTree.Element("testsuite", name=path.stem, file=path.name, time=f"{seconds:.3f}")
+    suite = ElementTree.Element("testsuite", name=plain_text(path.stem), file=plain_text(path.name), time=f"{seconds:.3f}")
     told = {f"{case.get('name')}: {wrong}" for case in cases for wrong in told_of(case)}
     rest = [problem for problem in problems if problem not in told]
     for case in cases:
-        case.set("classname", path.stem)
+        case.set("classname", plain_text(path.stem))
         suite.append(case)
     if rest:
-        whole = ElementTree.SubElement(suite, "testcase", name="the notebook", classname=path.stem, time="0")
+        whole = ElementTree.SubElement(suite, "testcase", name="the notebook", classname=plain_text(path.stem), time="0")
         ElementTree.SubElement(whole, "failure", message=rest[0][:200]).text = "\n".join(rest)
     tests = list(suite)
     suite.set("tests", str(len(tests)))

@@ -45,6 +45,19 @@ def test_exercises_of_no_notebook_are_a_sentence(command_line: CommandLine) -> N
     assert (code, out) == (1, "") and "Name one of 00, 01a" in told and "\x1b" not in told
 
 
+@pytest.mark.parametrize("asked", ["1", "0", "01a_one", "01a; rm", "04b-typo", ""])
+def test_reset_takes_exact_names_only(command_line: CommandLine, asked: str) -> None:
+    """What is nearly a notebook's name starts no notebook over; the sentence names those that there are."""
+    code, out, told = command_line("exercises", "reset", asked, "--yes")
+    assert (code, out) == (1, "") and told.startswith(f"kit: {asked!r} is no notebook with exercises. ") and "00, 01a, 01b" in told
+
+
+@pytest.mark.parametrize("asked", ["01a", "01", "01a_one_number_for_many_records", "work/01a_one_number_for_many_records.ipynb"])
+def test_reset_knows_a_notebook_by_number_chapter_name_and_path(command_line: CommandLine, asked: str) -> None:
+    """All of these mean the notebook; without --yes nothing is changed."""
+    assert "a new copy of 01a_one_number_for_many_records" in command_line("exercises", "reset", asked)[2]
+
+
 def test_reset_makes_a_new_copy_and_keeps_the_old_one(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The learner's file is renamed, never deleted; the notebook's exercises are open again, and no others."""
     project = tmp_path / "project"

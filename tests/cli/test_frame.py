@@ -197,15 +197,33 @@ def test_output_that_nobody_reads_ends_in_silence(arguments: list[str]) -> None:
 
 def test_ctrl_c_ends_with_130_and_one_line() -> None:
     """SIGINT in the middle of a replay ends the process with 130 and one line, without a traceback."""
-    reading, writing = os.pipe()
-    folder = Path(f"/dev/fd/{reading}")
-    command = [*KIT, "conform", "partition_manager", str(cli.conform.bundled("storm", "pm_scenarios.jsonl.gz")), str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, pass_fds=[reading]) as started:
+    command = [*KIT, "conform", "partition_manager", *[str(cli.conform.bundled("storm", "pm_scenarios.jsonl.gz"))] * 500]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
         assert started.stdout and started.stderr
         ready, _, _ = select.select([started.stdout], [], [], 30)
         assert ready
         started.send_signal(signal.SIGINT)
         _, err = started.communicate(timeout=30)
-    os.close(reading)
-    os.close(writing)
     assert (started.returncode, err) == (130, "kit: stopped.\n")
+
+
+def test_what_others_have_named_is_shown_and_not_obeyed(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address from the environment reaches the terminal through one door: control characters and turned text are escapes there."""
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1\x07\u202e\x9b31m")
+    code, out, err = command_line("status")
+    assert code == 3 and "127.0.0.1:1\\x07\\u202e\\x9b31m" in out and not err
+
+
+@pytest.mark.parametrize("err", [False, True], ids=["stdout", "stderr"])
+def test_all_that_is_printed_goes_through_the_door(err: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way it is printed, only lines and tabs are left as they are; the streams are the process's own again afterwards."""
+    before = sys.stdout, sys.stderr
+
+    def shows(*_: object, **__: object) -> None:
+        typer.echo("a\x07\tb\nc", err=err)
+        print("d\u202e", file=sys.stderr if err else sys.stdout)
+
+    monkeypatch.setattr(cli, "app", shows)
+    with pytest.raises(SystemExit):
+        cli.main(["status"])
+    assert capsys.readouterr()[err] == "a\\x07\tb\nc\nd\\u202e\n" and (sys.stdout, sys.stderr) == before

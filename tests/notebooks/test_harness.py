@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import nbformat
 import psutil
@@ -52,6 +53,18 @@ def test_notebook_with_its_own_outputs_passes(tmp_path: Path) -> None:
     comparison = compare(path)
     assert comparison.passed, comparison.report
     assert "encryption" not in comparison.report
+
+
+@pytest.mark.parametrize("name", ["build[1]/a[1].ipynb", "a::b.ipynb", "\x1b[31m\n\u202ered.ipynb"], ids=["brackets", "colons", "escapes"])
+def test_notebook_with_any_name_is_run(tmp_path: Path, name: str) -> None:
+    """Brackets and colons, which pytest reads as parts of a name, and terminal escapes: it alone is run, and its JUnit is XML."""
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    saved(path, "print(1 + 1)")
+    written(path.with_name("other.ipynb"), "1 / 0")
+    comparison = compare(path)
+    assert comparison.passed and comparison.cells == 2, comparison.report
+    assert len(ElementTree.fromstring(ElementTree.tostring(comparison.suite))) == 2
 
 
 def test_notebook_with_a_widget_passes_by_its_text(tmp_path: Path) -> None:
