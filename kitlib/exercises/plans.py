@@ -24,12 +24,12 @@ PLANS = {
     "90": ("90 minutes: can Kafka lose my record?", 90, """
         5 Welcome: who has lost a record, and how did you learn of it?
         8 00: A first loss
-        10 00: The desk
+        9 00: The desk
         4 00: The verdict
-        21 07a: 1
+        24 07a: 1
         4 Break
-        14 13a: 1
-        19 incident 0
+        13 13a: 1
+        18 incident 0
         5 What to keep: each says one setting that they will look up tomorrow
     """),
     "half": ("Half a day: lost, doubled, out of order", 240, """
