@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 SPAN_S = 120
+MOST_TICKS = 6  # of the time axis, besides its first
 TOP = 48
 QUESTION = "What becomes of the records while the parts run?"
 SIGNS = {"agrees": "✓", "differs": "✗", "unknown": "?"}
@@ -70,11 +72,10 @@ def draw(looks: Sequence[Look], marks: Sequence[tuple[float, str]] = (), lamps: 
     parts = [_row(row, number, shown, xs) for number, row in enumerate(ROWS)]
     bottom = TOP + ROW * len(ROWS)
     parts += _marks([(PLOT_LEFT + scale * (at_s - begin_s), told) for at_s, told in marks if at_s >= begin_s], bottom)
-    for share in range(5):
-        at_s = begin_s + (end_s - begin_s) * share / 4
-        x = PLOT_LEFT + (PLOT_RIGHT - PLOT_LEFT) * share / 4
-        anchor = "start" if share == 0 else "end" if share == 4 else "middle"
-        parts.append(el("text", f"{at_s:,.0f} s", cls="grey", x=x, y=bottom + 8, text_anchor=anchor, font_size=11))
+    apart = next(each for each in (1, 2, 5, 10, 20, 30) if (end_s - begin_s) / each <= MOST_TICKS)
+    for at_s in range(math.ceil(begin_s / apart) * apart, math.floor(end_s) + 1, apart):
+        x = round(PLOT_LEFT + scale * (at_s - begin_s), 1)
+        parts.append(el("text", f"{at_s:,} s", cls="grey", x=x, y=bottom + 8, text_anchor="middle", font_size=11))
     lines = textwrap.wrap(plain_text(said, 600), LINE) if said else []
     if lamps:
         parts += _lamps(lamps, bottom + 34)

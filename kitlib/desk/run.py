@@ -70,6 +70,7 @@ class DeskRun:
         self.drained: Drained | None = None
         self.problems: list[str] = []  # what could not be removed at the end
         self.deeds = [*DEEDS]  # what can be done to it; fewer where the brokers are not the kit's
+        self.killed_s: float | None = None  # when the broker was killed, until it stores records again
         self._undo = ExitStack()
         self._is_stopping = False
         self._turning = threading.RLock()  # of drain, stop and set, one at a time
@@ -175,7 +176,8 @@ class DeskRun:
         """SIGKILL to the broker; the kit starts it again at once. LabError when it is not the kit's."""
         self._running("kill the broker")
         kafka_server.kill_node(1)
-        self.say("The broker is killed, and started again.")
+        self.killed_s = self.seconds
+        self.say("The broker is killed; the kit starts it again.")
 
     def kill_spout(self) -> None:
         """The spout dies with its ledgers; another one starts a second later at the stored offset."""
@@ -269,6 +271,9 @@ class DeskRun:
         told["rate"] = {"stored": round((told["stored"] - before["stored"]) / seconds, 1)}
         told["rate"]["written"] = round((told["written"] - before["written"]) / seconds, 1)
         self.snapshots.append(told)
+        if self.killed_s is not None and before["at_s"] > self.killed_s and told["stored"] > before["stored"]:
+            self.killed_s = None
+            self.say("The broker is back: records are stored again.")
         return told
 
     def trace(self) -> Trace:

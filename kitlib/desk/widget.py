@@ -193,7 +193,7 @@ class Desk(anywidget.AnyWidget):
             self._show()
 
     def _mark(self, what: str) -> None:
-        at_s = self.run.snapshots[-1]["at_s"] if self.run.snapshots else 0.0
+        at_s = self.run.seconds
         others = [mark for mark in self.marks[-50:] if mark[1] != what or at_s - mark[0] > 2 * LOOK_S]  # a slider moves step by step
         self.marks = [*others, (at_s, what)]
 

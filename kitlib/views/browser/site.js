@@ -206,12 +206,40 @@ function fillList() {
   search();
 }
 
+// The front page is one story that plays as the page opens, and then five to start with.
+class Front {
+  constructor(names) {
+    this.name = names[0];
+    this.place = document.getElementById("kit-hero");
+    const links = names.map((name) => node("a", { href: `#${name}` }, ALL.find((one) => one.name === name).title));
+    document.getElementById("kit-first").append(...links.flatMap((link) => [" ", link]));
+  }
+
+  async play() {
+    if (this.close) return;
+    this.close = () => {};
+    const { heading, told, frames } = await fetchRecording(this.name);
+    if (!this.close) return; // the reader has gone on
+    const model = recorded({ heading: { ...heading, knobs: [], front: [], takes: [] }, told, frames }, "Open it to change it.");
+    this.close = player.render({ model, el: this.place });
+    this.place.append(node("p", {}, node("a", { href: `#${this.name}` }, "Turn its knobs")));
+    if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.place.querySelector(".kit-begin").click();
+  }
+
+  leave() {
+    this.close?.();
+    this.close = null;
+    this.place.replaceChildren();
+  }
+}
+
 function visit() {
   const asked = readAddress();
   const isKnown = ALL.some(({ name }) => name === asked.name);
   document.getElementById("kit-index").hidden = isKnown;
   STAGE.hidden = !isKnown;
   if (isKnown) {
+    front.leave();
     stage.open(asked);
     scrollTo(0, 0);
     return;
@@ -219,11 +247,13 @@ function visit() {
   stage.leave();
   STAGE.replaceChildren();
   document.title = "Delivery Lab";
+  front.play().catch((error) => console.error(error)); // the list is there all the same
   if (asked.name) tell(`There is no experiment "${asked.name.slice(0, 60)}". Choose one of the list.`);
 }
 
 const engine = new Engine();
 const stage = new Stage(engine);
+const front = new Front(CATALOG.first);
 fillList();
 STATUS.hidden = true;
 addEventListener("hashchange", visit);

@@ -36,6 +36,7 @@ ROOMS = (
     "__init__.py", "errors.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "kafka", "storm", "monitor", "spark",
     "experiments", "views", "lab/__init__.py", "lab/client_processes/__init__.py", "lab/client_processes/driver.py",
 )  # fmt: skip
+START = ("small_max_offset_behind", "restart", "answers_lost", "six_in_flight", "tuple_tree")  # the first one plays as the page opens
 MECHANISMS = {
     "spout": "A spout reads a partition (Storm)",
     "topology": "Trees of tuples, and the acker (Storm)",
@@ -61,8 +62,10 @@ BODY = """<main>
 <p id="kit-status" role="alert">This page needs a server of files, and a browser of 2023 or later that runs scripts. Run
 <code>kit page --serve</code>, or <code>python -m http.server --bind 127.0.0.1</code> in this folder, and open the address it prints.</p>
 <div id="kit-index">
-<p>What do <em>at least once</em> and <em>exactly once</em> really mean? Each experiment below is a small story about a mechanism of Kafka
-or Storm. Predict what will happen, look, then turn the knobs. Python runs in this page; nothing you do here leaves your browser.</p>
+<div id="kit-hero"></div>
+<p id="kit-first">Five to start with:</p>
+<p>Each experiment below is a small story about a mechanism of Kafka or Storm. Predict what will happen, look, then turn the knobs.
+Python runs in this page; nothing you do here leaves your browser.</p>
 <p><label>Search <input id="kit-search" type="search" autocomplete="off"></label> <span id="kit-found" role="status"></span></p>
 <div id="kit-list"></div>
 </div>
@@ -137,6 +140,7 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
     catalog = {
         # The parts of Python that a page counts while they come; the module of the WebAssembly is not among them.
         "bytes": sum(path.stat().st_size for path in loaded if path.suffix != ".mjs"),
+        "first": START,
         "groups": [{"title": title, "experiments": rows} for title, rows in groups.items()],
     }
     style = joined((*STYLES, "page.css", "site.css"))
