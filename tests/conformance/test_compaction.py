@@ -20,11 +20,6 @@ from kitlib.kafka.offsets.compaction import KeepsLastBatch, LogCleaner
 NAMED = {row["name"]: row for row in read_traces(bundled("groups", "compaction_named.jsonl.gz"))}
 
 
-@pytest.fixture(scope="module")
-def rows() -> list[dict[str, Any]]:
-    return [*NAMED.values(), *read_traces(bundled("groups", "compaction_public.jsonl.gz"))]
-
-
 def test_cleaner_of_4_3_1_differs_in_one_named_script() -> None:
     """There the last batch of the round stays although it is empty; 4.4.0 keeps the one at the high watermark."""
 

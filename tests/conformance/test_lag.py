@@ -17,16 +17,6 @@ WINDOWS = {row["name"]: row for row in read_traces(bundled("burrow", "windows_na
 HISTORIES = {row["name"]: row for row in read_traces(bundled("burrow", "commits_named.jsonl.gz"))}
 
 
-@pytest.fixture(scope="module")
-def all_windows() -> list[dict[str, Any]]:
-    return [*WINDOWS.values(), *read_traces(bundled("burrow", "windows_public.jsonl.gz"))]
-
-
-@pytest.fixture(scope="module")
-def all_histories() -> list[dict[str, Any]]:
-    return [*HISTORIES.values(), *read_traces(bundled("burrow", "commits_public.jsonl.gz"))]
-
-
 def test_lag_beyond_63_bits_is_a_lag() -> None:
     """Burrow's lags are unsigned: the greatest is no reason to refuse a row."""
     row = copy.deepcopy(WINDOWS["stalled_consumer"])

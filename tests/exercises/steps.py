@@ -30,11 +30,6 @@ def each_step(make: Any, script: dict[str, Any]) -> Iterator[Any]:
         yield made.do(step)
 
 
-def first_step_only(make: Any, script: dict[str, Any]) -> Iterator[Any]:
-    """A driver that does not do what it should."""
-    yield make().do(script["steps"][0])
-
-
 def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ()) -> tuple[str, str, Script] | None:
     """As `first_difference`, without a process of its own: what is told, where to look, and what `shrink` is asked."""
     chosen = scripts or recording.scripts()

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.java.priority_queue import JavaHeap
-from kitlib.kafka.streams import assignor
 from kitlib.kafka.streams.assignor import (
     RUNNING_LAG,
     AssignmentSettings,
@@ -65,33 +63,6 @@ def test_assignors_answer_as_the_real_classes_did() -> None:
     for line in RECORDED:
         row, recorded = line.split(" -> ")
         assert answer(row) == recorded, row
-
-
-def _no_warmups(self: HighAvailabilityTaskAssignor) -> bool:
-    return False
-
-
-def _only_if_better(one: ClientState, other: ClientState) -> bool:
-    skew = one.load - other.load
-    return 0 < (one.count - 1.0) / one.threads - (other.count + 1.0) / other.threads < skew
-
-
-BUGS = {
-    "no warm-ups": (HighAvailabilityTaskAssignor, "_take_warmup", _no_warmups),
-    "never balanced": (HighAvailabilityTaskAssignor, "_balance", lambda self, held: None),
-    "state is not looked at": (HighAvailabilityTaskAssignor, "_should_run_elsewhere", lambda self, task, client: False),
-    "standbys stay": (HighAvailabilityTaskAssignor, "_move_standbys", lambda self: 0),
-    "a running copy is not caught up": (assignor, "RUNNING_LAG", -99),
-    "one more is as good as even": (assignor, "_should_move", _only_if_better),
-    "sorted instead of heaped": (JavaHeap, "__iter__", lambda self: iter(sorted(self.queue))),
-}
-
-
-@pytest.mark.parametrize("bug", BUGS)
-def test_assignor_with_a_planted_bug_is_caught(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each one changes a recorded answer."""
-    monkeypatch.setattr(*BUGS[bug])
-    assert any(answer(line.split(" -> ")[0]) != line.split(" -> ")[1] for line in RECORDED)
 
 
 @settings(max_examples=100, deadline=None)
