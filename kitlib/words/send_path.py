@@ -239,7 +239,7 @@ SEND_PATH = Domain(
             ),
         ),
         "update": Word(
-            _update, "", "errors leader:whole? need_update nodes partial partitions stage version",
+            _update, "", "errors leader:whole? need_update nodes partial partitions:whole stage version",
             rule=Rule(
                 "An answer replaces what the client knows, unless it is older.",
                 "kafka.client.metadata:Metadata.update",

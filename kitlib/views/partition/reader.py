@@ -166,9 +166,9 @@ def lanes_of(trace: Trace) -> dict[Key, Lane]:
         if lane is None:
             lane = lanes[key] = Lane(place(data, trace.run), -1, 0, place_name(data, trace.run))
         if step.what == "append":
-            first = number_of(data.get("first"), 0)
+            first = data["first"]
             lane.base = first if lane.base < 0 else min(lane.base, first)
-            lane.end = max(lane.end, number_of(data.get("last"), first) + 1)
+            lane.end = max(lane.end, data["last"] + 1)
     for lane in lanes.values():
         lane.base = max(lane.base, 0, lane.end - MAX_SPAN)
         lane.end = max(lane.end, lane.base)
@@ -197,10 +197,6 @@ def size_of(ranges: Iterable[Range]) -> int:
         size += max(0, last + 1 - max(first, after))
         after = max(after, last + 1)
     return size
-
-
-def number_of(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def _ends(ranges: list[Range]) -> set[int]:
@@ -268,21 +264,21 @@ class LaneReader:
         lane.windows.append(self.window)
         lane.beyond.append(self.beyond)
         lane.is_stored.append(self.is_stored)
-        lane.offsets.append(number_of(data.get("offset"), -1) if what not in QUIET_WORDS else -1)
+        lane.offsets.append(data.get("offset", -1) if what not in QUIET_WORDS else -1)
 
     def _read_state(self, state: dict[str, Any]) -> None:
         """The partition's own numbers. Where no spout is at work nothing is pending, and the next one starts
         at the commit, so without an emitted_to_offset that is where reading stands.
         """
         start, end, committed, _ = self.marks
-        committed = number_of(state.get("committed_to"), committed)
+        committed = state.get("committed_to", committed)
         self.marks = (
-            number_of(state.get("log_start"), start),
-            number_of(state.get("log_end"), max(end, self.appended_to)),
+            state.get("log_start", start),
+            state.get("log_end", max(end, self.appended_to)),
             committed,
-            number_of(state.get("emitted_to_offset"), committed),
+            state.get("emitted_to_offset", committed),
         )
-        self.retries = number_of(state.get("retries"), self.retries)
+        self.retries = state.get("retries", self.retries)
         for name, flag in self.STATE_FLAGS:
             ranges = state.get(name, [])
             if ranges == self.ranges[name]:
@@ -368,10 +364,10 @@ class LaneReader:
         self.appended_to = min(self.appended_to, to)
 
     def _on_start(self, data: dict[str, Any]) -> None:
-        self._skip_to(number_of(data.get("offset"), 0))
+        self._skip_to(data.get("offset", 0))
 
     def _on_reset(self, data: dict[str, Any]) -> None:
-        self._skip_to(number_of(data.get("to"), 0))
+        self._skip_to(data.get("to", 0))
 
     def _skip_to(self, position: int) -> None:
         """Mark what lies below the position and was never emitted."""
