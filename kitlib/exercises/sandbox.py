@@ -14,8 +14,6 @@ import inspect
 import json
 import math
 import os
-import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -147,28 +146,33 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: S
         said = f"your code uses {used}, which cannot be sent to the process that checks it."
         outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
         return outcome
-    room, token, (reading, writing) = Path(tempfile.mkdtemp(prefix="kit-sandbox-")), uuid.uuid4().hex, os.pipe()
     cpu_s = math.ceil(limits.deadline_s) * (os.cpu_count() or 1) + 2
     asked = {"path": [os.path.abspath(entry) for entry in sys.path], "driver": driver, "scripts": scripts, "cpu_s": cpu_s}
-    (room / "asked.json").write_text(json.dumps(asked))
-    (room / "parcel").write_bytes(parcel)
+    with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
+        Path(room, "asked.json").write_text(json.dumps(asked))
+        Path(room, "parcel").write_bytes(parcel)
+        kind, status = _answered(outcome, room, limits)
+    if (listening := heard.get()) is not None and outcome.printed:
+        listening.append(outcome.printed)
+    outcome.breach = None if kind is None else _breach(kind, outcome, status, places, limits)
+    return outcome
+
+
+def _answered(outcome: Outcome, room: str, limits: Limits) -> tuple[str | None, int]:
+    """Start the learner's process in its folder, take its answers, and end it: why it was ended, None when all was done; its exit code."""
+    token, (reading, writing) = uuid.uuid4().hex, os.pipe()
     process = subprocess.Popen(
         [sys.executable, "-P", "-X", "utf8", "-u", "-m", "kitlib.exercises.sandbox_child", str(writing)], start_new_session=True, cwd=room,
-        env=with_kitlib({**os.environ, "TMPDIR": str(room), TOKEN_NAME: token}), pass_fds=[writing],
+        env=with_kitlib({**os.environ, "TMPDIR": room, TOKEN_NAME: token}), pass_fds=[writing],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     os.close(writing)
     learner, below = psutil.Process(process.pid), set[psutil.Process]()
     try:
-        kind = _watched(process, reading, outcome, limits, learner, below)
+        return _watched(process, reading, outcome, limits, learner, below), process.returncode or 0
     finally:
         _end(process, learner, below, token)
         os.close(reading)
-        shutil.rmtree(room, ignore_errors=True)
-    if (listening := heard.get()) is not None and outcome.printed:
-        listening.append(outcome.printed)
-    outcome.breach = None if kind is None else _breach(kind, outcome, process.returncode, places, limits)
-    return outcome
 
 
 def _watched(
@@ -181,7 +185,7 @@ def _watched(
     looked = began
     while True:
         has_ended = process.poll() is not None  # asked before reading: what it wrote before its end is in the pipes
-        ready = select.select(pipes, [], [], 0 if has_ended else LOOK_S)[0]
+        ready: list[Any] = wait(pipes, 0 if has_ended else LOOK_S)
         now = time.monotonic()
         for pipe in ready:
             block = os.read(pipe, 1 << 20)
