@@ -59,7 +59,7 @@ class Growth:
             return
         left = sum(unbroken(run_steps(bytes_left, made, [{"growth": self.name, "name": self.kept}])).answers[0])
         yield left > MOST_BYTES and HalfRight(
-            f"right, and never empty: after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
+            f"right, and it grows: after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
             "What do you still keep of something that is over?",
         )
 
