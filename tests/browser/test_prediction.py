@@ -41,6 +41,9 @@ def test_a_number_is_asked_for_before_anything_is_shown(opened: Page) -> None:
     expect(asked.locator(".kit-score")).to_contain_text("right so far")
     expect(asked.locator(".kit-sentence")).to_contain_text("46 lost")
     expect(asked.get_by_role("button", name="Show the result now")).to_be_hidden()
+    for shown in (asked, opened.locator(".kit-pair")):  # nothing covers what was asked for, and answered
+        assert shown.locator(".kit-cover").evaluate_all("nodes => nodes.some((node) => node.checkVisibility())") is False
+        expect(shown.locator(".kit-chips").first).to_be_visible()
 
 
 def test_a_commit_is_placed_by_a_press_and_by_keys(opened: Page) -> None:
