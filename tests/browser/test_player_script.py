@@ -95,7 +95,7 @@ def test_script_is_edited_and_run(page: Page) -> None:
     assert page.locator(".kit-error").is_hidden()
     assert page.locator(".kit-seed").input_value() == "9"
     assert field.input_value().startswith("# kit script 1\nanswers_lost seed=9 records=20 ")
-    assert page.locator(".kit-script").evaluate("node => node.getBoundingClientRect().width <= node.parentNode.clientWidth")
+    assert page.locator(".kit-script").evaluate("node => node.getBoundingClientRect().width <= node.parentNode.getBoundingClientRect().width")
     page.locator(".kit-script summary").click()
 
 

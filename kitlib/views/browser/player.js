@@ -58,12 +58,14 @@ class Player {
       ...nodesOf(this.below), this.cut);
     this.root.replaceChildren(
       html("h3", { text: heading.title }), html("p", { class: "kit-question", text: heading.question }), html("div", { class: "kit-body" }, this.side, main));
+    let isNew = true;
     this.fit = new ResizeObserver(() => {
-      const isNew = this.root.dataset.wide === undefined;
       this.arrange(isRun && this.root.clientWidth >= WIDE);
       if (isNew && isJustRun(this.root)) this.root.scrollIntoView({ block: "start" });
+      isNew = false;
     });
     this.fit.observe(this.root);
+    this.arrange(false);
   }
 
   arrange(isWide) {
