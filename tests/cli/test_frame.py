@@ -96,7 +96,7 @@ def test_help_of_an_experiment_names_every_knob(kit: Callable[..., Any], name: s
     ("arguments", "words"),
     [
         (["dance"], "No such command 'dance'"), (["run", "dance"], "No such command 'dance'"), (["--dance"], "--dance"),
-        (["run", "happy_path", "--dance", "5"], "--dance"), (["conform"], "Missing argument"), (["run", "happy_path", "5"], "5"),
+        (["run", "happy_path", "--dance", "5"], "--dance"), (["compare"], "Missing argument"), (["run", "happy_path", "5"], "5"),
         (["run", "happy_path", "--seed", "x"], "--seed"), (["run", "happy_path", "--records"], "--records"),
     ],
 )  # fmt: skip
