@@ -100,6 +100,10 @@ class Topics:
         records = self._stream(spark, None, **READ_COMMITTED, subscribe=",".join(sorted(names)))
         return records.select("topic", "offset", F.unix_millis("timestamp").alias("log_ms"), "key", "value")
 
+    def source_options(self) -> dict[str, str]:
+        """What a reader with the format "kafka" needs to reach the cluster."""
+        return self._options()
+
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""
         return {**self._options(), "topic": topic}
