@@ -62,10 +62,11 @@ site: setup ## Build the pages to read in build/site: README, notebooks, docs, c
 	@$(BIN)/kit page --out build/page || echo "site: without the live page" >&2
 	@exec $(BIN)/python scripts/make_site.py $(ARGS)
 
-lint: setup ## ruff, mypy --strict and the arrows between the rooms
+lint: setup ## ruff, mypy --strict, the arrows between the rooms and their numbers of lines
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@$(BIN)/python scripts/count_lines.py
 
 bom: ## Write build/bom.json: every package and jar that an install brings, with its hash (CycloneDX)
 	@$(PYTHON) scripts/write_bom.py

@@ -218,7 +218,7 @@ def test_a_run_in_the_page_is_forked(page: Page) -> None:
     session = Session(SMALL)
     session.answer({"number": 1, "do": "fork", "at": 100})
     session.answer({"number": 2, "do": "run", "seed": "1", "knobs": {"max_offset_behind": "unlimited"}})
-    assert verdict_shown(page) == session.verdict.sentence
+    assert verdict_shown(page) == session.verdict.sums
 
 
 @pytest.mark.alone
@@ -263,7 +263,7 @@ def test_a_bad_address_is_told_in_a_sentence_and_the_page_works_on(page: Page, a
     page.locator("#kit-status", has_text=BAD[asked]).wait_for()
     if asked.startswith(SMALL):
         settings = turn(page, "records", "ArrowRight")
-        assert verdict_shown(page) == Session(SMALL, knobs=settings).verdict.sentence
+        assert verdict_shown(page) == Session(SMALL, knobs=settings).verdict.sums
     else:
         assert page.locator("#kit-list").is_visible()
 
@@ -320,7 +320,7 @@ def test_a_missing_recording_is_followed_by_the_run_itself(chromium: Browser, ad
         visit.page.goto(f"{address}#{SMALL}")
         visit.page.locator("#kit-status", has_text="could not be fetched (404 at ").wait_for()
         visit.page.wait_for_selector(f"{ROOT}[data-step='0']", timeout=PATIENCE_MS)
-        assert verdict_shown(visit.page) == Session(SMALL).verdict.sentence
+        assert verdict_shown(visit.page) == Session(SMALL).verdict.sums
 
 
 def test_opened_from_a_folder_the_page_says_what_it_needs(chromium: Browser, folder: Path) -> None:
