@@ -219,7 +219,7 @@ def _watched(
             with suppress(psutil.Error):
                 below.update(learner.children(recursive=True))
             below.intersection_update(set(filter(is_alive, below)))
-            if len(below) > limits.processes:
+            if len(below) - 1 > limits.processes:  # the code's own process is one of them
                 return "processes"
             if sum(map(_resident, {learner, *below})) > limits.memory_bytes:
                 return "memory"

@@ -89,6 +89,11 @@ def stops_itself(_: int) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
+def stops_its_parent(_: int) -> None:
+    os.kill(os.getppid(), signal.SIGSTOP)
+    loops(0)
+
+
 def swallows_everything(_: int) -> None:
     while True:
         try:
@@ -187,6 +192,7 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (loops_in_c, SHORT, "time", "your code did not finish in 2 s."),
     (waits, SHORT, "time", "your code did not finish in 2 s."),
     (stops_itself, SHORT, "time", "your code did not finish in 2 s."),
+    (stops_its_parent, SHORT, "time", "your code did not finish in 2 s."),
     (swallows_everything, SHORT, "time", "your code did not finish in 2 s."),
     (ignores_signals, SHORT, "time", "your code did not finish in 2 s."),
     (fills_the_memory, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
