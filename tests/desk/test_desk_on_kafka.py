@@ -78,7 +78,7 @@ def test_desk_three_counts_agree_and_nothing_is_left(broker: Any, spark: Any) ->
 
 def test_desk_that_is_not_waited_for_tells_how_long_spark_takes_and_then_runs(broker: Any, spark: Any) -> None:
     """It is there at once with a sentence that counts the seconds; what is asked of it before it runs is done when it does."""
-    with Desk(wait=False, max_offset_behind=20, rate=300, front=["max_offset_behind"], deeds=["database away"]) as desk:
+    with Desk(wait=False, max_offset_behind=20, rate=300, bolt_rate=200, front=["max_offset_behind"], deeds=["database away"]) as desk:
         assert desk.sentence.startswith("Spark is starting, for ") or desk.run.phase == "running"
         assert (desk.heading["front"], desk.heading["deeds"]) == (["max_offset_behind"], ["database away"])
         desk.do("database away")
