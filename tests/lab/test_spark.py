@@ -68,7 +68,7 @@ except LabError as error:
 spark = kit_spark.session(**{"spark.driver.extraClassPath": os.getcwd()})
 assert spark.range(5).count() == 5
 path = spark._jvm.java.lang.System.getProperty("java.class.path")
-assert os.getcwd() in path and "spark-sql-kafka" in path, path
+assert os.getcwd() in path and "spark-sql-kafka" in spark.conf.get("spark.jars"), path
 print("java", kit_spark.java_process().pid, flush=True)
 sys.stdin.read()
 """
