@@ -134,7 +134,7 @@ def test_kit_guarantees_looks_at_out_first_and_writes_it_last(
         patched.setattr(os, "access", lambda *_: False)  # as for a user who may not write there
         guarantees(out=tmp_path / "table")
     assert measured == []
-    with pytest.raises(DiskError, match="could not be written"):
+    with pytest.raises(DiskError, match="is a folder"):
         guarantees(records=800, out=tmp_path / "later", as_json=True)  # by now a folder
     assert GuaranteeTable.from_json(capsys.readouterr().out).records == 800
 
