@@ -125,9 +125,9 @@ FIELDS = _by_name({
         missing most_ms most_partitions ms next node notifications number offset on_disk on_their_way orders outstanding part
         partition paused pending pid poll position queue reads record records records_gone refused request restored root rows
         segments seq shuffled silence_s since_cleaned_ms split spout_task stage start stored_lag threads threads_counting
-        threads_idle timeout timestamp_ms to tries tuple tx unprocessed until_ms val version waited_ms waiting wasted
+        threads_idle timeout timestamp_ms to tries tuple unprocessed until_ms val version waited_ms waiting wasted
         writes""",
-    "whole?": "after before stored value",
+    "whole?": "after before stored tx value",
     "number": "commits_a_minute dirty_ratio predicted speed",
     "flag": """again charged fatal full held is_late must_abort need_update partial probing_needed retry stale unclean written""",
     "text": """address answer api by call cause deed effect error from_the_model gone group how instance_id key kind library member
