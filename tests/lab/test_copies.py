@@ -18,7 +18,6 @@ from nbformat.sign import NotebookNotary
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import copies, jupyter, notebook_trust, notebooks
 from tests.conftest import REPOSITORY, git
-from tests.exercises import test_every_exercise
 from tests.notebooks import test_notebooks
 
 
@@ -409,7 +408,7 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
-def test_hours_of_work_leave_the_clone_as_it_was(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hours_of_work_leave_the_clone_as_it_was(clone: Path) -> None:
     """A learner opens, answers and runs every notebook that the lab shows: git sees no change, and the project's checks pass."""
     desk = copies.desk(clone)
     copies.make(desk, print)
@@ -421,9 +420,6 @@ def test_hours_of_work_leave_the_clone_as_it_was(clone: Path, monkeypatch: pytes
         assert "answer = 42" in page.read_text()
     assert git(clone, "status", "--porcelain") == ""
     assert notebook_trust.shipped(clone) == notebooks.find(clone)
-    monkeypatch.setattr(test_every_exercise, "NOTEBOOKS", clone / "notebooks")
-    for name in test_every_exercise.EXERCISES:
-        test_every_exercise.test_notebook_asks_the_registered_questions_and_stores_their_stubs(name)
     for original in notebooks.find(clone):
         test_notebooks.test_notebook_as_a_file_keeps_the_rules(original)
 

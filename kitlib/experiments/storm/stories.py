@@ -28,7 +28,7 @@ from kitlib.monitor.figures import LOST, PROCESSED_AGAIN, RETRIES, STANDSTILL, U
 
 @experiment(
     "Every record once", SpoutRun, shared=(SpoutKnobs,),
-    figure=UNCLAIMED, front=("records", "max_spout_pending", "fetch_records", "process_ms", "fail_percent"),
+    figure=UNCLAIMED, front=("records", "max_spout_pending", "process_ms", "fail_percent"),
 )
 def happy_path(run: SpoutRun, records: Records = 40) -> None:
     """Many records are in flight at once and finish in any order. What may the spout record as done?"""
