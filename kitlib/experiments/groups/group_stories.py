@@ -73,7 +73,7 @@ def rebalance(
 # -- too late: slow work, a frozen process, a dead one ---------------------------------------------------
 
 
-@experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms", "library"))
+@experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms"))
 def poll_too_late(
     run: GroupRun,
     trouble: Annotated[
