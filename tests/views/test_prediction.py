@@ -87,7 +87,7 @@ def test_nothing_of_the_outcome_is_sent_before_the_answer(ask: Ask, kind: str) -
     sent = {name: getattr(asked, name) for name in asked.trait_names(sync=True) if name in ("asked", "told", "run", "frames")}
     assert (sent["run"], sent["frames"]) == ({}, b"")
     assert sent["asked"] == {
-        "title": "A bound smaller than a fetch", "question": "A question?", "kind": kind, "choices": more.get("choices", []),
+        "title": "A bound smaller than what is in flight", "question": "A question?", "kind": kind, "choices": more.get("choices", []),
         "boxes": 60 if kind in ("commit", "records") else 0, "unit": "records",
     }  # fmt: skip
     assert "46" not in json.dumps([sent["asked"], sent["told"]])
