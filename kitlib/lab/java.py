@@ -173,14 +173,14 @@ def spark_java_home(java: Java) -> Path:
     return folder
 
 
-def class_archive_flags(java: Java, program: str, folder: Path) -> tuple[str, ...]:
-    """Let a Java of 19 or newer write the classes it has loaded into `folder` when it ends, and start from them next time.
+def class_archive_flags(java: Java, program: str, folder: Path, writes: bool = True) -> tuple[str, ...]:
+    """Let a Java of 19 or newer write the classes it has loaded into `folder` when it ends, if it `writes`, and start from them next time.
 
     Java checks the archive itself and replaces one that does not fit. Older ones cannot do this alone: nothing for them.
     """
     if java.major < 19:
         return ()
-    return (WRITE_ARCHIVE, f"-XX:SharedArchiveFile={Path(os.path.realpath(folder)) / f'{program}-java{java.major}.jsa'}", "-Xlog:cds*=off")
+    return (*[WRITE_ARCHIVE] * writes, f"-XX:SharedArchiveFile={folder / f'{program}-java{java.major}.jsa'}", "-Xlog:cds*=off")
 
 
 def complete_wheel() -> None:

@@ -69,7 +69,7 @@ class JavaClient:
         """
         found = java.find_java(needs_vector=False)
         kafka = [path.resolve() for path in jars.ensure_jars("kafka")]  # first, like the broker: so its archive serves here too
-        archive = [flag for flag in java.class_archive_flags(found, "kafka", kafka[0].parent) if flag != java.WRITE_ARCHIVE]
+        archive = java.class_archive_flags(found, "kafka", kafka[0].parent, writes=False)
         first, *others = map(str, [*kafka, find_jar_path()])
         before = {name: os.environ.pop(name) for name in java.FOREIGN_SETTINGS if name in os.environ}
         try:
