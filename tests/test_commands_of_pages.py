@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from typer.main import get_command
 
 from kitlib.cli import app, load
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, format_home, make_home
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "notebooks" / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 # What stands in capitals on a page, and figures that a test makes smaller.
@@ -81,10 +81,19 @@ def learner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield home / "bin" / "python"
 
 
-def run(learner: Path, command: str, folder: Path, seconds: float = 170) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="session")
+def home(kit_home: Path, learner: Path, formatted: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The learner's workspace: `kit reset` would find there what the other tests have left in theirs."""
+    home = make_home(tmp_path_factory.mktemp("learners") / "home", (kit_home / "jars").resolve())
+    format_home(home, formatted)
+    yield home
+    run(learner, home, "kit down", home)
+
+
+def run(learner: Path, home: Path, command: str, folder: Path, seconds: float = 170) -> subprocess.CompletedProcess[str]:
     name, *arguments = shlex.split(command.partition(" > ")[0])
     module = {"kit": "kitlib", "pytest": "pytest"}[name]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"KIT_HOME": str(home)}
     return subprocess.run(
         [learner, "-m", module, *arguments], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=seconds, check=False,
@@ -114,12 +123,12 @@ def test_options_of_a_command_are_those_of_the_kit(command: str, tmp_path: Path,
 @pytest.mark.spark
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("command", RUN)
-def test_a_command_of_the_pages_works_in_a_learners_install(broker: Any, learner: Path, command: str, tmp_path_factory: Any) -> None:
+def test_a_command_of_the_pages_works_in_a_learners_install(learner: Path, home: Path, command: str, tmp_path_factory: Any) -> None:
     """It ends with the code that its page promises, and without a traceback."""
     folder = tmp_path_factory.getbasetemp() / "pages"
     folder.mkdir(exist_ok=True)
     (folder / "notebooks").exists() or (folder / "notebooks").symlink_to(REPOSITORY / "notebooks")
-    done = run(learner, meant(command), folder)
+    done = run(learner, home, meant(command), folder)
     if " > " in command:  # a later line reads it
         (folder / command.rpartition(" > ")[2]).write_text(done.stdout, encoding="utf-8")
     assert done.returncode in CODES.get(command.split()[1], {0}), done.stderr[-2_000:]
@@ -129,8 +138,8 @@ def test_a_command_of_the_pages_works_in_a_learners_install(broker: Any, learner
 @pytest.mark.slow
 @pytest.mark.kafka
 @pytest.mark.timeout(240)
-def test_plain_nbval_of_the_pages_works_in_a_learners_install(broker: Any, learner: Path) -> None:
+def test_plain_nbval_of_the_pages_works_in_a_learners_install(learner: Path, home: Path) -> None:
     """The line with pytest passes, with the kit's own settings and a learner's plugins."""
     [command] = {command for command in COMMANDS if re.match(r"pytest --nbval notebooks/\w+\.ipynb$", command)}
-    done = run(learner, command, REPOSITORY)
+    done = run(learner, home, command, REPOSITORY)
     assert done.returncode == 0, done.stdout

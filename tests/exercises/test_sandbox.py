@@ -175,7 +175,7 @@ def closes_everything(_: int) -> int:
 
 
 def writes_everywhere(_: int) -> int:
-    for descriptor in range(3, 64):
+    for descriptor in map(int, os.listdir("/dev/fd")):
         try:
             os.write(descriptor, b"[1, 2]\n")
         except OSError:
