@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from filelock import FileLock, Timeout
-from py4j.protocol import Py4JError
+from py4j.protocol import ERROR, Py4JError, Py4JNetworkError
 from pyspark.conf import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
@@ -156,9 +156,9 @@ def is_alive() -> bool:
     return process is not None and process.poll() is None
 
 
-def check_alive(patience_s: float = 0.0) -> None:
-    """Raise LabError with the end of Java's log when Spark's Java process has died, or does within `patience_s` seconds."""
-    process = java_process()
+def check_alive(patience_s: float = 0.0, process: subprocess.Popen[bytes] | None = None) -> None:
+    """Raise LabError with the end of Java's log when Spark's Java has died, or does in `patience_s`; `process` is an earlier one."""
+    process = process or java_process()
     with suppress(subprocess.TimeoutExpired):
         if process is not None and patience_s:
             process.wait(patience_s)
@@ -166,7 +166,7 @@ def check_alive(patience_s: float = 0.0) -> None:
         raise LabError(
             f"Spark's Java process {process.pid} ended ({_ended(process.returncode)}){_log_tail()}. "
             "Call session() for a new one; DataFrames of the old session are gone, so run their cells again."
-        )
+        ) from None
 
 
 def java_process() -> subprocess.Popen[bytes] | None:
@@ -384,10 +384,6 @@ def _forget(patience_s: float = SECONDS_TO_END) -> None:
             shutil.rmtree(folder, ignore_errors=True)
     SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
-    with suppress(DeprecationWarning):
-        from pyspark.sql.context import SQLContext
-
-        SQLContext._instantiatedContext = None
 
 
 def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
@@ -423,28 +419,31 @@ def _first_line(error: BaseException) -> str:
 
 
 def _hush(context: SparkContext) -> None:
-    """When Java dies, pyspark's server for counters and Py4J print tracebacks; `check_alive` says that better."""
-    logging.getLogger().addFilter(_is_not_py4js)
-    logging.getLogger("py4j.clientserver").addFilter(_lives)  # what the callback of a streaming query has met
+    """When this session's Java has died, `check_alive` speaks in place of Py4J, even in a cell that runs beside a newer session."""
+    for name in (None, "py4j.clientserver"):  # the second is of the callbacks of streaming queries
+        logging.getLogger(name).addFilter(_is_worth_saying)
     tell = (server := context._accumulatorServer).handle_error
+    client, process = context._gateway._gateway_client, java_process()  # type: ignore[union-attr]
+    send = client.send_command
 
     def handle_error(request: Any, address: Any) -> None:
-        process = java_process()
-        with suppress(subprocess.TimeoutExpired):
-            if process is not None:
-                process.wait(1)
-        if is_alive():
+        with suppress(LabError):
+            check_alive(1.0, process)
             tell(request, address)
 
+    def send_command(*command: Any, **options: Any) -> Any:
+        with suppress(Py4JNetworkError, OSError):
+            if (answer := send(*command, **options)) != ERROR:
+                return answer
+        check_alive(1.0, process)  # Java's sockets close before it has ended
+        return ERROR
+
     server.handle_error = handle_error  # type: ignore[method-assign, assignment]
+    client.send_command = send_command
 
 
-def _lives(record: logging.LogRecord) -> bool:
-    return is_alive()
-
-
-def _is_not_py4js(record: logging.LogRecord) -> bool:
-    return record.module != "java_gateway"
+def _is_worth_saying(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway" and (record.module != "clientserver" or is_alive())
 
 
 def _text(value: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -186,9 +186,8 @@ def one_sentence(doing: str) -> Iterator[None]:
     """Turn what Spark or its Java throws inside into a LabError of one sentence."""
     try:
         yield
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        is_cut_off = isinstance(error, ConnectionError | Py4JNetworkError)  # Java's sockets close before it has ended
-        kit_spark.check_alive(1.0 if is_cut_off else 0.0)
+    except (PySparkException, Py4JError) as error:
+        kit_spark.check_alive()
         raise LabError(f"{doing}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from error
 
 
