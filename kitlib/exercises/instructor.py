@@ -26,7 +26,7 @@ from kitlib.lab import notebooks
 from kitlib.lab.tour import POLICY
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
-from kitlib.views.browser.prediction import Prediction, as_told, predict
+from kitlib.views.browser.prediction import Prediction, predict
 
 WORDS_A_MINUTE = 180
 MINUTES = {"code": 0.5, "prediction": 1.5, "exercise": 7, "player": 5}
@@ -66,7 +66,7 @@ def minutes_of(cells: Sequence[Any]) -> float:
     cells = [*takewhile(lambda cell: not cell.source.startswith("## Appendix"), cells)]
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     code = [cell.source for cell in cells if cell.cell_type == "code"]
-    asked = sum(len(re.findall(r"^predict\(", source, re.MULTILINE)) for source in code)
+    asked = sum(len(re.findall(r"^(?:\w+ = )?predict\(", source, re.MULTILINE)) for source in code)
     exercises = {name for source in code for name in checked_in(source)}
     players = sum(len(re.findall(r"\b(?:Player|FailureMap|Desk)\(", source)) for source in code)
     counts = {"code": len(code), "prediction": asked, "exercise": len(exercises), "player": players}
@@ -111,7 +111,7 @@ def _calls(source: str) -> list[ast.Call]:
         tree = ast.parse(source)
     except SyntaxError:
         return []
-    calls = [line.value for line in tree.body if isinstance(line, ast.Expr) and isinstance(line.value, ast.Call)]
+    calls = [line.value for line in tree.body if isinstance(line, ast.Expr | ast.Assign) and isinstance(line.value, ast.Call)]
     return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "predict"]
 
 
@@ -151,14 +151,14 @@ def _asked_of_a_run(call: ast.Call, known: dict[str, Any], below: Sequence[Any])
     except Exception:  # noqa: BLE001 - it asks about what earlier cells have made, of whatever kind; the cells below answer it
         named = {word.arg: word.value for word in call.keywords if word.arg}
         question = call.args[1] if len(call.args) > 1 else named["question"]
-        told = str(known.get(question.id, question.id)) if isinstance(question, ast.Name) else ast.unparse(question)
-        told = ast.literal_eval(question) if isinstance(question, ast.Constant) else told
+        told = str(question.value if isinstance(question, ast.Constant) else known.get(ast.unparse(question), ast.unparse(question)))
         among: list[Any] = ast.literal_eval(named["choices"]) if isinstance(named.get("choices"), ast.List | ast.Tuple) else []
         return Asked(told + (f" ({' / '.join(map(str, among))})" if among else ""), "", *_below(below))
-    right = amount(asked.truth, asked.unit) if asked.kind == "number" and asked.unit != "offset" else as_told(asked.truth)
+    unit = "" if asked.unit == "offset" else asked.unit
+    right = "" if asked.truth is None else amount(asked.truth, unit) if asked.kind == "number" else str(asked.truth)
     within = f", within {asked.within:g}{' ms' if asked.unit == 'ms' else ''}" if asked.within else ""
     choices = f" ({' / '.join(asked.choices)})" if asked.choices else ""
-    return Asked(asked.question + choices, f"{right}{within}", *_below(below))
+    return Asked(asked.question + choices, right and f"{right}{within}", *_below(below))
 
 
 def _below(cells: Sequence[Any]) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The learner's own copies of the notebooks, in `work/`: what git tracks stays as it was shipped, whatever a learner does.
 
-A copy is the shipped notebook without its outputs, and with each answer to a prediction folded. Its metadata
+A copy is the shipped notebook without its outputs, with each prediction's code and answer folded. Its metadata
 holds a line for each cell as it was copied, so a cell that still has its hash is known to be untouched: it follows the
 kit when that has a newer one. A cell that the learner has changed, added or deleted is theirs, and stays so.
 There is no list beside the copies that could disagree with them, and each file is written whole or
@@ -32,7 +32,7 @@ DATA = "data"  # what the notebooks read, beside them
 
 Refreshed = Callable[[NotebookNode, NotebookNode], None]  # a copy as it was, and as it is now
 ASKS = re.compile(r"\*\*(?:Predict|Think)|(?:^|[.:] )Predict ", re.MULTILINE)
-ASKS_IN_CODE = re.compile(r"^predict\(", re.MULTILINE)
+ASKS_IN_CODE = re.compile(r"^(?:\w+ = )?predict\(", re.MULTILINE)
 LEADS_ON = re.compile(r"(?:(.*[.?!)]) )?([^.?!]*:)\s*", re.DOTALL)  # a last sentence that ends with a colon, and what is before it
 TASK = re.compile(r"^#|\*\*(?:Predict|Think|Explain|Find|Break it|Run|Play it|Next)|\bPredict ")  # a paragraph that is no part of an answer
 SUMMARY = "<b>What happened, and why</b>: open this when you have made up your mind and run it."
@@ -142,19 +142,19 @@ def as_copied(original: NotebookNode) -> NotebookNode:
 
 
 def fold_answers(notebook: NotebookNode) -> None:
-    """Put what follows a prediction and its run into something to open, so that the answer is not read before it is predicted."""
+    """Fold a prediction's code, and what follows its run, so that neither plumbing nor the answer is read before it is predicted."""
     is_asked = has_run = False
     for cell in notebook.cells:
         if cell.cell_type == "code":
             is_prediction = ASKS_IN_CODE.search(cell.source) is not None
             is_asked, has_run = is_asked or is_prediction, is_asked and not is_prediction
+            if is_prediction:  # its output is the question; the code behind it is one click away
+                cell.metadata["jupyter"] = {"source_hidden": True}
         elif cell.cell_type == "markdown":
             asks = ASKS.search(cell.source) is not None
             if is_asked and has_run:
                 cell.source = folded(cell.source)
-                is_asked = has_run = False
-            if asks:
-                is_asked, has_run = True, False
+            is_asked, has_run = asks or (is_asked and not has_run), False
 
 
 def folded(text: str) -> str:

@@ -13,7 +13,15 @@ ASK = "from kitlib.views import compare, predict\nfrom kitlib.experiments import
 CELLS = (
     ASK + "a = predict(S, 'How many are lost?', truth='lost')\na",
     "predict('poison_record', 'Where is the commit in the end?', 'commit')",
-    "predict(S, 'Which records are lost?', 'records')",
+    """import asyncio
+later = predict(None, 'How many lose?', unit='runs')
+async def settle():
+    while later.given is None:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(2)
+    later.settle(9)
+settling = asyncio.ensure_future(settle())
+later""",
     "predict('happy_path', 'Will any be <b>lost</b>?', 'choice', choices=['yes', 'no'], truth=lambda trace: 'no')",
     "predict(lambda: 7, 'Which offset comes next?', unit='offset')",
     "compare(run(S), run(S, max_offset_behind=10))",
@@ -57,25 +65,18 @@ def test_a_commit_is_placed_by_a_press_and_by_keys(opened: Page) -> None:
     expect(asked.locator(".kit-result")).to_have_text("Exactly right: offset 13.")
 
 
-def test_records_are_marked_by_pressing_dragging_keys_and_typing(opened: Page) -> None:
-    """All four say the same thing, and the boxes and the text follow each other."""
+def test_what_is_not_done_yet_is_settled_where_it_was_asked(opened: Page) -> None:
+    """The answer is kept without a mark; when the work is done the sentence and the score stand there, and the focus stays where it is."""
     asked = opened.locator(".kit-predict").nth(2)
-    boxes, typed = asked.locator(".kit-box"), asked.get_by_label("Their offsets")
-    ends = [boxes.nth(offset) for offset in (3, 5)]
-    ends[0].hover()
-    opened.mouse.down()
-    ends[1].hover()
-    opened.mouse.up()
-    expect(typed).to_have_value("3-5")
-    boxes.nth(0).focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Space"):
-        opened.keyboard.press(key)
-    expect(typed).to_have_value("4-5")
-    typed.fill("8-53, 99")
-    typed.press("Tab")
-    expect(asked.locator(".kit-marked")).to_have_count(46)
-    asked.get_by_role("button", name="That is my prediction").click()
-    expect(asked.locator(".kit-result")).to_have_text("Exactly right: 8 to 53.")
+    asked.get_by_label("Your prediction, runs").fill("10")
+    opened.keyboard.press("Enter")
+    expect(asked.locator(".kit-result")).to_contain_text("Your answer is kept. Run the next cell")
+    expect(asked.locator(".kit-score")).to_have_text("")
+    other = opened.locator(".kit-predict").nth(3).locator("input").first
+    other.focus()
+    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 10, it is 9.")
+    expect(asked.locator(".kit-score")).to_contain_text("right so far")
+    expect(other).to_be_focused()
 
 
 def test_a_choice_is_text_and_not_markup(opened: Page) -> None:

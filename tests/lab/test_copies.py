@@ -222,7 +222,10 @@ def test_shipped_notebook_folds_answers_and_nothing_that_is_to_be_done(original:
     """No heading, no question and no exercise is hidden, and the shipped notebook itself is not changed."""
     shipped = notebooks.load(original)
     text = notebooks.text_of(shipped)
-    hidden = [part for cell in copies.as_copied(shipped).cells for part in re.findall(r"<details>.*?</details>", cell.source, re.DOTALL)]
+    copied = copies.as_copied(shipped).cells
+    asks = {cell.id for cell in shipped.cells if re.search(r"^(\w+ = )?predict\(", cell.source, re.MULTILINE)}
+    assert {cell.id for cell in copied if cell.metadata.get("jupyter") == {"source_hidden": True}} == asks != set()
+    hidden = [part for cell in copied for part in re.findall(r"<details>.*?</details>", cell.source, re.DOTALL)]
     assert hidden and notebooks.text_of(shipped) == text
     assert not [part for part in hidden if re.search(r"^#|\*\*(Predict|Think|Explain)|hint\(", part, re.MULTILINE)]
 

@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY
 
 NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
 ASKS = re.compile(r"\bPredict\b|\*\*predict\b")
-PREDICTS = re.compile(r"^predict\(", re.MULTILINE)
+PREDICTS = re.compile(r"^(?:\w+ = )?predict\(", re.MULTILINE)
 Cell = tuple[str, str]  # its kind and its source
 
 

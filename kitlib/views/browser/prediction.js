@@ -5,7 +5,7 @@ class Asking {
   constructor(model, root) {
     Object.assign(this, { model, root, asked: model.get("asked"), number: 0 });
     const { title, question, kind } = this.asked;
-    const forms = { number: NumberForm, choice: ChoiceForm, commit: CommitForm, records: RecordsForm };
+    const forms = { number: NumberForm, choice: ChoiceForm, commit: CommitForm };
     this.form = new forms[kind](this.asked);
     this.send = html("button", { type: "submit", class: "kit-button kit-send", text: "That is my prediction" });
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
@@ -31,7 +31,7 @@ class Asking {
     const answer = this.form.answer;
     if (answer === null) return this.complain(this.form.missing);
     this.number = this.model.get("told").number + 1;
-    this.send.disabled = true;
+    this.send.disabled = this.isAnswering = true;
     this.model.send({ number: this.number, answer });
     this.patience = setTimeout(() => {
       this.send.disabled = false;
@@ -75,9 +75,10 @@ class Asking {
     this.root.dataset.result = "shown";
     this.leap.hidden = true;
     put(this.result, "text", told.result);
-    put(this.result, "class", told.isRight ? "kit-result kit-right" : "kit-result kit-wrong");
+    put(this.result, "class", !told.score ? "kit-result" : told.isRight ? "kit-result kit-right" : "kit-result kit-wrong"); // no score: not known yet
     put(this.score, "text", told.score);
-    this.keepFocus(this.result);
+    if (this.isAnswering) this.keepFocus(this.result); // and not when a later cell says what is right
+    this.isAnswering = false;
   }
 
   // What had the focus is disabled or hidden now: it stays in the cell, unless it is elsewhere already.
@@ -162,50 +163,6 @@ class CommitForm {
     this.range.value = offset;
     put(this.shown, "text", `offset ${offset}`);
     this.log.boxes.forEach((box, place) => put(box, "class", place < offset ? "kit-box kit-done" : place === offset ? "kit-box kit-next" : "kit-box"));
-  }
-}
-
-// Which records: boxes, or their offsets typed as "8-53, 57".
-class RecordsForm {
-  constructor({ boxes }) {
-    Object.assign(this, { boxes, marked: new Set(), isMarking: true, isTouched: false });
-    this.missing = "Mark the records first, or say that it is none.";
-    this.log = new Boxes(boxes, (offset, isFirst) => {
-      if (isFirst) Object.assign(this, { isMarking: !this.marked.has(offset), from: offset });
-      for (let each = Math.min(this.from, offset); each <= Math.max(this.from, offset); each++) this.marked[this.isMarking ? "add" : "delete"](each);
-      this.draw();
-    });
-    put(this.log.node, "aria-label", "The records of the log; press those that you mean");
-    this.typed = html("input", { type: "text", placeholder: "such as 8-53, 57", "aria-label": "Their offsets, such as 8-53, 57" });
-    this.typed.addEventListener("change", () => this.read());
-    this.none = button("None", "", () => { this.marked.clear(); this.draw(); });
-    this.count = html("output", { class: "kit-value" });
-    this.node = html("div", {}, this.log.node, html("p", { class: "kit-marker" }, html("span", { text: "offsets: " }), this.typed, this.none, this.count));
-  }
-
-  read() {
-    this.marked.clear();
-    for (const [, from, to] of this.typed.value.matchAll(/(\d+)(?:\s*(?:-|to)\s*(\d+))?/g)) {
-      for (let offset = +from; offset <= Math.min(+(to ?? from), this.boxes - 1); offset++) this.marked.add(offset);
-    }
-    this.draw();
-  }
-
-  draw() {
-    this.isTouched = true;
-    this.log.boxes.forEach((box, offset) => {
-      put(box, "class", this.marked.has(offset) ? "kit-box kit-marked" : "kit-box");
-      put(box, "aria-pressed", this.marked.has(offset));
-    });
-    const offsets = [...this.marked].sort((a, b) => a - b);
-    const ranges = [];
-    for (const offset of offsets) (ranges.at(-1)?.[1] === offset - 1 ? (ranges.at(-1)[1] = offset) : ranges.push([offset, offset]));
-    this.typed.value = ranges.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(", ");
-    put(this.count, "text", `${offsets.length} marked`);
-  }
-
-  get answer() {
-    return this.isTouched ? [...this.marked] : null;
   }
 }
 

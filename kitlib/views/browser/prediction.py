@@ -2,17 +2,18 @@
 
     predict("small_max_offset_behind", "Of 60 records, how many are lost?", truth="lost")
     predict("poison_record", "Where is the commit in the end?", answer="commit")
-    predict("small_max_offset_behind", "Which records are lost? Mark them.", answer="records")
     predict("happy_path", "Who is first?", answer="choice", choices=["offset 0", "another"], truth=lambda trace: ...)
     predict(trace, "How many are lost?", truth="lost")
     predict(lambda: len(spout.pending), "How many records are pending?")
+    clean = predict(None, "How many of 200 runs lose a record?")   # and when a later cell has run them: clean.settle(...)
 
 The widget asks, keeps the answer, plays the run, and then says how far off the answer was. What is right is computed from
 the run, so a question stays true when its knobs change; until it is answered the browser has nothing of the run but how
 many records there are. The score is kept for the whole course (`kitlib.lab.predictions`).
 
 A run that was made already is asked about as its trace. What no trace tells (the state of an object, a row of a table) is a
-function without arguments: what it returns is right, and nothing is played.
+function without arguments: what it returns is right, and nothing is played. What takes long is asked about before it is done:
+the answer is kept, and `settle` says what is right when a later cell knows it.
 
 Where there are no widgets or no kernel it is text: the question, and never the answer.
 """
@@ -36,13 +37,12 @@ from kitlib.lab.predictions import Answered
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
-from kitlib.trace import Trace, to_ranges
+from kitlib.trace import Trace
 from kitlib.views.browser.player import STYLES, around_player, joined
 from kitlib.views.browser.session import Session
 
-KINDS = ("number", "choice", "commit", "records")
+KINDS = ("number", "choice", "commit")
 MOST_BOXES = 400
-MOST_RANGES = 12  # that a sentence names
 WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
 MEASURES = ("ms", "%")  # units that are told with every number
 PLACE = "offset"  # the unit of a number that is a place in the log and not a count
@@ -50,7 +50,7 @@ Truth = str | Callable[[Trace], Any]
 
 
 def predict(
-    what: str | Experiment | Trace | Callable[[], Any],
+    what: str | Experiment | Trace | Callable[[], Any] | None,
     /,
     question: str,
     answer: str = "number",
@@ -63,17 +63,16 @@ def predict(
     part: str = "all",
     **knobs: Any,
 ) -> Prediction:
-    """Ask for a prediction of this run: an experiment, run now with `seed` and `knobs`, or a trace; or of what a function returns.
+    """Ask for a prediction of an experiment, run now with `seed` and `knobs`, of a trace, of what a function returns; None: see `settle`.
 
-    `answer` is "number", "choice" (of `choices`), "commit" (an offset, by a marker in the log) or "records" (offsets, by boxes).
-    `truth` computes what is right from the trace. It may also be a word: an anomaly of the verdict, for a number or for
-    records; "processed", "appended" or "figure" for a number. Without it, a commit is the last committed offset, and records
-    are those that are lost. A number or a commit is right when it is at most `within` away. `unit` is the plural of what a number counts,
-    or "offset" for a place in the log.
+    `answer` is "number", "choice" (of `choices`) or "commit" (an offset, by a marker in the log).
+    `truth` computes what is right from the trace. For a number it may also be a word: an anomaly of the verdict, "processed",
+    "appended" or "figure". Without it, a commit is the last committed offset. A number or a commit is right when it is at most
+    `within` away. `unit` is the plural of what a number counts, or "offset" for a place in the log.
 
     KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
-    no count of this verdict, for commits and records of runs with more than 400 records in a log or with several logs, for knobs
-    beside a trace or a function, and for a truth beside a function.
+    no count of this verdict, for commits of runs with more than 400 records in a log or with several logs, for knobs
+    beside a trace or a function, and for a truth beside a function or None.
     """
     if isinstance(what, (str, Experiment)):
         experiment = get(what) if isinstance(what, str) else what
@@ -82,12 +81,12 @@ def predict(
         raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
     elif isinstance(what, Trace):
         trace, seed, knobs = what, what.seed, what.knobs
-    elif callable(what):
+    elif what is None or callable(what):
         if truth is not None or answer not in WITHOUT_RUN:
             raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
-        trace, truth = None, lambda _: what()
+        trace, truth = None, (lambda _: what()) if what is not None else None
     else:
-        raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace or a function without arguments.")
+        raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace, a function or None.")
     name = trace.experiment if trace is not None else ""
     key = json.dumps([name, question, answer, seed, {knob: str(value) for knob, value in knobs.items()}], sort_keys=True)
     return Prediction(trace, key, question, answer, truth, list(choices), within, unit, part)
@@ -116,7 +115,7 @@ class Prediction(anywidget.AnyWidget):
         unit: str,
         part: str,
     ) -> None:
-        """As `predict`; `key` says which question it is, and without a trace `truth` is called with None."""
+        """As `predict`; `key` says which question it is, without a trace `truth` is called with None, and without both `settle` tells."""
         if kind not in KINDS:
             raise KnobError(f"predict: answer is {plain_text(repr(kind), 40)}, expected one of {', '.join(KINDS)}.")
         if (kind == "choice") != (len(choices) >= 2):
@@ -127,15 +126,15 @@ class Prediction(anywidget.AnyWidget):
         self.trace: Any = trace  # a Trace; None where a function was asked, and so are the next two
         self.experiment: Any = get(trace.experiment) if trace is not None else None
         self.verdict: Any = judge(trace) if trace is not None else None
-        self.boxes = self._boxes() if kind in ("commit", "records") else 0
-        self.truth = self._checked_truth(truth)
-        self.result, self.is_right = "", False
-        self._score = ""
+        self.boxes = self._boxes() if kind == "commit" else 0
+        self.truth: Any = self._checked_truth(truth) if trace is not None or truth is not None else None  # None: not known yet
+        self.given: Any = None  # the answer
+        self.result, self.is_right, self._score = "", False, ""
         self.key = hashlib.sha256(key.encode()).hexdigest()[:16]
         super().__init__()
         title = "" if self.experiment is None else self.experiment.title
         self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "boxes": self.boxes, "unit": unit}
-        self.told = {"number": 0, "error": "", "result": "", "isRight": False, "score": ""}
+        self._tell(0)
         self.on_msg(self._on_answer)
 
     def _boxes(self) -> int:
@@ -155,8 +154,6 @@ class Prediction(anywidget.AnyWidget):
         is_whole = isinstance(found, int) and not isinstance(found, bool)
         if self.kind == "choice":
             is_fit, expected = found in self.choices, f"one of the choices ({', '.join(self.choices)})"
-        elif self.kind == "records":
-            is_fit, expected = isinstance(found, frozenset) and all(0 <= each < self.boxes for each in found), "offsets of the log"
         else:
             is_fit, expected = is_whole or (isinstance(found, float) and math.isfinite(found)), "a number"
         if not is_fit:
@@ -166,13 +163,9 @@ class Prediction(anywidget.AnyWidget):
     def _computed(self, truth: Truth | None) -> Any:
         if callable(truth):
             found = truth(self.trace)
-            found = found.item() if hasattr(found, "item") else found  # a number of NumPy's
-            return frozenset(found) if self.kind == "records" and found is not None else found
+            return found.item() if hasattr(found, "item") else found  # a number of NumPy's
         if self.kind == "commit" and truth is None:
             return next((step.data["offset"] for step in reversed(self.trace.steps) if step.what == "commit"), 0)
-        if self.kind == "records":
-            word = truth or "lost"
-            return frozenset(self.verdict.offsets(word)) if word in self.verdict.kinds else self._refuse(word)
         if truth == "figure" and self.experiment.figure:
             return self.experiment.figure.measure(self.trace, self.verdict).value
         if truth in ("processed", "appended"):
@@ -181,7 +174,7 @@ class Prediction(anywidget.AnyWidget):
 
     def _refuse(self, truth: Any) -> Any:
         raise KnobError(
-            f"predict: truth is {plain_text(repr(truth), 60)}, expected a function of the trace, or for a number or records one of "
+            f"predict: truth is {plain_text(repr(truth), 60)}, expected a function of the trace, or for a number one of "
             f"{', '.join((*self.verdict.kinds, 'processed', 'appended', 'figure'))}."
         )
 
@@ -190,28 +183,40 @@ class Prediction(anywidget.AnyWidget):
     def answer(self, given: Any) -> str:
         """Answer the question; how far off it was, in one sentence. KnobError for what cannot be an answer.
 
-        `given` is a number, a choice, an offset, or a list of offsets, as the kind of the question asks.
+        `given` is a number, a choice or an offset, as the kind of the question asks.
         """
-        checked = self._checked(given)
-        self.is_right, self.result = self._judged(checked)
+        self.given = self._checked(given)
+        if self.truth is None:
+            self.result = "Your answer is kept. Run the next cell: it does the work, and says here what is right."
+        else:
+            self._judge()
+        return self.result
+
+    def settle(self, found: Any) -> None:
+        """Say what is right, now that it is known; an answer that was given is judged. KnobError for what no answer can be."""
+        self.truth = self._checked_truth(lambda _: found)
+        if self.given is not None:
+            self._judge()
+            self._tell(self.told["number"])
+
+    def _judge(self) -> None:
+        self.is_right, self.result = self._judged(self.given)
         where = self.experiment.name if self.trace is not None else created_resources.notebook()
-        row = Answered(where, self.question, as_told(checked), as_told(self.truth), self.is_right)
+        row = Answered(where, self.question, str(self.given), str(self.truth), self.is_right)
         try:
             self._score = f"{predictions.score(predictions.keep(self.key, row))}; the first answer to each question counts."
         except DiskError as error:
             self._score = f"Your answer could not be kept: {error}"
-        return self.result
+
+    def _tell(self, number: int, error: str = "") -> None:
+        said = {"result": "", "score": ""} if error else {"result": self.result, "score": self._score}
+        self.told = {"number": number, "error": error, "isRight": self.is_right, **said}
 
     def _checked(self, given: Any) -> Any:
         if self.kind == "choice":
             if given not in self.choices:
                 raise KnobError(f"{plain_text(repr(given), 60)} is none of the choices. Choose one of {', '.join(self.choices)}.")
             return given
-        if self.kind == "records":
-            is_list = isinstance(given, (list, tuple, set, frozenset, range))
-            if not is_list or not all(isinstance(each, int) and not isinstance(each, bool) and 0 <= each < self.boxes for each in given):
-                raise KnobError(f"{plain_text(repr(given), 60)} are no offsets of this log. Mark some of 0 to {self.boxes - 1}, or none.")
-            return frozenset(given)
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
             raise KnobError(f"{plain_text(repr(given), 60)} is no number. Type one, such as 12.")
         if self.kind == "commit" and not (given == int(given) and 0 <= given <= self.boxes):
@@ -223,8 +228,6 @@ class Prediction(anywidget.AnyWidget):
         if self.kind == "choice":
             is_right = given == self.truth
             return is_right, f"Exactly right: {self.truth}" if is_right else f"Not quite: you chose “{given}”, it is “{self.truth}”."
-        if self.kind == "records":
-            return given == self.truth, self._marked(given)
         if given == self.truth:
             return True, f"Exactly right: {self._as_asked()}."
         is_right = abs(given - self.truth) <= self.within
@@ -233,32 +236,23 @@ class Prediction(anywidget.AnyWidget):
 
     def _as_asked(self) -> str:
         """What is right, with its unit."""
-        if self.kind in ("choice", "records"):
-            return as_told(self.truth)
+        if self.kind == "choice":
+            return str(self.truth)
         return f"offset {self.truth}" if self.kind == "commit" or self.unit == PLACE else amount(self.truth, self.unit)
-
-    def _marked(self, given: frozenset[int]) -> str:
-        right, wrong, missed = given & self.truth, given - self.truth, self.truth - given
-        if not wrong and not missed:
-            return f"Exactly right: {as_told(self.truth)}."
-        told = f"Not quite: you marked {amount(len(given), 'records')}, it is {len(self.truth)} ({as_told(self.truth)}): "
-        parts = [f"{len(right)} right", *([f"{len(wrong)} too many"] if wrong else []), *([f"{len(missed)} missed"] if missed else [])]
-        return f"{told}{', '.join(parts)}."
 
     def _on_answer(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
         """The browser's answer: a sentence always, and the run once it is answered."""
         number = content.get("number", 0)
         try:
-            result = self.answer(content.get("answer"))
+            self.answer(content.get("answer"))
             session = Session(self.trace, part=self.part) if self.trace is not None else None
         except KitError as error:
-            self.told = {"number": number, "error": str(error), "result": "", "isRight": False, "score": ""}
-            return
+            return self._tell(number, str(error))
         with self.hold_sync():
             if session is not None:
                 session.told["outcome"]["figure"] = f"{self._as_asked()}."
                 self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
-            self.told = {"number": number, "error": "", "result": result, "isRight": self.is_right, "score": self._score}
+            self._tell(number)
 
     # -- without a browser ------------------------------------------------------------------------------------
 
@@ -271,15 +265,6 @@ class Prediction(anywidget.AnyWidget):
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         lines = [f"**Predict.** {_escaped(self.question)}", *(f"- {_escaped(choice)}" for choice in self.choices)]
         return {**(data or {}), "text/markdown": "\n\n".join(lines), "text/plain": repr(self)}, metadata
-
-
-def as_told(value: Any) -> str:
-    """A truth or an answer as text; offsets as ranges."""
-    if not isinstance(value, frozenset):
-        return str(value)
-    ranges = [f"{first} to {last}" if last > first else f"{first}" for first, last in to_ranges(value)]
-    more = [f"{len(ranges) - MOST_RANGES} more ranges"] if len(ranges) > MOST_RANGES else []
-    return ", ".join(ranges[:MOST_RANGES] + more) or "none"
 
 
 def _escaped(text: str) -> str:
