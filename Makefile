@@ -1,7 +1,7 @@
 # The one-word commands. `make` alone lists them.
 #
 # Every target that needs the environment begins with `setup`, which is done in a moment when nothing
-# has changed. More arguments go through ARGS: make test ARGS="tests/storm -x".
+# has changed. More arguments go through ARGS: make test ARGS="tests/mechanisms -x".
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help

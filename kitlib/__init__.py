@@ -23,8 +23,8 @@ __all__ = [
 
 # Told as text: this package lies below all rooms, which import it.
 _ROOMS = {
-    "Acker": "storm.acker", "IdempotentProducer": "experiments.parts", "KafkaLog": "experiments.parts", "Leader": "kafka.broker.leader",
-    "PartitionManager": "storm.partition_manager", "SpoutConfig": "storm.partition_manager",
+    "Acker": "mechanisms.acker", "IdempotentProducer": "experiments.parts", "KafkaLog": "experiments.parts",
+    "Leader": "mechanisms.broker.leader", "PartitionManager": "mechanisms.partition_manager", "SpoutConfig": "mechanisms.partition_manager",
     "Player": "views", "check": "exercises", "explain": "exercises", "hint": "exercises", "judge": "monitor.delivery",
     "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",
 }  # fmt: skip

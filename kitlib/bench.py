@@ -29,19 +29,19 @@ from kitlib.errors import KitError
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.kafka_backend import hand_over, publish
 from kitlib.java.numbers import MAX_LONG, MIN_LONG
-from kitlib.kafka.log import Fetch, Record
 from kitlib.lab import kafka_server, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
+from kitlib.mechanisms.acker import Acker
+from kitlib.mechanisms.log import Fetch, Record
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.pipelines.audit import audit
 from kitlib.pipelines.batch_acker import ACK, INIT, BatchAcker
 from kitlib.pipelines.partition_manager_source import partition_manager_stream
 from kitlib.pipelines.sweep import sweep as spark_sweep
 from kitlib.pipelines.topics import Topics, trace_topic
-from kitlib.storm.acker import Acker
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Trace
 
 Say = Callable[[str], None]

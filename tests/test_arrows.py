@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 BIN = Path(sys.executable).parent
-PURE = ("trace.py", "trace_lines.py", "errors.py", "text.py", "words", "java", "kafka", "storm", "monitor", "spark")
+PURE = ("trace.py", "trace_lines.py", "errors.py", "text.py", "words", "java", "mechanisms", "more", "monitor")
 # The standard library's ways to time, chance, threads, processes, sockets and the outer world.
 IMPURE = {
     "asyncio", "concurrent", "ctypes", "getpass", "http", "importlib", "logging", "multiprocessing", "os", "pathlib", "pickle",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 import runpy
@@ -61,9 +62,24 @@ def test_the_notebooks_page_lists_every_notebook_in_order() -> None:
 
 def test_notebooks_named_for_spark_use_spark() -> None:
     """Where a row of the mechanisms says Spark and links to notebooks, each of them speaks of Spark."""
-    rows = [line for line in text_of("docs/mechanisms.md").splitlines() if line.startswith("|") and "Spark" in line]
-    linked = {link for row in rows for link in re.findall(r"\]\(../(notebooks/[^)]+)\)", row)}
+    rows = [line for line in text_of("kitlib/mechanisms/README.md").splitlines() if line.startswith("|") and "Spark" in line]
+    linked = {link for row in rows for link in re.findall(r"\]\(../../(notebooks/[^)]+)\)", row)}
     assert linked and not [link for link in linked if "Spark" not in text_of(link)]
+
+
+def test_each_mechanism_is_in_the_table_with_its_notebook_and_its_source() -> None:
+    """Each file of the small library is in one row; what a row links to exists, and a file of the row names the row's source as its own."""
+    home = ROOT / "kitlib" / "mechanisms"
+    rows = [line.split(" | ") for line in (home / "README.md").read_text(encoding="utf-8").splitlines() if line.count(" | ") == 3][2:]
+    files = [re.findall(r"\]\(([^)]+)\)", row[1]) for row in rows]
+    assert sorted(itertools.chain(*files)) == sorted(
+        path.relative_to(home).as_posix() for path in home.rglob("*.py") if path.name != "__init__.py"
+    )
+    for (_, _, notebooks, source), named in zip(rows, files, strict=True):
+        assert all((home / link).is_file() for link in re.findall(r"\]\(([^)]+)\)", notebooks))
+        texts = "".join((home / name).read_text(encoding="utf-8") for name in named)
+        named_there = re.findall(r"v?\d[\d.]*\d|(?<=`)[\w.]+(?=`)", source)
+        assert named_there and [word for word in named_there if word not in texts] == [], source
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/ways_in.md"])
@@ -94,10 +110,10 @@ def test_the_readme_promises_no_more_recorded_steps_than_there_are() -> None:
 
 
 def test_the_experiments_that_run_on_the_model_only_are_named_with_the_reason() -> None:
-    """README's "all but seven" is the length of the list in docs/mechanisms.md, which is the kit's own."""
-    listed = re.findall(r"^\| `(\w+)` \| (.+) \|$", text_of("docs/mechanisms.md"), re.MULTILINE)
+    """README's "all but seven" is the length of the list in kitlib/mechanisms/README.md, which is the kit's own."""
+    listed = re.findall(r"^\| `(\w+)` \| (.+) \|$", text_of("kitlib/mechanisms/README.md"), re.MULTILINE)
     assert listed == [(each.name, each.model_only) for each in every() if each.model_only]
-    assert len(listed) == 7 and "All experiments but\n[seven](docs/mechanisms.md#on-the-model-only)" in text_of("README.md")
+    assert len(listed) == 7 and "All experiments but\n[seven](kitlib/mechanisms/README.md#on-the-model-only)" in text_of("README.md")
 
 
 def test_the_readmes_picture_is_what_the_experiment_draws() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kitlib.conformance.golden import number_in, quoted, unknown
 from kitlib.errors import TraceError
-from kitlib.storm.acker import (
+from kitlib.mechanisms.acker import (
     ACKER_ACK_STREAM_ID,
     ACKER_FAIL_STREAM_ID,
     ACKER_RESET_TIMEOUT_STREAM_ID,
@@ -23,7 +23,7 @@ from kitlib.storm.acker import (
     Completion,
     UnknownStreamError,
 )
-from kitlib.storm.rotating_map import RotatingMap
+from kitlib.mechanisms.rotating_map import RotatingMap
 
 Build = Callable[[], Any]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from kitlib.conformance.golden import quoted
 from kitlib.errors import TraceError
-from kitlib.kafka.groups.assignors import (
+from kitlib.more.assignors import (
     ASSIGNORS,
     COOPERATIVE,
     Assign,

@@ -13,8 +13,10 @@ from typing import Any
 
 from kitlib.conformance.golden import quoted, unknown
 from kitlib.errors import TraceError
-from kitlib.kafka.client.backoff import ExponentialBackoff
-from kitlib.kafka.client.cluster import (
+from kitlib.mechanisms.protocol import ErrorCode
+from kitlib.more.client.backoff import ExponentialBackoff
+from kitlib.more.client.buffer_pool import Allocation, BufferPool
+from kitlib.more.client.cluster import (
     Cluster,
     MetadataRequest,
     MetadataResponse,
@@ -22,10 +24,8 @@ from kitlib.kafka.client.cluster import (
     PartitionMetadata,
     TopicMetadata,
 )
-from kitlib.kafka.client.metadata import ProducerMetadata, TopicRefusedError
-from kitlib.kafka.producer.buffer_pool import Allocation, BufferPool
-from kitlib.kafka.producer.partitioner import BuiltInPartitioner
-from kitlib.kafka.protocol import ErrorCode
+from kitlib.more.client.metadata import ProducerMetadata, TopicRefusedError
+from kitlib.more.client.partitioner import BuiltInPartitioner
 
 Build = Callable[..., Any]
 Step = Callable[[str, dict[str, Any]], dict[str, Any]]  # operation, arguments -> result and state

@@ -13,7 +13,7 @@ from typing import Any
 from kitlib.conformance.golden import number_in
 from kitlib.conformance.lag import UNSIGNED_MOST, as_recorded, share_in
 from kitlib.errors import TraceError
-from kitlib.monitor.lag import Commit, Status, Window
+from kitlib.mechanisms.lag import Commit, Status, Window
 from kitlib.monitor.lag_window import LagStorage
 
 Build = Callable[..., Any]

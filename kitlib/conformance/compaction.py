@@ -12,8 +12,8 @@ from typing import Any
 
 from kitlib.conformance.golden import flag_in, number_in, unknown
 from kitlib.errors import TraceError
-from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
-from kitlib.kafka.offsets.segments import KeylessRecordError, SegmentedLog
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
+from kitlib.mechanisms.offsets_topic.segments import KeylessRecordError, SegmentedLog
 
 Build = Callable[[SegmentedLog, CleanerConfig], Any]
 SKIPPED = "no cleanable bytes: LogCleanerManager would not pick this log"

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from kitlib.conformance.golden import number_in, quoted
 from kitlib.errors import TraceError
-from kitlib.kafka.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
-from kitlib.kafka.connect.work import Assignment, ConnectorsAndTasks, configured_work
+from kitlib.more.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
+from kitlib.more.connect.work import Assignment, ConnectorsAndTasks, configured_work
 
 EAGER, INCREMENTAL = "default", ("compatible", "sessioned")  # names of the protocols
 MAX_TASKS = 100_000  # of one connector; a recording has a few

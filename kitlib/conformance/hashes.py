@@ -13,7 +13,7 @@ from typing import Any
 from kitlib.conformance.golden import bytes_in, unknown
 from kitlib.errors import TraceError
 from kitlib.java.hash_codes import text_hash_code
-from kitlib.kafka import hashes
+from kitlib.more import hashes
 
 
 @dataclass(frozen=True, slots=True)

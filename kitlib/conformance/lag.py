@@ -11,8 +11,8 @@ from typing import Any
 
 from kitlib.conformance.golden import number_in
 from kitlib.errors import TraceError
-from kitlib.monitor import lag
-from kitlib.monitor.lag import Commit, EmptyWindowError, PartitionStatus, Window
+from kitlib.mechanisms import lag
+from kitlib.mechanisms.lag import Commit, EmptyWindowError, PartitionStatus, Window
 
 Evaluate = Callable[[Window, float], PartitionStatus]
 PANIC = "runtime error: invalid memory address or nil pointer dereference"  # what Go says on an empty slot

@@ -15,8 +15,8 @@ from typing import Any
 
 from kitlib.conformance.golden import bytes_in
 from kitlib.errors import TraceError
-from kitlib.kafka.offsets import records
-from kitlib.kafka.offsets.wire import BrokenRecordError
+from kitlib.more.offsets import records
+from kitlib.more.offsets.wire import BrokenRecordError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import KitError
-from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
-from kitlib.storm.errors import FailedFetchError, FetchCrashedError, MissingTopologyNameError, TooManyTupleFailuresError
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import (
+from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
+from kitlib.mechanisms.partition_manager import (
     PartitionManager,
     SpoutConfig,
+)
+from kitlib.mechanisms.spout_errors import (
+    FailedFetchError,
+    FetchCrashedError,
+    MissingTopologyNameError,
+    TooManyTupleFailuresError,
 )
 
 Build = Callable[[SpoutConfig, "RecordedLog", "FaultyStore"], Any]

@@ -13,11 +13,11 @@ from typing import Any
 
 from kitlib.conformance.golden import flag_in, number_in, quoted, unknown
 from kitlib.errors import TraceError
-from kitlib.kafka.broker.append_checks import BatchRefusedError
-from kitlib.kafka.broker.config import BrokerConfig
-from kitlib.kafka.broker.entry import SENTINEL, EndTransactionMarker, VerificationGuard
-from kitlib.kafka.broker.unified_log import Append, UnifiedLog
-from kitlib.kafka.protocol import Batch, ErrorCode
+from kitlib.mechanisms.broker.append_checks import BatchRefusedError
+from kitlib.mechanisms.broker.config import BrokerConfig
+from kitlib.mechanisms.broker.entry import SENTINEL, EndTransactionMarker, VerificationGuard
+from kitlib.mechanisms.broker.unified_log import Append, UnifiedLog
+from kitlib.mechanisms.protocol import Batch, ErrorCode
 
 Build = Callable[[BrokerConfig], Any]
 

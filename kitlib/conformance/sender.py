@@ -15,10 +15,10 @@ from typing import Any
 
 from kitlib.conformance.golden import number_in, quoted
 from kitlib.errors import TraceError
-from kitlib.kafka.producer.batch import ProducerBatch
-from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.producer.sender import Completion, Sender
-from kitlib.kafka.protocol import (
+from kitlib.mechanisms.producer.batch import ProducerBatch
+from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.producer.sender import Completion, Sender
+from kitlib.mechanisms.protocol import (
     INVALID_OFFSET,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

@@ -28,12 +28,12 @@ from kitlib.errors import KitError, LabError
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
-from kitlib.kafka.log import Record
 from kitlib.lab.clients import SILENT, client_config
-from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
-from kitlib.storm.kafka_spout import why_begun
-from kitlib.storm.offset_store import read_stored_offset
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.mechanisms.log import Record
+from kitlib.mechanisms.offset_store import read_stored_offset
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
+from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
+from kitlib.more.spout.kafka_spout import why_begun
 
 COMMIT_EVERY_S = 0.5
 TURN_S = 0.02  # the longest sleep

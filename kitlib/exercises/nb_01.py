@@ -14,9 +14,9 @@ from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT, built_with
 from kitlib.experiments import run
+from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.monitor.delivery import judge
-from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import from_ranges
 
 ACKED, FAILED, EMITTED = (0, 1, 2, 4, 5, 7, 8), 3, 10  # the first exercise's ledgers

@@ -15,11 +15,11 @@ from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
 from kitlib.java.numbers import MAX_LONG
-from kitlib.kafka.log import PartitionLog
+from kitlib.mechanisms.log import PartitionLog
+from kitlib.mechanisms.offset_store import MemoryOffsetStore, read_stored_offset
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.monitor.delivery import judge
-from kitlib.storm.earlier import DEFAULT_MAX_OFFSET_BEHIND, EarlierPartitionManager
-from kitlib.storm.offset_store import MemoryOffsetStore, read_stored_offset
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.more.spout.earlier import DEFAULT_MAX_OFFSET_BEHIND, EarlierPartitionManager
 from kitlib.views import show
 from kitlib.words.word import count
 

@@ -16,8 +16,8 @@ from kitlib.exercises.frame import Given, Rows, exercise, unbroken
 from kitlib.exercises.growth import ACKER_GROWTH
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.your_acker import ACKER, METHODS
-from kitlib.storm.acker import Acker, bounds_of, years_to_false_completion
-from kitlib.storm.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
+from kitlib.mechanisms.acker import Acker, bounds_of, years_to_false_completion
+from kitlib.more.topology import BasicBolt, Bolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text
 
 SENT_BY_SPOUT, BITS, CHILDREN = 0b0110, 4, 3  # the first exercise's tree

@@ -12,9 +12,9 @@ from kitlib.exercises.answers import HalfRight, NotYet, a_class, choice
 from kitlib.exercises.frame import Edge, Given, Knobs, Rows, Turned, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments import run
+from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.delivery import judge
-from kitlib.storm.acker import ACKER_COMPONENT_ID
-from kitlib.storm.topology import BasicBolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
+from kitlib.more.topology import BasicBolt, Fault, Spout, TopologyBuilder, TopologyConfig, TopologyRun
 from kitlib.text import plain_text
 from kitlib.views import show
 

@@ -12,7 +12,7 @@ from kitlib.exercises.answers import HalfRight, NotYet, a_function, subset, whol
 from kitlib.exercises.frame import Given, Rows, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments.storm.word_stories import make_lines
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker
+from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker
 from kitlib.text import plain_text
 
 BATCH_LINES, CRASH_BATCH = 6, 2  # of the first exercise

@@ -12,9 +12,9 @@ from kitlib.exercises.frame import Each, Given, Knobs, Rows, Turned, Unlike, exe
 from kitlib.exercises.nb_08 import stored_in
 from kitlib.exercises.your_log import AGREES, CHECK
 from kitlib.experiments import run
-from kitlib.kafka.broker.leader import BrokerConfig, Leader
-from kitlib.kafka.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader
+from kitlib.mechanisms.protocol import MAX_SEQUENCE, Batch, ErrorCode, ProduceRequest, increment_sequence
 from kitlib.text import plain_text
 from kitlib.views import show
 

@@ -12,7 +12,7 @@ from kitlib.exercises.answers import HalfRight, NotYet, numbers_in, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.send_path.send_measures import records_per_request
-from kitlib.kafka.client.metadata import producer_metadata
+from kitlib.more.client.metadata import producer_metadata
 from kitlib.trace import Trace
 from kitlib.views import show
 

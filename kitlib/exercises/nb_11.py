@@ -10,12 +10,12 @@ from typing import Any
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, choice, each_once, mapping, sequence, whole_number
 from kitlib.exercises.frame import Each, Function, Rows, Unlike, exercise
-from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.offset_rules import CachedGroup, Clock, is_expired
-from kitlib.kafka.offsets.records import CONSUMER, OffsetsRecord, encode
-from kitlib.kafka.offsets.segments import SegmentedLog
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.more.hashes import group_partition
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.offset_rules import CachedGroup, Clock, is_expired
+from kitlib.more.offsets.records import CONSUMER, OffsetsRecord, encode
 
 HOUR_MS = 3_600_000
 RETENTION_MS = 24 * HOUR_MS

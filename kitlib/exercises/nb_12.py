@@ -14,16 +14,16 @@ from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, 
 from kitlib.experiments import run
 from kitlib.experiments.offsets.incident_run import health_in
 from kitlib.experiments.offsets.reset_stories import AFTER, NO_CHECK
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig
-from kitlib.kafka.offsets.records import OffsetsRecord, encode
-from kitlib.kafka.offsets.segments import SegmentedLog
-from kitlib.kafka.positions import NoOffsetForPartitionError, OffsetOutOfRangeError, start_position
+from kitlib.mechanisms.lag import Status
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.mechanisms.positions import NoOffsetForPartitionError, OffsetOutOfRangeError, start_position
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.lag import Status
 from kitlib.monitor.lag_window import judged_commits
 from kitlib.monitor.signs import signs_of
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig
+from kitlib.more.offsets.records import OffsetsRecord, encode
 from kitlib.trace import Trace
 from kitlib.views import show
 

@@ -9,8 +9,8 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, maybe, sequence, whole_number
 from kitlib.exercises.frame import Function, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
-from kitlib.kafka.replication.epochs import resume
-from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
+from kitlib.mechanisms.replication.epochs import resume
+from kitlib.mechanisms.replication.partition import ReplicatedPartition, ReplicationConfig
 from kitlib.trace import Trace, from_ranges
 from kitlib.views import show
 

@@ -31,8 +31,8 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
 from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
+from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window

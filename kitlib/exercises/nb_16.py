@@ -10,9 +10,9 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, as_text, expected, mapping, whole_number
 from kitlib.exercises.frame import Edge, Function, Given, Rows, exercise
 from kitlib.experiments import run
-from kitlib.kafka.connect.assignors import assign_eagerly
-from kitlib.kafka.hashes import partition_of_key
 from kitlib.monitor.delivery import judge
+from kitlib.more.connect.assignors import assign_eagerly
+from kitlib.more.hashes import partition_of_key
 from kitlib.trace import Trace
 from kitlib.views import show
 

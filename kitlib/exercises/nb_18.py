@@ -8,8 +8,8 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, expected
 from kitlib.exercises.frame import Edge, Function, Knobs, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
-from kitlib.kafka.share_partition import Acknowledge, SharePartition
 from kitlib.monitor.delivery import judge
+from kitlib.more.share_partition import Acknowledge, SharePartition
 
 EVENTS = ("accept", "release", "reject", "renew", "time-out", "closed")
 LIMITS = (1, 2, 5)

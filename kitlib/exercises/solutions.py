@@ -11,9 +11,9 @@ from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
-from kitlib.kafka.hashes import partition_of_key
-from kitlib.storm.offset_set import OffsetSet
-from kitlib.storm.topology import Bolt
+from kitlib.mechanisms.offset_set import OffsetSet
+from kitlib.more.hashes import partition_of_key
+from kitlib.more.topology import Bolt
 from kitlib.trace import Trace, from_ranges
 
 SEQUENCES = 2**31

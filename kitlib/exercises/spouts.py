@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kitlib.kafka.log import PartitionLog
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
+from kitlib.mechanisms.log import PartitionLog
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 
 
 def spout_on(records: int, kind: Callable[..., PartitionManager] = PartitionManager, **config: Any) -> PartitionManager:

@@ -22,7 +22,13 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.exercises.sandbox_values import shown
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, ACKER_FAIL_STREAM_ID, AckerEntry, Completion, UnknownStreamError
+from kitlib.mechanisms.acker import (
+    ACKER_ACK_STREAM_ID,
+    ACKER_FAIL_STREAM_ID,
+    AckerEntry,
+    Completion,
+    UnknownStreamError,
+)
 
 METHODS = ("init", "ack", "fail", "tick")  # what a learner's acker must have
 STREAMS = {"ack": ACKER_ACK_STREAM_ID, "fail": ACKER_FAIL_STREAM_ID}  # a learner's short word -> Storm's
@@ -143,5 +149,5 @@ def replayed(script: Script, make: Any) -> Iterator[Step]:
     return replay(script, lambda: Yours(make))
 
 
-KITS = ("kitlib.storm.acker:Acker", "kitlib.storm.later_acker:LaterAcker")
+KITS = ("kitlib.mechanisms.acker:Acker", "kitlib.more.topology.later_acker:LaterAcker")
 ACKER = Recording(f"{__name__}:ACKER", scripts, replayed, seen, solutions.OwnAcker, call, KITS)

@@ -23,7 +23,7 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.exercises.sandbox_values import shown
-from kitlib.kafka.protocol import increment_sequence
+from kitlib.mechanisms.protocol import increment_sequence
 
 FILES = ("producer_state_named.jsonl.gz", "producer_state_public.jsonl.gz")
 METHODS = ("append", "restart", "forget")  # what a learner's class must have
@@ -162,6 +162,6 @@ def batch(step: Step) -> str:
     return "producer {pid} sends epoch={epoch}, seq={seq}, count={count}".format(**step["args"])
 
 
-KITS = ("kitlib.kafka.broker.producer_state:ProducerStateManager",)
+KITS = ("kitlib.mechanisms.broker.producer_state:ProducerStateManager",)
 CHECK = Recording(f"{__name__}:CHECK", partial(scripts, True), replayed, seen, solutions.check_sequence, batch, KITS, "Kafka 4.3.1")
 STATE = Recording(f"{__name__}:STATE", partial(scripts, False), replayed, seen, solutions.BrokerState, call, KITS, "Kafka 4.3.1")

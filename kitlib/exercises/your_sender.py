@@ -30,12 +30,12 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.sender import CONFIG_NAMES, replay
 from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
-from kitlib.kafka.producer.accumulator import RecordAccumulator
-from kitlib.kafka.producer.batch import ProducerBatch
-from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.producer.sender import Sender
-from kitlib.kafka.producer.transaction_manager import GAPS, ProducerState, TransactionManager
-from kitlib.kafka.protocol import INVALID_OFFSET, NO_PRODUCER_ID, ErrorCode, InitProducerIdAnswer, PartitionAnswer
+from kitlib.mechanisms.producer.accumulator import RecordAccumulator
+from kitlib.mechanisms.producer.batch import ProducerBatch
+from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.producer.sender import Sender
+from kitlib.mechanisms.producer.transaction_manager import GAPS, ProducerState, TransactionManager
+from kitlib.mechanisms.protocol import INVALID_OFFSET, NO_PRODUCER_ID, ErrorCode, InitProducerIdAnswer, PartitionAnswer
 
 FILES = ("sender_named.jsonl.gz", "sender_public.jsonl.gz")
 METHODS = ("before_run", "may_leave", "number", "place", "stored", "refused", "failed", "expired", "split")
@@ -239,6 +239,6 @@ def call(step: Step) -> str:
 
 SENDER = Recording(
     f"{__name__}:SENDER", scripts, replayed, seen, solutions.SenderNumbers, call,
-    ("kitlib.kafka.producer.transaction_manager:TransactionManager",), "Kafka 4.3.1",
+    ("kitlib.mechanisms.producer.transaction_manager:TransactionManager",), "Kafka 4.3.1",
     {theirs: (ours, PLAIN[ours]) for theirs, ours in CONFIG_NAMES.items()}, quiet="poll",
 )  # fmt: skip

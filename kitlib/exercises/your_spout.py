@@ -21,10 +21,10 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.partition_manager import LiveLog, replay
 from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
-from kitlib.kafka.log import FetchError, Record
-from kitlib.storm.errors import FailedFetchError, MissingTopologyNameError, TooManyTupleFailuresError
-from kitlib.storm.offset_store import StoredOffset, offset_text, read_stored_offset
-from kitlib.storm.partition_manager import NO_OFFSET, Emission, EmitState, PartitionManager, SpoutConfig
+from kitlib.mechanisms.log import FetchError, Record
+from kitlib.mechanisms.offset_store import StoredOffset, offset_text, read_stored_offset
+from kitlib.mechanisms.partition_manager import NO_OFFSET, Emission, EmitState, PartitionManager, SpoutConfig
+from kitlib.mechanisms.spout_errors import FailedFetchError, MissingTopologyNameError, TooManyTupleFailuresError
 
 FILES = ("pm_scenarios.jsonl.gz", "pm_random_public.jsonl.gz")
 METHODS = ("next", "ack", "fail", "commit")  # what a learner's class must have
@@ -193,10 +193,10 @@ def call(step: Step) -> str:
 
 
 SPOUT = Recording(
-    f"{__name__}:SPOUT", scripts, with_ack, seen, solutions.own_ack, call, ("kitlib.storm.partition_manager:PartitionManager.ack",),
+    f"{__name__}:SPOUT", scripts, with_ack, seen, solutions.own_ack, call, ("kitlib.mechanisms.partition_manager:PartitionManager.ack",),
     settings=SETTINGS, begin=begin,
 )  # fmt: skip
 MANAGER = Recording(
     f"{__name__}:MANAGER", whole_scripts, with_class, seen, solutions.OwnPartitionManager, call,
-    ("kitlib.storm.partition_manager:PartitionManager",), settings=SETTINGS, begin=begin,
+    ("kitlib.mechanisms.partition_manager:PartitionManager",), settings=SETTINGS, begin=begin,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.script import Script
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.trace import Trace
 
 # In the order of the lessons: the modules below this one, and the experiments that each of them tells.

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kitlib.errors import LabError
-from kitlib.kafka.log import Fetch, FetchError, PartitionLog, Record
-from kitlib.kafka.positions import ResetPolicy, start_position
-from kitlib.storm.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.mechanisms.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.trace import Trace
 
 

@@ -29,7 +29,7 @@ from kitlib.trace import Trace
 
 if TYPE_CHECKING:
     from kitlib.experiments.backend import Backend
-    from kitlib.storm.partition_manager import PartitionManager
+    from kitlib.mechanisms.partition_manager import PartitionManager
 
 BACKENDS = ("model", "kafka")
 MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "steps", 10, 20_000, name="max_steps")

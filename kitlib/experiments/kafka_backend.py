@@ -22,11 +22,11 @@ from confluent_kafka.cimpl import NewTopic
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
-from kitlib.kafka.positions import ResetPolicy
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
+from kitlib.mechanisms.positions import ResetPolicy
 from kitlib.trace import Trace
 
 OFFSETS_TOPIC = "kit.offsets"

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic
-from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
+from kitlib.mechanisms.positions import ResetPolicy, start_position
 
 ADVICE = "Look at `kit status`; start a broker with `kit up`."
 DEADLINE_S = 30.0  # how long any one call waits for the broker

@@ -15,13 +15,13 @@ from typing import Any, Self
 
 from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaOffsetStore, KafkaTopic, reader_of
-from kitlib.kafka.broker.leader import Leader
-from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.protocol import Batch, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, addresses, kafka_python_config
 from kitlib.lab.wire.connection import Answers, Metadata, Wire
 from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms.broker.leader import Leader
+from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.protocol import Batch, ProduceRequest
 
 
 def cluster_at(bootstrap: str | None) -> Cluster:

@@ -11,7 +11,7 @@ much.
 
 A client with a group id looks for its coordinator as soon as it is made, and a broker that is asked for one
 makes __consumer_offsets where it is missing. So the consumer is made only when there is something to read, and
-what its group may not do is passed over. Left out: what the bytes mean (`kitlib.kafka.offsets`).
+what its group may not do is passed over. Left out: what the bytes mean (`kitlib.more.offsets.messages`).
 Source: Apache Kafka 4.3.1, `Topic.GROUP_METADATA_TOPIC_NAME`, `KafkaApis.getCoordinator`; librdkafka 2.16, isolation.level.
 """
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kitlib.kafka.offsets.messages import ZERO_UUID
-from kitlib.kafka.offsets.records import OffsetsRecord
+from kitlib.more.offsets.messages import ZERO_UUID
+from kitlib.more.offsets.records import OffsetsRecord
 
 CLASSIC_GROUP = 2
 GROUP_EPOCHS = (3, 11, 17)  # the record types by which a newer group begins and ends

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from kitlib.errors import KnobError
-from kitlib.monitor.lag import Commit, GroupStatus, PartitionStatus, Status, Window, evaluate, evaluate_group
+from kitlib.mechanisms.lag import Commit, GroupStatus, PartitionStatus, Status, Window, evaluate, evaluate_group
 from kitlib.monitor.signs import commits_in, lane_of, samples_in
 from kitlib.trace import Trace
 

@@ -7,7 +7,7 @@ timeout, which Spark drops when the watermark has passed it. The parts of a tree
 somebody asks: parts in neighbouring stretches belong to one entry, a stretch without a message between them
 means that the acker had forgotten the tree. That is the age of RotatingMap's two buckets, to the tick.
 
-Source: `kitlib.storm.acker.Acker`, and with it Storm 0.9.3.
+Source: `kitlib.mechanisms.acker.Acker`, and with it Storm 0.9.3.
 Differs: an aggregate knows the sum and not the way to it, nor when it was reached. Therefore
 - a zero in the middle is not seen: a tree that was acked, and was told of again after its end, is not acked
   here (its sum is no longer zero); the plain acker takes the later message for an orphan;

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kitlib.errors import KitError
 from kitlib.java.numbers import MAX_LONG, MIN_LONG
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, IdOutOfRangeError, bounds_of
+from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, IdOutOfRangeError, bounds_of
 
 INIT, ACK, FAIL = 0, 1, 2  # the kinds of messages
 MIN_INT, MAX_INT = -(2**31), 2**31 - 1
@@ -229,7 +229,7 @@ def first_of_each(keys: Keys) -> Mask:
 class BatchAcker:
     """The trees that one acker task follows, for batches of messages.
 
-    Source: as `kitlib.storm.acker.Acker`; completions, what ticks drop and the ledger after each batch are the same.
+    Source: as `kitlib.mechanisms.acker.Acker`; completions, what ticks drop and the ledger after each batch are the same.
     Differs: a spout task is a signed 32-bit number; a wrong message refuses its whole batch; dropped trees are counted.
     """
 

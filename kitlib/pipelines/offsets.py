@@ -36,16 +36,16 @@ from pyspark.sql import DataFrame, SparkSession
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import check_times
 from kitlib.experiments.cluster_audit.commit_report import retention_of
-from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.records import TOLD_BROKEN, Reading
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topic_ids
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, refused
+from kitlib.mechanisms.lag import Status, Window, evaluate
 from kitlib.monitor.commit_history import GroupPartition
-from kitlib.monitor.lag import Status, Window, evaluate
 from kitlib.monitor.rewinds import is_topic_gone
+from kitlib.more.hashes import group_partition
+from kitlib.more.offsets.records import TOLD_BROKEN, Reading
 from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, Place, SeenEnds, load, save

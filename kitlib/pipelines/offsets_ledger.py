@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from kitlib.errors import KnobError, LabError
-from kitlib.kafka.offsets.commits import LEGACY, commit_key, commit_value
-from kitlib.kafka.offsets.records import TOLD_BROKEN, BrokenRecord, OffsetsRecord, Reading, decode
-from kitlib.kafka.offsets.wire import BrokenRecordError
+from kitlib.mechanisms.lag import Commit
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, GroupPartition
-from kitlib.monitor.lag import Commit
 from kitlib.monitor.lag_window import CommitRing, GroupOffsets, LagStorage
 from kitlib.monitor.rewinds import WEEK_MS, Excuse, Rewind, Vanished
 from kitlib.monitor.running_signs import ENDS_KEPT, OpenRewind, RunningSigns
+from kitlib.more.offsets.commits import LEGACY, commit_key, commit_value
+from kitlib.more.offsets.records import TOLD_BROKEN, BrokenRecord, OffsetsRecord, Reading, decode
+from kitlib.more.offsets.wire import BrokenRecordError
 
 Record = tuple[int, int, bytes | None, bytes | None]  # offset, ms in the log, key, value
 SeenEnds = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last

@@ -9,10 +9,10 @@ from typing import Any, Self
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, describe
+from kitlib.mechanisms.offset_store import OffsetStore, read_stored_offset
+from kitlib.mechanisms.partition_manager import SpoutConfig
+from kitlib.more.spout.batches import Retries, read_retries, retries_text
 from kitlib.pipelines.partition_manager_source import SourceOptions
-from kitlib.storm.batches import Retries, read_retries, retries_text
-from kitlib.storm.offset_store import OffsetStore, read_stored_offset
-from kitlib.storm.partition_manager import SpoutConfig
 
 
 def open_backend(who: str, settings: SourceOptions) -> KafkaBackend:

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from kitlib.errors import LabError
-from kitlib.kafka.log import Fetch, FetchError
 from kitlib.lab.wire.columns import Columns
 from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
+from kitlib.mechanisms.log import Fetch, FetchError
 
 FETCH_BYTES = 1 << 20
 COLUMNS = pa.schema([

@@ -14,8 +14,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from kitlib.errors import LabError
+from kitlib.more.spout.batches import Batch, BatchPartitionManager
 from kitlib.pipelines.partition_manager_source import FORMAT, SourceOptions
-from kitlib.storm.batches import Batch, BatchPartitionManager
 
 if TYPE_CHECKING:
     import pyarrow as pa

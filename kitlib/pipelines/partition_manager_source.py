@@ -38,8 +38,8 @@ from pyspark.sql.types import StructType
 
 from kitlib.errors import KnobError
 from kitlib.java.numbers import MAX_LONG
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
-from kitlib.storm.partition_manager import SpoutConfig
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME
+from kitlib.mechanisms.partition_manager import SpoutConfig
 
 FORMAT = "kit.partition_manager"
 SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, retry INT"

@@ -377,7 +377,7 @@ def decider(table: Domain, knobs: Mapping[str, Any], by: str) -> str:
 
 @cache
 def place_of(by: str) -> str:
-    """`kitlib/storm/partition_manager.py, line 216, PartitionManager.fail`: where a rule's function stands."""
+    """`kitlib/mechanisms/partition_manager.py, line 216, PartitionManager.fail`: where a rule's function stands."""
     module, _, path = by.partition(":")
     found: Any = import_module(f"kitlib.{module}")
     for name in path.split("."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kitlib.words.glyphs import BLUE, CROSS, CROSSED_SQUARE, DIAMOND, GREEN, ORANGE, PLAY, RED, SKY, SQUARE, Glyph
 from kitlib.words.word import Data, Domain, Rule, Word, count, span
 
-_MODEL = "spark.micro_batch"
+_MODEL = "more.micro_batch"
 
 
 def _start(who: str, data: Data) -> str:

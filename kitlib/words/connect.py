@@ -73,14 +73,14 @@ CONNECT = Domain(
             about="member:member",
             rule=Rule(
                 "A worker that is silent for the session timeout is removed.",
-                "kafka.connect.cluster:ConnectCluster._step",
+                "more.connect.cluster:ConnectCluster._step",
             ),
         ),
         "prepare": Word(
             "A rebalance begins: {why}.", "why",
             rule=Rule(
                 "A worker that joins, leaves or times out starts a rebalance.",
-                "kafka.connect.cluster:ConnectCluster.prepare",
+                "more.connect.cluster:ConnectCluster.prepare",
             ),
         ),
         "assigned": Word(
@@ -88,7 +88,7 @@ CONNECT = Domain(
             about="task:tasks",
             rule=Rule(
                 "The leader balances connectors and tasks over the workers.",
-                "kafka.connect.assignors:IncrementalCooperativeAssignor.balance",
+                "more.connect.assignors:IncrementalCooperativeAssignor.balance",
             ),
         ),
         "revoked": Word(
@@ -96,7 +96,7 @@ CONNECT = Domain(
             about="task:tasks",
             rule=Rule(
                 "A worker with more than its share must stop some of its work.",
-                "kafka.connect.assignors:balancing_revocations",
+                "more.connect.assignors:balancing_revocations",
             ),
         ),
         "delay": Word(
@@ -106,7 +106,7 @@ CONNECT = Domain(
             glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
             rule=Rule(
                 "scheduled.rebalance.max.delay.ms: lost work waits this long for its worker.",
-                "kafka.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
+                "more.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
             ),
         ),
         "sync": Word(_sync, "generation leader:text? members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
@@ -168,7 +168,7 @@ STREAMS = Domain(
             _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2),
             rule=Rule(
                 "A task goes to an instance whose store has caught up, if there is one.",
-                "kafka.streams.assignor:HighAvailabilityTaskAssignor.assign",
+                "more.streams.assignor:HighAvailabilityTaskAssignor.assign",
             ),
         ),
         "restoring": Word(
@@ -176,7 +176,7 @@ STREAMS = Domain(
             about="task:task",
             rule=Rule(
                 "A stateful task reads its changelog before it processes.",
-                "kafka.streams.app:StreamsApp._take",
+                "more.streams.app:StreamsApp._take",
             ),
         ),
         "running": Word(
@@ -188,7 +188,7 @@ STREAMS = Domain(
             about="task:task",
             rule=Rule(
                 "A task processes once its store has caught up.",
-                "kafka.streams.app:StreamsApp._read_changelogs",
+                "more.streams.app:StreamsApp._read_changelogs",
             ),
         ),
         "standby": Word(
@@ -196,7 +196,7 @@ STREAMS = Domain(
             about="task:task",
             rule=Rule(
                 "num.standby.replicas: other instances keep copies of the store.",
-                "kafka.streams.assignor:HighAvailabilityTaskAssignor.assign",
+                "more.streams.assignor:HighAvailabilityTaskAssignor.assign",
             ),
         ),
         "ask": Word(
@@ -204,7 +204,7 @@ STREAMS = Domain(
             about="task:task",
             rule=Rule(
                 "A key belongs to one task; only its instance, or a standby, can answer.",
-                "kafka.streams.app:query",
+                "more.streams.app:query",
             ),
         ),
         "idle": Word(
@@ -228,7 +228,7 @@ SOURCE = Domain(
             about="record:first-last",
             rule=Rule(
                 "A task reads from its position in the source on.",
-                "kafka.connect.source_task:SourceTask.poll",
+                "more.connect.source_task:SourceTask.poll",
             ),
         ),
         "write": Word(
@@ -241,7 +241,7 @@ SOURCE = Domain(
             "The source offset {offset:,} is stored.", "offset",
             rule=Rule(
                 "offset.flush.interval.ms: source offsets are stored this often.",
-                "kafka.connect.source_task:SourceTask.maybe_flush",
+                "more.connect.source_task:SourceTask.maybe_flush",
             ),
         ),
         "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored:whole"),
@@ -250,12 +250,12 @@ SOURCE = Domain(
             about="record:first-last",
             rule=Rule(
                 "With exactly-once support, a crash aborts the open transaction.",
-                "kafka.connect.source_task:SourceTask.crash",
+                "more.connect.source_task:SourceTask.crash",
             ),
         ),
         "begins": Word(
             "The task restarts from record {position:,}.", "position",
-            rule=Rule("A task restarts at the stored source offset.", "kafka.connect.source_task:SourceTask.start"),
+            rule=Rule("A task restarts at the stored source offset.", "more.connect.source_task:SourceTask.start"),
         ),
     },
     marks={"crash": "crash", "begins": "restart", "aborted": "aborted"},
@@ -273,7 +273,7 @@ PARTITIONS = Domain(
         "append": Word(
             "Partition {partition} receives records {first} to {last}.", "first last", room=0.2, judged="append",
             about="process:=producer record:first-last",
-            rule=Rule("A record with a key goes to the partition of its key's hash.", "kafka.hashes:partition_of_key"),
+            rule=Rule("A record with a key goes to the partition of its key's hash.", "more.hashes:partition_of_key"),
         ),
         "process": Word(
             _processed, "effect key offset value:text", judged="process",

@@ -229,7 +229,7 @@ GROUPS = Domain(
                 about="partition:@",
                 rule=Rule(
                     "A consumer starts at the committed offset; without one, auto.offset.reset decides.",
-                    "kafka.positions:start_position",
+                    "mechanisms.positions:start_position",
                 ),
             ),
             "emit": Word(
@@ -237,7 +237,7 @@ GROUPS = Domain(
                 about="record:offset",
                 rule=Rule(
                     "A poll returns records from the position on, max.poll.records at most.",
-                    "kafka.groups.consumer:GroupConsumer.hand_out",
+                    "mechanisms.groups.consumer:GroupConsumer.hand_out",
                 ),
             ),
             "process": Word(
@@ -251,7 +251,7 @@ GROUPS = Domain(
                 about="partition:@",
                 rule=Rule(
                     "A commit is a claim: the next owner starts there, so everything below it counts as done.",
-                    "kafka.groups.coordinator:GroupCoordinator._commit",
+                    "mechanisms.groups.coordinator:GroupCoordinator._commit",
                 ),
             ),
             "store": Word(
@@ -259,19 +259,19 @@ GROUPS = Domain(
                 about="partition:@",
                 rule=Rule(
                     "A stored offset is committed with the next background commit.",
-                    "kafka.groups.consumer:GroupConsumer.store",
+                    "mechanisms.groups.consumer:GroupConsumer.store",
                 ),
             ),
             "join": Word(
                 _join, "", "instance_id library member_id strategies", glyph=Glyph("joins the group", PLUS, "ink", 2.2),
-                rule=Rule("A member that joins starts a rebalance.", "kafka.groups.coordinator:GroupCoordinator._join"),
+                rule=Rule("A member that joins starts a rebalance.", "mechanisms.groups.coordinator:GroupCoordinator._join"),
             ),
             "assigned": Word(
                 _assigned, "partitions", "generation",
                 about="partition:partitions",
                 rule=Rule(
                     "The group's leader assigns the partitions with the strategy that all members support.",
-                    "kafka.groups.assignors:assign",
+                    "more.assignors:assign",
                 ),
             ),
             "revoked": Word(
@@ -279,7 +279,7 @@ GROUPS = Domain(
                 about="partition:partitions",
                 rule=Rule(
                     "An eager member gives up everything before it rejoins; a cooperative one only what moves.",
-                    "kafka.groups.member:GroupMembership._prepare",
+                    "mechanisms.groups.member:GroupMembership._prepare",
                 ),
             ),
             "lost": Word(
@@ -288,7 +288,7 @@ GROUPS = Domain(
                 about="partition:partitions",
                 rule=Rule(
                     "A member that the group has removed loses its partitions without being able to commit.",
-                    "kafka.groups.member:GroupMembership._give_up",
+                    "mechanisms.groups.member:GroupMembership._give_up",
                 ),
             ),
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
@@ -314,7 +314,7 @@ GROUPS = Domain(
                 glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
                 rule=Rule(
                     "max.poll.interval.ms: a member that does not poll in time leaves the group.",
-                    "kafka.groups.member:GroupMembership.tick",
+                    "mechanisms.groups.member:GroupMembership.tick",
                 ),
             ),
             "cut_off": Word(
@@ -356,7 +356,7 @@ GROUPS = Domain(
                 about="partition:@",
                 rule=Rule(
                     "auto.offset.reset decides where a position outside the log moves to.",
-                    "kafka.groups.consumer:GroupConsumer.check_positions",
+                    "mechanisms.groups.consumer:GroupConsumer.check_positions",
                 ),
             ),
             "refuse": Word(
@@ -384,7 +384,7 @@ GROUPS = Domain(
                 about="partition:@",
                 rule=Rule(
                     "Burrow's rules are tried in order, and the first that holds decides.",
-                    "monitor.lag:calculate",
+                    "mechanisms.lag:calculate",
                 ),
             ),
             "delete": Word(
@@ -402,14 +402,14 @@ GROUPS = Domain(
                 _prepare, "", "state why",
                 rule=Rule(
                     "A member that joins, leaves or times out starts a rebalance.",
-                    "kafka.groups.coordinator:GroupCoordinator._maybe_prepare_rebalance",
+                    "mechanisms.groups.coordinator:GroupCoordinator._maybe_prepare_rebalance",
                 ),
             ),
             "sync": Word(
                 _sync, "", "generation leader:text protocol",
                 rule=Rule(
                     "When all members have rejoined, or the rebalance timeout is over, the next generation begins.",
-                    "kafka.groups.coordinator:GroupCoordinator._complete_join",
+                    "mechanisms.groups.coordinator:GroupCoordinator._complete_join",
                 ),
             ),
             "stable": Word(
@@ -417,7 +417,7 @@ GROUPS = Domain(
                 about="partition:owners member:owners.2",
                 rule=Rule(
                     "With the leader's assignment the group is stable.",
-                    "kafka.groups.coordinator:GroupCoordinator._sync",
+                    "mechanisms.groups.coordinator:GroupCoordinator._sync",
                 ),
             ),
             "evict": Word(
@@ -425,7 +425,7 @@ GROUPS = Domain(
                 about="member:member",
                 rule=Rule(
                     "A member that is silent for session.timeout.ms, or does not rejoin in time, is removed.",
-                    "kafka.groups.coordinator:GroupCoordinator._remove",
+                    "mechanisms.groups.coordinator:GroupCoordinator._remove",
                 ),
             ),
             "empty": Word("The group has no members left; its committed offsets remain.", "", "generation"),
@@ -438,7 +438,7 @@ GROUPS = Domain(
                 about="member:members",
                 rule=Rule(
                     "ZooKeeper notifies all who watch, once, that something has changed.",
-                    "kafka.groups.zookeeper:ZooKeeper.fire",
+                    "more.zookeeper:ZooKeeper.fire",
                 ),
             ),
             "heard": Word(
@@ -446,7 +446,7 @@ GROUPS = Domain(
                 glyph=Glyph("notified that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
                 rule=Rule(
                     "Each consumer reads the whole group's state and computes its own share.",
-                    "kafka.groups.zookeeper:OldConsumer.decide",
+                    "more.zookeeper:OldConsumer.decide",
                 ),
             ),
             "known": Word(
@@ -469,7 +469,7 @@ GROUPS = Domain(
                 glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
                 rule=Rule(
                     "rebalance.max.retries: a consumer that cannot claim its partitions gives up.",
-                    "kafka.groups.zookeeper:OldConsumer.take",
+                    "more.zookeeper:OldConsumer.take",
                 ),
             ),
             "expired": Word(

@@ -167,7 +167,7 @@ IDEMPOTENCE = Domain(
             about="process:=application batch:batch record:first-last",
             rule=Rule(
                 "A record joins the newest batch of its partition, or opens a new one.",
-                "kafka.producer.accumulator:RecordAccumulator.append",
+                "mechanisms.producer.accumulator:RecordAccumulator.append",
             ),
         ),
         "request": Word(
@@ -175,7 +175,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request record:first-last",
             rule=Rule(
                 "max.in.flight.requests.per.connection limits how many requests may wait for an answer.",
-                "kafka.producer.sender:Sender._send_producer_data",
+                "mechanisms.producer.sender:Sender._send_producer_data",
             ),
         ),
         "answer": Word(
@@ -183,7 +183,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request",
             rule=Rule(
                 "An answer completes its batch, or puts it back into the queue.",
-                "kafka.producer.sender:Sender._complete",
+                "mechanisms.producer.sender:Sender._complete",
             ),
         ),
         "no_answer": Word(
@@ -191,7 +191,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request",
             rule=Rule(
                 "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
-                "kafka.producer.sender:Sender._lose_requests",
+                "mechanisms.producer.sender:Sender._lose_requests",
             ),
         ),
         "requeue": Word(
@@ -199,7 +199,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch record:first-last",
             rule=Rule(
                 "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
-                "kafka.producer.sender:Sender._can_retry",
+                "mechanisms.producer.sender:Sender._can_retry",
             ),
         ),
         "delivered": Word(
@@ -207,26 +207,26 @@ IDEMPOTENCE = Domain(
             about="process:=application batch:batch record:first-last",
             rule=Rule(
                 "A batch that the leader has stored is reported as delivered.",
-                "kafka.producer.sender:Sender._succeed",
+                "mechanisms.producer.sender:Sender._succeed",
             ),
         ),
         "undelivered": Word(
             _undelivered, "batch error first last", judged="undelivered",
             about="process:=application batch:batch record:first-last",
-            rule=Rule("A batch that may not be retried is reported as failed.", "kafka.producer.sender:Sender._fail"),
+            rule=Rule("A batch that may not be retried is reported as failed.", "mechanisms.producer.sender:Sender._fail"),
         ),
         "id": Word(
             _id, "epoch pid", "why",
             rule=Rule(
                 "A producer id and an epoch identify an idempotent producer; a bumped epoch restarts its sequence numbers.",
-                "kafka.producer.transaction_manager:TransactionManager.receive_id",
+                "mechanisms.producer.transaction_manager:TransactionManager.receive_id",
             ),
         ),
         "refuse_to_start": Word(
             lambda who, data: f"{_who(who)} refuses to start: {data['error']}", "error",
             rule=Rule(
                 "Settings that contradict idempotence stop the client from starting.",
-                "kafka.producer.refusals:check",
+                "more.client.refusals:check",
             ),
         ),
         "lose_request": Word(
@@ -261,7 +261,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader appends a batch whose sequence number follows the last one.",
-                "kafka.broker.producer_state:ProducerStateManager.check",
+                "mechanisms.broker.producer_state:ProducerStateManager.check",
             ),
         ),
         "recognise": Word(
@@ -269,7 +269,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader remembers the last five batches of each producer and does not write them again.",
-                "kafka.broker.producer_state:ProducerStateManager.find_duplicate",
+                "mechanisms.broker.producer_state:ProducerStateManager.find_duplicate",
             ),
         ),
         "refuse": Word(
@@ -277,7 +277,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader refuses a batch whose epoch is old or whose sequence number does not follow.",
-                "kafka.broker.producer_state:ProducerStateManager.check",
+                "mechanisms.broker.producer_state:ProducerStateManager.check",
             ),
         ),
         "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
@@ -285,28 +285,28 @@ IDEMPOTENCE = Domain(
             _restart, "", "how", judged="restart",
             rule=Rule(
                 "After an unclean restart the leader rebuilds what it knows of producers from its log and its last snapshot.",
-                "kafka.broker.unified_log:UnifiedLog.restart",
+                "mechanisms.broker.unified_log:UnifiedLog.restart",
             ),
         ),
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire",
             rule=Rule(
                 "producer.id.expiration.ms: a producer that is silent for so long is forgotten.",
-                "kafka.broker.producer_state:ProducerStateManager.remove_expired",
+                "mechanisms.broker.producer_state:ProducerStateManager.remove_expired",
             ),
         ),
         "delete": Word(
             "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
             rule=Rule(
                 "What the leader knows of a producer goes with its last batch.",
-                "kafka.broker.producer_state:ProducerStateManager.log_start_moved",
+                "mechanisms.broker.producer_state:ProducerStateManager.log_start_moved",
             ),
         ),
         "fail_over": Word(
             "Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over",
             rule=Rule(
                 "A new leader knows the producers whose batches it has replicated.",
-                "kafka.broker.unified_log:UnifiedLog.fail_over",
+                "mechanisms.broker.unified_log:UnifiedLog.fail_over",
             ),
         ),
         "read": Word(_read, "first_offset records:ranges", judged="read"),

@@ -161,7 +161,7 @@ _WORDS = GROUPS.having(
             GROUPS.words["commit"],
             rule=Rule(
                 "The coordinator writes the commit to its log and into its cache.",
-                "kafka.offsets.offset_manager:OffsetManager.commit",
+                "more.offsets.offset_manager:OffsetManager.commit",
             ),
         ),
         "write": Word(
@@ -175,7 +175,7 @@ _WORDS = GROUPS.having(
         ),
         "clean": Word(
             _clean, "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
-            rule=Rule("The cleaner keeps the newest record of each key.", "kafka.offsets.compaction:is_retained"),
+            rule=Rule("The cleaner keeps the newest record of each key.", "mechanisms.offsets_topic.compaction:is_retained"),
         ),
         "retention": Word(
             "Retention deletes the oldest segments: the log now begins at offset {start:d}.",
@@ -183,7 +183,7 @@ _WORDS = GROUPS.having(
             glyph=Glyph("retention deletes the start of the log", BRACKET, RED, 1.8),
             rule=Rule(
                 "Retention deletes whole segments, oldest first.",
-                "kafka.offsets.segments:SegmentedLog.delete_old_segments",
+                "mechanisms.offsets_topic.segments:SegmentedLog.delete_old_segments",
             ),
         ),
         "dies": Word(
@@ -197,7 +197,7 @@ _WORDS = GROUPS.having(
             _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
             rule=Rule(
                 "The cleaner runs when the dirty ratio is high enough.",
-                "kafka.offsets.compaction:must_be_cleaned",
+                "mechanisms.offsets_topic.compaction:must_be_cleaned",
             ),
         ),
         "rest": Word(
@@ -210,7 +210,7 @@ _WORDS = GROUPS.having(
             "why",
             rule=Rule(
                 "Records younger than min.compaction.lag.ms are not cleaned.",
-                "kafka.offsets.compaction:cleanable_range",
+                "mechanisms.offsets_topic.compaction:cleanable_range",
             ),
         ),
         "move": Word(
@@ -224,21 +224,21 @@ _WORDS = GROUPS.having(
             "records",
             rule=Rule(
                 "A new coordinator reads the whole partition before it answers.",
-                "kafka.offsets.offset_manager:OffsetManager.lead",
+                "more.offsets.offset_manager:OffsetManager.lead",
             ),
         ),
         "load": Word(
             lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to",
             rule=Rule(
                 "Later records replace earlier ones with the same key.",
-                "kafka.offsets.offset_cache:OffsetCache.replay",
+                "more.offsets.offset_cache:OffsetCache.replay",
             ),
         ),
         "load_end": Word(
             _load_end, "ms records", "offsets:whole",
             rule=Rule(
                 "A new coordinator reads the whole partition before it answers.",
-                "kafka.offsets.offset_manager:OffsetManager._end_load",
+                "more.offsets.offset_manager:OffsetManager._end_load",
             ),
         ),
         "load_failed": Word(
@@ -250,7 +250,7 @@ _WORDS = GROUPS.having(
             lambda who, data: f"{who}'s cache: {_key(data)} = {data['value']}.", "value",
             rule=Rule(
                 "Later records replace earlier ones with the same key.",
-                "kafka.offsets.offset_cache:OffsetCache.replay",
+                "more.offsets.offset_cache:OffsetCache.replay",
             ),
         ),
         "evict": Word(
@@ -258,7 +258,7 @@ _WORDS = GROUPS.having(
             about="key:key",
             rule=Rule(
                 "A commit expires offsets.retention.minutes after the group became empty.",
-                "kafka.offsets.offset_rules:is_expired",
+                "more.offsets.offset_rules:is_expired",
             ),
         ),
         "answer": Word(
@@ -266,7 +266,7 @@ _WORDS = GROUPS.having(
             about="partition:@",
             rule=Rule(
                 "The coordinator answers from its cache; -1 when it holds nothing.",
-                "kafka.offsets.offset_manager:OffsetManager.fetch",
+                "more.offsets.offset_manager:OffsetManager.fetch",
             ),
         ),
         "append": Word(
@@ -281,7 +281,7 @@ _WORDS = GROUPS.having(
             about="record:offsets",
             rule=Rule(
                 "A record is removed when a later one has the same key.",
-                "kafka.offsets.compaction:is_retained",
+                "mechanisms.offsets_topic.compaction:is_retained",
             ),
         ),
         "purge": Word(
@@ -295,7 +295,7 @@ _WORDS = GROUPS.having(
             about="record:offsets",
             rule=Rule(
                 "delete.retention.ms: a tombstone is removed this long after it became clean.",
-                "kafka.offsets.compaction:is_retained",
+                "mechanisms.offsets_topic.compaction:is_retained",
             ),
         ),
         "gap": Word(

@@ -50,7 +50,7 @@ _OWN = {
         about="process:=producer record:first-last",
         rule=Rule(
             "A write is acknowledged when all in-sync replicas have it.",
-            "kafka.replication.partition:ReplicatedPartition.append",
+            "mechanisms.replication.partition:ReplicatedPartition.append",
         ),
     ),
     "refused": Word(
@@ -62,7 +62,7 @@ _OWN = {
         about="process:=producer",
         rule=Rule(
             "min.insync.replicas: with fewer in-sync replicas, nothing is written.",
-            "kafka.replication.partition:ReplicatedPartition.is_under_min_isr",
+            "mechanisms.replication.partition:ReplicatedPartition.is_under_min_isr",
         ),
     ),
     "kill": Word("{who} is killed. Its disk stays as it is.", glyph=IS_KILLED),
@@ -70,7 +70,7 @@ _OWN = {
         "{who} comes back with the log on its disk.", glyph=replace(GOES_ON, meaning="comes back"),
         rule=Rule(
             "A broker comes back with its log; at startup it truncates it at the first corrupt batch.",
-            "kafka.replication.partition:ReplicatedPartition.start",
+            "mechanisms.replication.partition:ReplicatedPartition.start",
         ),
     ),
     "pause": Word(
@@ -88,43 +88,43 @@ _OWN = {
         glyph=Glyph("truncates its log at a corrupt batch", CUT, RED, 1.8),
         rule=Rule(
             "At startup a broker truncates its log at the first corrupt batch.",
-            "kafka.replication.partition:ReplicatedPartition.start",
+            "mechanisms.replication.partition:ReplicatedPartition.start",
         ),
     ),
     "copy": Word(
         "{who} replicates from the leader, up to offset {to:d}.", "to",
         rule=Rule(
             "A follower fetches what follows its own log's end.",
-            "kafka.replication.partition:ReplicatedPartition.copy",
+            "mechanisms.replication.partition:ReplicatedPartition.copy",
         ),
     ),
     "truncate": Word(
         _truncate, "from to", glyph=Glyph("truncates what its leader does not have", CUT, RED, 1.8),
         rule=Rule(
             "A follower truncates its log to where it agrees with its leader's, epoch by epoch.",
-            "kafka.replication.partition:ReplicatedPartition._cut_off",
+            "mechanisms.replication.partition:ReplicatedPartition._cut_off",
         ),
     ),
     "lead": Word(
         "{who} is the leader, epoch {epoch:d}.", "epoch",
-        rule=Rule("The controller elects the first live in-sync replica.", "kafka.replication.controller:decide"),
+        rule=Rule("The controller elects the first live in-sync replica.", "mechanisms.replication.controller:decide"),
     ),
     "follow": Word(
         "{who} follows broker {leader}, epoch {epoch:d}.", "epoch leader",
-        rule=Rule("The controller elects the first live in-sync replica.", "kafka.replication.controller:decide"),
+        rule=Rule("The controller elects the first live in-sync replica.", "mechanisms.replication.controller:decide"),
     ),
     "isr": Word(
         _isr, "in_sync",
         rule=Rule(
             "A replica that is dead or too far behind leaves the in-sync set.",
-            "kafka.replication.controller:decide",
+            "mechanisms.replication.controller:decide",
         ),
     ),
     "elect": Word(
         _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
         rule=Rule(
             "unclean.leader.election.enable: only with it may a replica that was not in sync lead.",
-            "kafka.replication.controller:decide",
+            "mechanisms.replication.controller:decide",
         ),
     ),
     "none": Word(
@@ -136,7 +136,7 @@ _OWN = {
         ),
         rule=Rule(
             "unclean.leader.election.enable: only with it may a replica that was not in sync lead.",
-            "kafka.replication.controller:decide",
+            "mechanisms.replication.controller:decide",
         ),
     ),
     "differs": Word(
@@ -149,7 +149,7 @@ _OWN = {
         about="partition:@",
         aside=Rule(
             "A new leader's log is the log: what it does not have is gone.",
-            "kafka.replication.controller:decide",
+            "mechanisms.replication.controller:decide",
         ),
     ),
     "read": Word(
@@ -165,7 +165,7 @@ _OWN = {
         glyph=Glyph("learns that its records are gone", DIAMOND, RED, 1.8, "paper"),
         rule=Rule(
             "A consumer asks where its last epoch ended; below its offset, records are gone.",
-            "kafka.replication.epochs:resume",
+            "mechanisms.replication.epochs:resume",
         ),
     ),
 }

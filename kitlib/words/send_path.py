@@ -191,7 +191,7 @@ SEND_PATH = Domain(
             about="call:record",
             rule=Rule(
                 "send needs the topic's metadata, then memory, then a place in a batch.",
-                "kafka.producer.send_path:KafkaProducer.send",
+                "more.client.send_path:KafkaProducer.send",
             ),
         ),
         "blocked": Word(
@@ -199,7 +199,7 @@ SEND_PATH = Domain(
             about="call:record",
             rule=Rule(
                 "max.block.ms limits how long send may wait for metadata or memory.",
-                "kafka.producer.send_path:KafkaProducer._after_metadata",
+                "more.client.send_path:KafkaProducer._after_metadata",
             ),
         ),
         "returned": Word(
@@ -211,20 +211,20 @@ SEND_PATH = Domain(
             about="call:record batch:batch record:first-last",
             rule=Rule(
                 "A record joins the newest batch of its partition, or opens a new one.",
-                "kafka.producer.accumulator:RecordAccumulator.append",
+                "mechanisms.producer.accumulator:RecordAccumulator.append",
             ),
         ),
         "undelivered": Word(
             _undelivered, "first last", "batch error message waited_ms", judged="undelivered",
             about="batch:batch record:first-last",
-            rule=Rule("A batch that may not be retried is reported as failed.", "kafka.producer.sender:Sender._fail"),
+            rule=Rule("A batch that may not be retried is reported as failed.", "mechanisms.producer.sender:Sender._fail"),
         ),
         "delivered": Word(
             _delivered, "first last", "batch offset", judged="delivered",
             about="batch:batch record:first-last",
             rule=Rule(
                 "A batch that the leader has stored is reported as delivered.",
-                "kafka.producer.sender:Sender._succeed",
+                "mechanisms.producer.sender:Sender._succeed",
             ),
         ),
         "flush": Word(_flush, "", "waiting"),
@@ -235,14 +235,14 @@ SEND_PATH = Domain(
             _request_update, "", "full name version why",
             rule=Rule(
                 "Metadata is requested for a new topic, after an error, and when metadata.max.age.ms is over.",
-                "kafka.client.metadata:Metadata.time_to_next_update",
+                "more.client.metadata:Metadata.time_to_next_update",
             ),
         ),
         "update": Word(
             _update, "", "errors leader:whole? need_update nodes partial partitions:whole stage version",
             rule=Rule(
                 "An answer replaces what the client knows, unless it is older.",
-                "kafka.client.metadata:Metadata.update",
+                "more.client.metadata:Metadata.update",
             ),
         ),
         "failed_update": Word(
@@ -251,7 +251,7 @@ SEND_PATH = Domain(
             "attempts",
             rule=Rule(
                 "Each failure in a row doubles the wait before the next metadata request.",
-                "kafka.client.metadata:Metadata.failed_update",
+                "more.client.metadata:Metadata.failed_update",
             ),
         ),
         "leader": Word(_leader, "", "leader leader_epoch to why"),
@@ -260,7 +260,7 @@ SEND_PATH = Domain(
             about="batch:batch record:first-last",
             rule=Rule(
                 "A new batch wakes the sender, which plans when to send it.",
-                "kafka.producer.send_path:KafkaProducer._append",
+                "more.client.send_path:KafkaProducer._append",
             ),
         ),
         "full": Word(
@@ -268,7 +268,7 @@ SEND_PATH = Domain(
             about="batch:batch record:first-last",
             rule=Rule(
                 "A full batch does not wait for linger.ms.",
-                "kafka.producer.accumulator:RecordAccumulator.ready",
+                "mechanisms.producer.accumulator:RecordAccumulator.ready",
             ),
         ),
         "request": Word(
@@ -276,7 +276,7 @@ SEND_PATH = Domain(
             about="batch:batch request:request record:first-last",
             rule=Rule(
                 "A batch is sent when it is full, when linger.ms is over, or on flush.",
-                "kafka.producer.accumulator:RecordAccumulator.drain",
+                "mechanisms.producer.accumulator:RecordAccumulator.drain",
             ),
         ),
         "answer": Word(
@@ -284,7 +284,7 @@ SEND_PATH = Domain(
             about="batch:batch request:request answer:request",
             rule=Rule(
                 "An answer completes its batch, or puts it back into the queue.",
-                "kafka.producer.sender:Sender._complete",
+                "mechanisms.producer.sender:Sender._complete",
             ),
         ),
         "no_answer": Word(
@@ -292,7 +292,7 @@ SEND_PATH = Domain(
             about="batch:batch request:request answer:request",
             rule=Rule(
                 "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
-                "kafka.producer.sender:Sender._lose_requests",
+                "mechanisms.producer.sender:Sender._lose_requests",
             ),
         ),
         "requeue": Word(
@@ -300,7 +300,7 @@ SEND_PATH = Domain(
             about="batch:batch record:first-last",
             rule=Rule(
                 "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
-                "kafka.producer.sender:Sender._can_retry",
+                "mechanisms.producer.sender:Sender._can_retry",
             ),
         ),
         "expire": Word(
@@ -311,7 +311,7 @@ SEND_PATH = Domain(
             about="batch:batch record:first-last",
             rule=Rule(
                 "delivery.timeout.ms: a batch that is not delivered in time fails.",
-                "kafka.producer.sender:Sender._expire",
+                "mechanisms.producer.sender:Sender._expire",
             ),
         ),
         "id": Word("The producer has its id: {pid:d}, epoch {epoch:d}.", "", "epoch pid why"),
@@ -322,7 +322,7 @@ SEND_PATH = Domain(
             _metadata_request, "", "first last names node partial stage",
             rule=Rule(
                 "The client asks the node with the fewest requests in flight.",
-                "kafka.client.network_client:NetworkClient.least_loaded_node",
+                "more.client.network_client:NetworkClient.least_loaded_node",
             ),
         ),
         "id_request": Word(_id_request, "", "node"),
@@ -330,7 +330,7 @@ SEND_PATH = Domain(
             _select, "", "metadata poll request timeout", room=0.4,
             rule=Rule(
                 "The loop sleeps for the shortest of its waits.",
-                "kafka.client.network_client:NetworkClient.poll",
+                "more.client.network_client:NetworkClient.poll",
             ),
         ),
         "refuse": Word(
@@ -338,7 +338,7 @@ SEND_PATH = Domain(
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "A broker that no longer leads the partition refuses its batches.",
-                "kafka.broker.leader:Leader._append",
+                "mechanisms.broker.leader:Leader._append",
             ),
         ),
         "move_leader": Word(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans
 
-_MODEL = "kafka.share_partition:SharePartition"
+_MODEL = "more.share_partition:SharePartition"
 
 
 def _append(who: str, data: Data) -> str:

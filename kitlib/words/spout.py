@@ -106,16 +106,16 @@ def _odds(who: str, data: Data) -> str:
     )
 
 
-MANAGER = "storm.partition_manager:PartitionManager"
+MANAGER = "mechanisms.partition_manager:PartitionManager"
 
 
 def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
     """The PartitionManager of the release that a run's knobs name."""
     if "max_uncommitted_offsets" in knobs:
-        return {MANAGER: "storm.uncommitted_cap:UncommittedCapManager"}
+        return {MANAGER: "more.spout.uncommitted_cap:UncommittedCapManager"}
     if knobs.get("release") == "1.1.0" or "retry_limit" in knobs:
-        return {MANAGER: "storm.retry:BackoffPartitionManager"}
-    return {MANAGER: "storm.earlier:EarlierPartitionManager"} if knobs.get("release") == "0.9.2" else {}
+        return {MANAGER: "more.spout.retry:BackoffPartitionManager"}
+    return {MANAGER: "more.spout.earlier:EarlierPartitionManager"} if knobs.get("release") == "0.9.2" else {}
 
 
 SPOUT = Domain(
@@ -127,18 +127,18 @@ SPOUT = Domain(
         ),
         "delete": Word(
             "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
-            aside=Rule("Retention deletes the oldest records, read or not.", "kafka.log:PartitionLog.delete_before"),
+            aside=Rule("Retention deletes the oldest records, read or not.", "mechanisms.log:PartitionLog.delete_before"),
         ),
         "compact": Word(
             _compact, "offsets", judged="compact",
             about="record:offsets",
-            rule=Rule("Compaction removes a record; its offset stays empty.", "kafka.log:PartitionLog.compact"),
+            rule=Rule("Compaction removes a record; its offset stays empty.", "mechanisms.log:PartitionLog.compact"),
         ),
         "start": Word(
             _start, "offset", "stored topology_id why", judged="start",
             aside=Rule(
                 "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose.",
-                "storm.partition_manager:PartitionManager.__post_init__",
+                "mechanisms.partition_manager:PartitionManager.__post_init__",
             ),
         ),
         "emit": Word(
@@ -146,11 +146,11 @@ SPOUT = Domain(
             about="record:offset",
             rule=Rule(
                 "What was fetched is emitted in the order of offsets.",
-                "storm.partition_manager:PartitionManager.next",
+                "mechanisms.partition_manager:PartitionManager.next",
             ),
             aside=Rule(
                 "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
-                "storm.partition_manager:PartitionManager.fill",
+                "mechanisms.partition_manager:PartitionManager.fill",
             ),
         ),
         "process": Word(
@@ -160,14 +160,14 @@ SPOUT = Domain(
         "ack": Word(
             "Offset {offset:d} is acked.", "offset", judged="ack",
             about="record:offset",
-            rule=Rule("An ack takes the offset out of pending.", "storm.partition_manager:PartitionManager.ack"),
+            rule=Rule("An ack takes the offset out of pending.", "mechanisms.partition_manager:PartitionManager.ack"),
         ),
         "fail": Word(
             _fail, "offset", "retry", judged="fail",
             about="record:offset",
             rule=Rule(
                 "max_offset_behind: an offset that fails more than this far behind the end of what was fetched is not retried.",
-                "storm.partition_manager:PartitionManager.fail",
+                "mechanisms.partition_manager:PartitionManager.fail",
             ),
         ),
         "clear": Word(
@@ -175,7 +175,7 @@ SPOUT = Domain(
             about="record:ranges",
             rule=Rule(
                 "max_offset_behind: an ack drops from pending what lies more than this far below it.",
-                "storm.partition_manager:PartitionManager.ack",
+                "mechanisms.partition_manager:PartitionManager.ack",
             ),
         ),
         "give_up": Word(
@@ -183,7 +183,7 @@ SPOUT = Domain(
             about="record:offset",
             rule=Rule(
                 "retry_limit: after this many retries, the spout gives up on the offset.",
-                "storm.retry:BackoffPartitionManager.fail",
+                "more.spout.retry:BackoffPartitionManager.fail",
             ),
         ),
         "crash": Word(_crash, "", "lost on_their_way"),
@@ -201,14 +201,14 @@ SPOUT = Domain(
             _commit, "offset", "written", judged="commit",
             aside=Rule(
                 "The commit is the smallest pending offset, or else the end of what was fetched: everything below it counts as done.",
-                "storm.partition_manager:PartitionManager.last_completed_offset",
+                "mechanisms.partition_manager:PartitionManager.last_completed_offset",
             ),
         ),
         "reset": Word(
             _reset, "from to", "asked", judged="reset",
             aside=Rule(
                 "use_start_offset_time_if_offset_out_of_range: a fetch outside the log moves the position and nothing else.",
-                "storm.partition_manager:PartitionManager.fill",
+                "mechanisms.partition_manager:PartitionManager.fill",
             ),
         ),
         "idle": Word("The spout finds nothing to emit."),
@@ -216,7 +216,7 @@ SPOUT = Domain(
             _error, "error", "message", judged="error",
             rule=Rule(
                 "A spout that has acked nothing and failed more than max_offset_behind offsets dies.",
-                "storm.partition_manager:PartitionManager.check_tuple_failures",
+                "mechanisms.partition_manager:PartitionManager.check_tuple_failures",
             ),
         ),
         "stop": Word("The spout stops."),

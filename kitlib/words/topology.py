@@ -203,7 +203,7 @@ def _values(data: Data) -> str:
 
 def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
     """The acker of the release that a run's knobs name."""
-    return {"storm.acker:Acker": "storm.later_acker:LaterAcker"} if knobs.get("acker_release") == "2.4.0" else {}
+    return {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"} if knobs.get("acker_release") == "2.4.0" else {}
 
 
 TOPOLOGY = Domain(
@@ -215,11 +215,11 @@ TOPOLOGY = Domain(
                 about="record:offset tree:root tuple:tuples.0",
                 rule=Rule(
                     "A spout tuple with a message id begins a tree: its acker gets the XOR of the ids sent.",
-                    "storm.topology.tasks:SpoutCollector.emit",
+                    "more.topology.tasks:SpoutCollector.emit",
                 ),
                 aside=Rule(
                     "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
-                    "storm.partition_manager:PartitionManager.fill",
+                    "mechanisms.partition_manager:PartitionManager.fill",
                 ),
             ),
             "execute": Word(
@@ -231,7 +231,7 @@ TOPOLOGY = Domain(
                 about="tuple:tuple tuple:parents tree:ids.0",
                 rule=Rule(
                     "Anchoring: the new tuple gets one new id for each tree that its parents belong to.",
-                    "storm.topology.tasks:BoltCollector.emit",
+                    "more.topology.tasks:BoltCollector.emit",
                 ),
             ),
             "bolt_ack": Word(
@@ -239,7 +239,7 @@ TOPOLOGY = Domain(
                 about="tuple:tuple tree:vals.0",
                 rule=Rule(
                     "An ack sends the acker the tuple's id XOR the ids of the tuples sent for it.",
-                    "storm.topology.tasks:BoltCollector.ack",
+                    "more.topology.tasks:BoltCollector.ack",
                 ),
             ),
             "bolt_fail": Word(
@@ -247,7 +247,7 @@ TOPOLOGY = Domain(
                 about="tuple:tuple tree:roots",
                 rule=Rule(
                     "A tuple that fails fails every tree it belongs to.",
-                    "storm.topology.tasks:BoltCollector.fail",
+                    "more.topology.tasks:BoltCollector.fail",
                 ),
             ),
             "process": Word(
@@ -263,7 +263,7 @@ TOPOLOGY = Domain(
                 about="tree:root",
                 rule=Rule(
                     "The acker XORs all ids of a tree into one number; zero means complete.",
-                    "storm.acker:Acker.init",
+                    "mechanisms.acker:Acker.init",
                 ),
             ),
             "acker_ack": Word(
@@ -271,7 +271,7 @@ TOPOLOGY = Domain(
                 about="tree:root",
                 rule=Rule(
                     "The acker XORs all ids of a tree into one number; zero means complete.",
-                    "storm.acker:Acker.ack",
+                    "mechanisms.acker:Acker.ack",
                 ),
             ),
             "acker_fail": Word(
@@ -279,7 +279,7 @@ TOPOLOGY = Domain(
                 about="tree:root",
                 rule=Rule(
                     "A tree with a failed tuple ends as failed once its spout is known.",
-                    "storm.acker:Acker.fail",
+                    "mechanisms.acker:Acker.fail",
                 ),
             ),
             "acker_reset": Word(
@@ -287,7 +287,7 @@ TOPOLOGY = Domain(
                 about="tree:root",
                 rule=Rule(
                     "A tree that is still being processed gets a new timeout.",
-                    "storm.acker:Acker.reset_timeout",
+                    "mechanisms.acker:Acker.reset_timeout",
                 ),
             ),
             "acker_tick": Word(
@@ -295,14 +295,14 @@ TOPOLOGY = Domain(
                 about="tree:dropped",
                 rule=Rule(
                     "The acker drops an entry that no message has renewed for a whole timeout interval.",
-                    "storm.rotating_map:RotatingMap.rotate",
+                    "mechanisms.rotating_map:RotatingMap.rotate",
                 ),
             ),
             "spout_tick": Word(
                 _spout_tick, "expired",
                 rule=Rule(
                     "A tree that stays pending for a whole timeout interval fails.",
-                    "storm.topology.tasks:SpoutTask.tick",
+                    "more.topology.tasks:SpoutTask.tick",
                 ),
             ),
             "ack": Word(
@@ -310,7 +310,7 @@ TOPOLOGY = Domain(
                 about="record:offset tree:root",
                 rule=Rule(
                     "When the acker reports its tree as complete, the spout acks the offset.",
-                    "storm.topology.tasks:SpoutTask.hear",
+                    "more.topology.tasks:SpoutTask.hear",
                 ),
             ),
             "fail": Word(
@@ -318,7 +318,7 @@ TOPOLOGY = Domain(
                 about="record:offset tree:root",
                 rule=Rule(
                     "A tree that fails or times out is emitted again, unless it lies more than max_offset_behind behind.",
-                    "storm.topology.tasks:SpoutTask._end",
+                    "more.topology.tasks:SpoutTask._end",
                 ),
             ),
             "late": Word(
@@ -326,7 +326,7 @@ TOPOLOGY = Domain(
                 about="tree:root",
                 rule=Rule(
                     "The spout forgets a tree when it ends, so a later answer changes nothing.",
-                    "storm.topology.tasks:SpoutTask.hear",
+                    "more.topology.tasks:SpoutTask.hear",
                 ),
             ),
             "crash": Word(_task_crash, "lost"),

@@ -176,7 +176,7 @@ TRANSACTIONS = Domain(
             _id, "epoch pid transactional_id",
             rule=Rule(
                 "A producer that starts with a transactional.id bumps its epoch, which fences any earlier one.",
-                "kafka.transactions.coordinator:TransactionCoordinator.init_producer_id",
+                "mechanisms.transactions.coordinator:TransactionCoordinator.init_producer_id",
             ),
         ),
         "begin": Word(
@@ -184,7 +184,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "Beginning a transaction sends nothing.",
-                "kafka.transactions.producer:TransactionalProducer.begin",
+                "mechanisms.transactions.producer:TransactionalProducer.begin",
             ),
         ),
         "join": Word(
@@ -199,7 +199,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "A partition joins the transaction before the first batch is sent to it.",
-                "kafka.transactions.producer:TransactionalProducer.send",
+                "mechanisms.transactions.producer:TransactionalProducer.send",
             ),
         ),
         "send_offsets": Word(
@@ -211,7 +211,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "The group's offsets join the transaction and count when it commits.",
-                "kafka.transactions.offsets:GroupOffsets.commit_transactional",
+                "mechanisms.transactions.offsets:GroupOffsets.commit_transactional",
             ),
         ),
         "commit_tx": Word(
@@ -222,7 +222,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "Once the coordinator has decided, the outcome is final; the markers follow.",
-                "kafka.transactions.coordinator:TransactionCoordinator.end_transaction",
+                "mechanisms.transactions.coordinator:TransactionCoordinator.end_transaction",
             ),
         ),
         "abort_tx": Word(
@@ -233,7 +233,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "Once the coordinator has decided, the outcome is final; the markers follow.",
-                "kafka.transactions.coordinator:TransactionCoordinator.end_transaction",
+                "mechanisms.transactions.coordinator:TransactionCoordinator.end_transaction",
             ),
         ),
         "fenced": Word(
@@ -241,7 +241,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "A newer epoch of the same transactional.id fences the producer.",
-                "kafka.transactions.producer:meaning_of",
+                "mechanisms.transactions.producer:meaning_of",
             ),
         ),
         "unknown": Word(
@@ -249,7 +249,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "Each error says whether to retry, to abort or to give up.",
-                "kafka.transactions.producer:meaning_of",
+                "mechanisms.transactions.producer:meaning_of",
             ),
         ),
         "lose_request": Word(
@@ -287,7 +287,7 @@ TRANSACTIONS = Domain(
             _transition, "epoch pid to:text transactional_id", "why",
             rule=Rule(
                 "A transaction moves only between the states that its table allows.",
-                "kafka.transactions.metadata:TransactionMetadata.complete_transition_to",
+                "mechanisms.transactions.metadata:TransactionMetadata.complete_transition_to",
             ),
         ),
         "write": Word(
@@ -295,7 +295,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx record:offset+first-last",
             rule=Rule(
                 "A transaction's records are in the log at once; its marker decides whether they count.",
-                "kafka.broker.unified_log:UnifiedLog.append",
+                "mechanisms.broker.unified_log:UnifiedLog.append",
             ),
         ),
         "marker": Word(
@@ -303,7 +303,7 @@ TRANSACTIONS = Domain(
             about="marker:offset",
             rule=Rule(
                 "A marker ends the producer's open transaction in this partition.",
-                "kafka.broker.unified_log:UnifiedLog.append_marker",
+                "mechanisms.broker.unified_log:UnifiedLog.append_marker",
             ),
         ),
         "refuse": Word(
@@ -311,7 +311,7 @@ TRANSACTIONS = Domain(
             about="transaction:tx",
             rule=Rule(
                 "The leader refuses a batch with an old epoch, or one that belongs to no open transaction.",
-                "kafka.broker.append_checks:check_transaction",
+                "mechanisms.broker.append_checks:check_transaction",
             ),
         ),
         "read": Word(
@@ -319,14 +319,14 @@ TRANSACTIONS = Domain(
             about="transaction:tx record:offset",
             rule=Rule(
                 "read_committed reads up to the last stable offset and leaves out what was aborted.",
-                "kafka.transactions.reader:Reader.poll",
+                "mechanisms.transactions.reader:Reader.poll",
             ),
         ),
         "waits": Word(
             _waits, "at", "high_watermark", judged="waits",
             rule=Rule(
                 "The last stable offset is where the oldest open transaction begins.",
-                "kafka.transactions.reader:last_stable_offset",
+                "mechanisms.transactions.reader:last_stable_offset",
             ),
         ),
         "commit": Word(_commit, "end offset", "lag"),
@@ -342,7 +342,7 @@ TRANSACTIONS = Domain(
         ),
         "late_marker": Word(
             _late_marker, "epoch kind pid", "error version", glyph=Glyph("a late marker", DIAMOND, "ink", 1.6, "paper"),
-            rule=Rule("A marker is accepted unless its epoch is old.", "kafka.broker.append_checks:check_marker"),
+            rule=Rule("A marker is accepted unless its epoch is old.", "mechanisms.broker.append_checks:check_marker"),
         ),
         "effect": Word(
             _effect, "charged record", "by", judged="effect",
@@ -352,7 +352,7 @@ TRANSACTIONS = Domain(
             _commit_offsets, "offset", "error group",
             rule=Rule(
                 "A group's offsets outside a transaction count at once.",
-                "kafka.transactions.offsets:GroupOffsets.commit",
+                "mechanisms.transactions.offsets:GroupOffsets.commit",
             ),
         ),
     },

@@ -52,7 +52,7 @@ class Rule:
     """Why something happens: a rule of a model, and the function that decides by it."""
 
     says: str  # one sentence
-    by: str  # "storm.partition_manager:PartitionManager.fail", below kitlib
+    by: str  # "mechanisms.partition_manager:PartitionManager.fail", below kitlib
 
 
 class Thing(NamedTuple):
@@ -164,7 +164,7 @@ class Domain:
     marks: Mapping[str, Mark] = field(default_factory=dict)  # of the verbs that a reader wants to jump to
     within: Mapping[str, str] = field(default_factory=dict)  # {"record": "batch"}: what becomes of the batch becomes of its records
     models: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = (
-        None  # knobs -> the class that a run has for another one: {"storm.acker:Acker": "storm.later_acker:LaterAcker"}
+        None  # knobs -> the class that a run has for another one: {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"}
     )
 
     def word(self, what: str) -> Word | None:

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from kitlib.experiments import names
 from kitlib.experiments.transactions.transaction_stories import commit_and_abort
+from kitlib.mechanisms.lag import Window
 from kitlib.monitor.commit_history import GroupPartition
-from kitlib.monitor.lag import Window
 from kitlib.views import draw_history, draw_signs, draw_window, scene
 from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames

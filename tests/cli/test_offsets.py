@@ -23,7 +23,7 @@ from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
-from kitlib.monitor.lag import GroupStatus, Status, evaluate
+from kitlib.mechanisms.lag import GroupStatus, Status, evaluate
 from kitlib.monitor.lag_window import window_after
 from tests.cli.conftest import CommandLine
 

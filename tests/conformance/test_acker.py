@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kitlib.conformance.acker import Build, replay
 from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
-from kitlib.storm.acker import Acker
+from kitlib.mechanisms.acker import Acker
 from tests.conformance.changes import changed_in
 
 NAMED, RANDOM = bundled("storm", "acker_scenarios.jsonl.gz"), bundled("storm", "acker_random_public.jsonl.gz")

@@ -11,7 +11,7 @@ import pytest
 from kitlib.conformance.assignors import replay, subscriptions_of
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.errors import TraceError
-from kitlib.kafka.groups.assignors import ASSIGNORS, as_the_leader_sees, assign
+from kitlib.more.assignors import ASSIGNORS, as_the_leader_sees, assign
 
 NAMED = {row["name"]: row for row in read_traces(bundled("groups", "assignors_named.jsonl.gz"))}
 FILES = ("named", "public", "asked")  # the last one: what groups that random rows seldom have were told by Kafka 4.3.1
@@ -40,7 +40,7 @@ def test_assignor_in_another_order_than_javas_is_caught(
     rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Members taken as they joined: some get other partitions than the real leader gives them."""
-    monkeypatch.setattr("kitlib.kafka.groups.assignors.in_hash_order", lambda names: list(dict.fromkeys(names)))
+    monkeypatch.setattr("kitlib.more.assignors.in_hash_order", lambda names: list(dict.fromkeys(names)))
     found = conform(replay, iter(rows))
     assert not found.agrees
 

@@ -18,7 +18,9 @@ from py4j.protocol import Py4JJavaError
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.offsets_topic import Serde, told
 from kitlib.java.texts import text_of
-from kitlib.kafka.groups.assignors import (
+from kitlib.lab.client_processes import java as java_consumer
+from kitlib.lab.java_client import JavaClient
+from kitlib.more.assignors import (
     ASSIGNORS,
     COOPERATIVE,
     AssignorFailedError,
@@ -26,8 +28,6 @@ from kitlib.kafka.groups.assignors import (
     TopicPartition,
     assign,
 )
-from kitlib.lab.client_processes import java as java_consumer
-from kitlib.lab.java_client import JavaClient
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -15,7 +15,7 @@ import pytest
 from kitlib.conformance.compaction import replay
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.errors import TraceError
-from kitlib.kafka.offsets.compaction import KeepsLastBatch, LogCleaner
+from kitlib.mechanisms.offsets_topic.compaction import KeepsLastBatch, LogCleaner
 
 NAMED = {row["name"]: row for row in read_traces(bundled("groups", "compaction_named.jsonl.gz"))}
 

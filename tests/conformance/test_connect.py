@@ -9,8 +9,8 @@ import pytest
 
 from kitlib.conformance.connect import broken_rule, exact_replay, members_of, replay
 from kitlib.conformance.golden import bundled, conform, read_traces
-from kitlib.kafka.connect.assignors import IncrementalCooperativeAssignor
-from kitlib.kafka.connect.work import as_told
+from kitlib.more.connect.assignors import IncrementalCooperativeAssignor
+from kitlib.more.connect.work import as_told
 from tests.conformance.changes import changed_in
 
 FILES = ("connect_named", "connect_public")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.hashes import replay
 from kitlib.errors import KnobError, TraceError
-from kitlib.kafka import hashes
+from kitlib.more import hashes
 
 ROWS = list(read_traces(bundled("groups", "hashes.jsonl.gz")))
 

@@ -13,7 +13,7 @@ import pytest
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.offsets_topic import replay
 from kitlib.errors import TraceError
-from kitlib.kafka.offsets import messages
+from kitlib.more.offsets import messages
 
 ROWS = {row["name"]: row for row in read_traces(bundled("groups", "offsets_topic_public.jsonl.gz"))}
 

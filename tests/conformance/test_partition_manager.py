@@ -13,9 +13,9 @@ import pytest
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.partition_manager import recorded_exception, replay
 from kitlib.java.numbers import to_long
-from kitlib.kafka.log import LATEST_TIME
-from kitlib.storm.offset_set import OffsetSet
-from kitlib.storm.partition_manager import Emission, PartitionManager
+from kitlib.mechanisms.log import LATEST_TIME
+from kitlib.mechanisms.offset_set import OffsetSet
+from kitlib.mechanisms.partition_manager import Emission, PartitionManager
 
 FILES = ("pm_scenarios.jsonl.gz", "pm_random_public.jsonl.gz")
 

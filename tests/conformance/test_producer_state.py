@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kitlib.conformance.golden import Conformance, bundled, conform, read_traces
 from kitlib.conformance.producer_state import Build, replay
-from kitlib.kafka.broker.entry import VerificationGuard
-from kitlib.kafka.broker.unified_log import UnifiedLog
-from kitlib.kafka.protocol import Batch
+from kitlib.mechanisms.broker.entry import VerificationGuard
+from kitlib.mechanisms.broker.unified_log import UnifiedLog
+from kitlib.mechanisms.protocol import Batch
 from tests.conformance.changes import changed_in
 
 NAMED = bundled("producer", "producer_state_named.jsonl.gz")

@@ -10,9 +10,9 @@ import pytest
 
 from kitlib.conformance.golden import bundled
 from kitlib.conformance.producer_state import RESTARTS, batch_of, marker_of
-from kitlib.kafka.broker.append_checks import BatchRefusedError
-from kitlib.kafka.broker.leader import BrokerConfig, Leader
-from kitlib.kafka.protocol import ErrorCode, ProduceRequest
+from kitlib.mechanisms.broker.append_checks import BatchRefusedError
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader
+from kitlib.mechanisms.protocol import ErrorCode, ProduceRequest
 
 SCRIPTS: dict[str, Any] = {}
 for name in ("wire_named", "wire_failover"):

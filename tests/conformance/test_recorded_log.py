@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.kafka.log import FetchError, PartitionLog, Record
+from kitlib.mechanisms.log import FetchError, PartitionLog, Record
 
 # Whole answers compared, per file: fetches, beginnings of a partial fetch, questions for an offset.
 FILES = {"pm_scenarios.jsonl.gz": (243, 1, 136), "pm_random_public.jsonl.gz": (3_567, 56, 1_499)}

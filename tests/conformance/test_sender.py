@@ -11,7 +11,7 @@ import pytest
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.sender import replay, visiting_order
 from kitlib.errors import TraceError
-from kitlib.kafka.protocol import NO_SEQUENCE
+from kitlib.mechanisms.protocol import NO_SEQUENCE
 from tests.conformance.changes import changed_in
 
 NAMED, RANDOM, EARLIER = (

@@ -6,10 +6,10 @@ from random import Random
 
 from kitlib.desk.recorder import Recorder
 from kitlib.experiments import run
-from kitlib.kafka.log import PartitionLog
+from kitlib.mechanisms.log import PartitionLog
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.monitor.delivery import judge
-from kitlib.storm.offset_store import MemoryOffsetStore
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Trace, to_ranges
 from kitlib.views.browser.player import Player
 

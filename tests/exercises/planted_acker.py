@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar
 
-from kitlib.storm.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
-from kitlib.storm.later_acker import LaterAcker
+from kitlib.mechanisms.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
+from kitlib.more.topology.later_acker import LaterAcker
 
 
 class FromScratch:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
 
 Base = solutions.OwnPartitionManager
 

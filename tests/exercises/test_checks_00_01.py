@@ -14,8 +14,8 @@ from kitlib.exercises.answers import NotYet, a_function
 from kitlib.exercises.frame import Exercise, Given, Rows, find, values_of
 from kitlib.exercises.spouts import spout_on
 from kitlib.experiments import run
-from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
+from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import from_ranges
 from tests.exercises import planted_manager as manager
 

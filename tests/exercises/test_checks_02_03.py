@@ -10,9 +10,9 @@ import pytest
 
 from kitlib.exercises import check, exercises, nb_02, nb_03, solutions
 from kitlib.experiments import run
+from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.monitor.delivery import judge
-from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import Trace, from_ranges
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"

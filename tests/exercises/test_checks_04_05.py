@@ -8,10 +8,10 @@ import pytest
 
 from kitlib.exercises import check, exercises, nb_04, nb_05, solutions
 from kitlib.experiments import run
+from kitlib.mechanisms.acker import Acker
 from kitlib.monitor.delivery import judge
-from kitlib.storm.acker import Acker
-from kitlib.storm.later_acker import LaterAcker
-from kitlib.storm.topology import BasicBolt, Bolt, FailedError
+from kitlib.more.topology import BasicBolt, Bolt, FailedError
+from kitlib.more.topology.later_acker import LaterAcker
 from tests.exercises import planted_acker as acker
 
 # Bolts for own_split.

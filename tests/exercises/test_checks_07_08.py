@@ -9,9 +9,9 @@ import pytest
 
 from kitlib.exercises import check, nb_07, nb_08, solutions
 from kitlib.exercises.your_log import CHECK, ERRORS, STATE
-from kitlib.kafka.broker.producer_state import ProducerStateManager
-from kitlib.kafka.producer.transaction_manager import TransactionManager
-from kitlib.kafka.protocol import ErrorCode
+from kitlib.mechanisms.broker.producer_state import ProducerStateManager
+from kitlib.mechanisms.producer.transaction_manager import TransactionManager
+from kitlib.mechanisms.protocol import ErrorCode
 from tests.exercises import planted_sender as sender
 from tests.exercises.steps import judged_here
 

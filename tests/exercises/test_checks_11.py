@@ -6,7 +6,7 @@ from typing import Any
 
 from kitlib.exercises import solutions
 from kitlib.exercises.nb_11 import CASES, fate, left_after, logs
-from kitlib.kafka.offsets.offset_rules import Clock
+from kitlib.more.offsets.offset_rules import Clock
 
 # -- group_home ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.exercises import check, nb_16, solutions
-from kitlib.kafka.hashes import partition_of_key
+from kitlib.more.hashes import partition_of_key
 
 
 def new_partitions_only(keys: list[str], before: int, after: int) -> list[str]:

@@ -17,7 +17,7 @@ from kitlib.exercises.your_acker import ACKER
 from kitlib.exercises.your_log import CHECK, STATE
 from kitlib.exercises.your_sender import SENDER
 from kitlib.exercises.your_spout import MANAGER, SPOUT
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.views import show
 from tests.exercises import planted_acker, planted_manager, planted_sender
 from tests.exercises import test_checks_04_05 as of_05

@@ -26,7 +26,7 @@ from kitlib.exercises import check, sandbox, solutions
 from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
 from kitlib.exercises.sandbox_values import pack, unpack
 from kitlib.experiments import run
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
 from tests.conftest import REPOSITORY, describe, our_processes, wait_for
 from tests.exercises.steps import each_step
 
@@ -549,7 +549,7 @@ def test_call_trace_arrives_whole_and_is_a_copy() -> None:
 NOTEBOOK = """
 import math
 from kitlib.exercises.sandbox import call
-from kitlib.storm.partition_manager import PartitionManager
+from kitlib.mechanisms.partition_manager import PartitionManager
 
 LIMIT = 40
 

@@ -19,7 +19,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     judge,
 )
 from kitlib.lab.kafka_server import Cluster
-from kitlib.monitor.lag import Status
+from kitlib.mechanisms.lag import Status
 
 SEEDS = range(60)
 

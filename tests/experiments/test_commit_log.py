@@ -11,10 +11,10 @@ from kitlib.errors import KnobError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
 from kitlib.experiments.cluster_audit.commit_report import commit_rows, group_report, groups_report, signs_in, who
 from kitlib.experiments.cluster_audit.topic_health import wrong_answers
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.records import OffsetsRecord, encode
 from kitlib.lab.offsets_topic import NO_TIME, Bounds, RawRecord
 from kitlib.monitor.commit_history import Committed, GroupPartition
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.records import OffsetsRecord, encode
 
 HOUR_MS = 3_600_000
 WHERE = GroupPartition("mail", "orders", 0)

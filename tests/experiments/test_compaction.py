@@ -12,9 +12,9 @@ from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compacted_log import ModelCompactedLog
 from kitlib.experiments.compaction.compaction_stories import CompactionRun
-from kitlib.kafka.log import FetchError
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
+from kitlib.mechanisms.log import FetchError
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 

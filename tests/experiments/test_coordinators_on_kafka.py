@@ -10,10 +10,10 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
 from kitlib.experiments.offsets import kafka_coordinator
 from kitlib.experiments.offsets.kafka_coordinator import checked_every_ms, group_of_first_partition
-from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster
 from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator
 from kitlib.monitor.delivery import judge
+from kitlib.more.hashes import group_partition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -24,8 +24,8 @@ from kitlib.experiments.storm import spout_run
 from kitlib.experiments.storm.spout_run import SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
 from kitlib.experiments.transactions.transaction_run import TransactionRun
+from kitlib.mechanisms.partition_manager import SpoutConfig
 from kitlib.monitor.delivery import judge
-from kitlib.storm.partition_manager import SpoutConfig
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import settings_of
 

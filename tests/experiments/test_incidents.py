@@ -14,11 +14,11 @@ from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, SmallTopic, health_in
 from kitlib.experiments.offsets.summaries import signs_in_topic
-from kitlib.kafka.offsets.records import decode
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.health import alarms
 from kitlib.monitor.rewinds import Excuse
 from kitlib.monitor.signs import signs_of
+from kitlib.more.offsets.records import decode
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
 

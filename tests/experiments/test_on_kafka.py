@@ -20,15 +20,15 @@ from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.wire.connection import Wire
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, FetchError
+from kitlib.mechanisms.offset_store import read_stored_offset
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
+from kitlib.mechanisms.spout_errors import FailedFetchError
 from kitlib.monitor.delivery import judge
-from kitlib.storm.errors import FailedFetchError
-from kitlib.storm.offset_store import read_stored_offset
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
 from kitlib.trace import Step, Trace
 from tests.lab.records import bounds
 

@@ -11,10 +11,10 @@ import pytest
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
-from kitlib.kafka.producer.config import ProducerConfig
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms.producer.config import ProducerConfig
 from tests.conftest import wait_for
 from tests.lab.wires import Relay, Stub, address, is_silent, new_topic, open_wire, says
 

@@ -11,9 +11,9 @@ from kitlib import experiments
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.connect.connect_stories import connect_layouts
-from kitlib.kafka.connect.protocol import encode_metadata
 from kitlib.lab.wire.coordinator import CoordinatorWire
 from kitlib.monitor.delivery import judge
+from kitlib.more.connect.protocol import encode_metadata
 from kitlib.trace import Trace
 
 MODEL_ONLY = ("connect_worker_lost", "connect_source_crash", "streams_tasks", "streams_failover", "streams_queries")

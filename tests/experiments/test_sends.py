@@ -13,11 +13,11 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.send_path.send_measures import percentile, records_per_request, sweep_linger
 from kitlib.experiments.stored import latencies_ms
-from kitlib.kafka.client import network_client
-from kitlib.kafka.client.metadata import EarlierMetadata, ProducerMetadata
-from kitlib.kafka.producer.config import ConfigError
-from kitlib.kafka.producer.send_path import KafkaProducer, PooledAccumulator
+from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.monitor.delivery import judge
+from kitlib.more.client import network_client
+from kitlib.more.client.metadata import EarlierMetadata, ProducerMetadata
+from kitlib.more.client.send_path import KafkaProducer, PooledAccumulator
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
 

@@ -8,8 +8,8 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
+from kitlib.mechanisms.acker import false_completion_rate, years_to_false_completion
 from kitlib.monitor.delivery import judge
-from kitlib.storm.acker import false_completion_rate, years_to_false_completion
 from kitlib.trace import Step, Trace
 
 SEEDS = range(1, 6)

@@ -15,7 +15,7 @@ from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from tests.kafka.transactions.scenarios import SCENARIOS, differences
+from tests.mechanisms.transactions.scenarios import SCENARIOS, differences
 
 pytestmark = [pytest.mark.kafka]
 
@@ -68,7 +68,7 @@ def test_late_marker_comes_through_on_a_broker_that_was_restarted(broker: Cluste
 
 
 def test_table_of_conversations_is_answered_so_by_the_real_broker(broker: Cluster) -> None:
-    """All that tests/kafka/transactions holds the model to."""
+    """All that tests/mechanisms/transactions holds the model to."""
     backend = KafkaBackend.open("transactions-table")
     wrong = {}
     try:

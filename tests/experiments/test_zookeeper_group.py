@@ -8,8 +8,8 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import run
-from kitlib.kafka.groups import zookeeper
 from kitlib.monitor.delivery import judge
+from kitlib.more import zookeeper
 from kitlib.trace import Trace
 
 NAME = "zookeeper_group"

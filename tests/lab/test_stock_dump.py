@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.stock_dump import dump_offsets
+from kitlib.more.hashes import group_partition
 
 pytestmark = pytest.mark.kafka
 

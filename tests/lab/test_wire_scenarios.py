@@ -19,15 +19,15 @@ import pytest
 from kitlib.conformance.golden import bundled
 from kitlib.conformance.producer_state import batch_of, marker_of
 from kitlib.errors import LabError
-from kitlib.kafka.broker.append_checks import BatchRefusedError
-from kitlib.kafka.broker.leader import BrokerConfig, Leader
-from kitlib.kafka.protocol import Batch, ErrorCode, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.brokers.settings import broker_setting
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
 from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms.broker.append_checks import BatchRefusedError
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader
+from kitlib.mechanisms.protocol import Batch, ErrorCode, ProduceRequest
 from tests.lab.wires import new_topics, open_wire
 
 pytestmark = pytest.mark.kafka

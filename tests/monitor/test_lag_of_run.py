@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.monitor.lag import Status
+from kitlib.mechanisms.lag import Status
 from kitlib.monitor.lag_window import judged_commits
 from kitlib.trace import Trace
 

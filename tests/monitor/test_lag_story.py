@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.monitor.lag import evaluate
+from kitlib.mechanisms.lag import evaluate
 from kitlib.monitor.lag_window import window_after
 
 RISING = [100 * each for each in range(1, 11)]

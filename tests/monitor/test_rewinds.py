@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KnobError
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.records import OffsetsRecord
 from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen, history_of
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Sample, lag_spikes, rewinds, surges, vanished
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.records import OffsetsRecord
 
 
 def commits(*offsets: int | None) -> list[Committed]:

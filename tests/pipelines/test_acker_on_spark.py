@@ -17,8 +17,8 @@ from kitlib import experiments
 from kitlib.errors import KitError, KnobError, LabError
 from kitlib.experiments.kafka_backend import publish
 from kitlib.lab.kafka_server import Cluster
+from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
 from kitlib.pipelines import acker_query, acker_stream
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KitError
 from kitlib.java.numbers import MAX_LONG, MIN_LONG
+from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, IdOutOfRangeError
 from kitlib.pipelines import batch_acker
 from kitlib.pipelines.batch_acker import ACK, CHUNK, FAIL, GATHER, HAS_VAL, INIT, KNOWN, BatchAcker, grouped
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, IdOutOfRangeError
 
 Message = tuple[int, int, int, int]  # kind, root, value, spout task
 TICK = -1

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, LabError
-from kitlib.kafka.offsets.commits import commit_value
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.records import OffsetsRecord, decode, encode, read_records
+from kitlib.mechanisms.lag import Commit, Status
 from kitlib.monitor.commit_history import GroupPartition, history_of
-from kitlib.monitor.lag import Commit, Status
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, rewinds, vanished
+from kitlib.more.offsets.commits import commit_value
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.records import OffsetsRecord, decode, encode, read_records
 from kitlib.pipelines.offsets import NOT_JUDGED, OffsetsReport, report_of
 from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, load, save
-from tests.kafka.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
+from tests.more.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
 
 Record = tuple[int, bytes | None, bytes | None]  # ms in the log, key, value
 Step = tuple[dict[tuple[str, int], int], list[Record]]  # log ends by then, records

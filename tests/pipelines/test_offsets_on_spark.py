@@ -16,14 +16,14 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.commit_report import report_of
-from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.log_ends import topic_ids
 from kitlib.lab.processes import wait_until
+from kitlib.more.hashes import group_partition
 from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, offsets_stream, partitions_of
 from kitlib.pipelines.topics import Topics
-from tests.kafka.offsets.commit_bytes import commit
+from tests.more.offsets.commit_bytes import commit
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(360)]
 

@@ -17,12 +17,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kitlib.errors import KnobError, LabError
 from kitlib.java.numbers import MAX_LONG
 from kitlib.lab.kafka_server import Cluster, client_config
+from kitlib.mechanisms.spout_errors import FailedFetchError
+from kitlib.more.spout.batches import Batch
 from kitlib.pipelines.partition_manager_failures import Failures
 from kitlib.pipelines.partition_manager_fetch import WireLog
 from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
 from kitlib.pipelines.partition_manager_source import SourceOptions, partition_manager_stream
-from kitlib.storm.batches import Batch
-from kitlib.storm.errors import FailedFetchError
 from tests.lab.wires import new_topic, open_wire
 
 Where = tuple[int, int]  # partition, offset

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.storm.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, Completion
-from kitlib.storm.later_acker import LaterAcker
-from kitlib.storm.rotating_map import RotatingMap
-from kitlib.storm.topology.ids import generate_id
+from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, Completion
+from kitlib.mechanisms.rotating_map import RotatingMap
+from kitlib.more.topology.ids import generate_id
+from kitlib.more.topology.later_acker import LaterAcker
 from kitlib.trace import Trace
 
 SPOUT, SPLIT, ACKER = "sentences-1", "split-2", "__acker-9"

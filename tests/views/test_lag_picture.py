@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.monitor.lag import RULES, Commit, Judgement, Status, Window, evaluate
+from kitlib.mechanisms.lag import RULES, Commit, Judgement, Status, Window, evaluate
 from kitlib.views import draw_window
 from kitlib.views.pictures.clock import figure
 from kitlib.views.pictures.lag_window import STATUS_WORDS, asked_rules, judge_window

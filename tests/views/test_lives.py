@@ -183,7 +183,7 @@ def test_models_of_other_releases_decide_in_runs_that_have_them() -> None:
     trace = get("retry_with_backoff").run()
     failed = next(step.data["offset"] for step in trace if step.what == "fail")
     why = next(each.why for each in life(trace, f"record:events/0/{failed}") if trace.steps[each.step].what == "fail")
-    assert why.endswith("BackoffPartitionManager.fail") and "kitlib/storm/retry.py" in why
+    assert why.endswith("BackoffPartitionManager.fail") and "kitlib/more/spout/retry.py" in why
 
 
 RULES = {
@@ -281,5 +281,5 @@ def test_life_prints_as_a_table(lossy: Trace) -> None:
     told = life(lossy, "record:events/0/9")
     assert str(told).splitlines()[0] == "record:events/0/9"
     assert len(str(told).splitlines()) == len(told) + 1
-    assert "57 ms" in str(told) and "kitlib/storm/partition_manager.py, line " in str(told)
+    assert "57 ms" in str(told) and "kitlib/mechanisms/partition_manager.py, line " in str(told)
     assert told._repr_html_().count("<tr>") == len(told) + 1

@@ -18,7 +18,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.monitor.figures import PROCESSED_AGAIN
-from kitlib.spark.micro_batch import SINKS, Batch, Checkpoint, Sink
+from kitlib.more.micro_batch import SINKS, Batch, Checkpoint, Sink
 
 STEP_MS = 10
 FIRST_START, FROM_CHECKPOINT, STARTS_OVER = "there is no checkpoint yet", "the checkpoint", "the checkpoint was deleted"

@@ -23,7 +23,7 @@ from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.lab.checkpoint_folder import read_checkpoint
 from kitlib.lab.processes import wait_until
-from kitlib.spark.micro_batch import Batch, half
+from kitlib.more.micro_batch import Batch, half
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

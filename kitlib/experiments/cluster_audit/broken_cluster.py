@@ -7,7 +7,7 @@ looks like a fault: a late commit at the rebalance, which the next commit makes 
 Who is to find the fault sees what any operator sees: the records of the offsets topic, and the ends of the logs. The
 story is the same in memory, a minute between two commits, and on a real broker
 (`kitlib.experiments.cluster_audit.kafka_broken_cluster`), where it is played with a real group. `diagnose` is the answer that
-the signs of `kitlib.monitor.rewinds` and the rules of `kitlib.monitor.lag` give; it does not know the seed.
+the signs of `kitlib.monitor.rewinds` and the rules of `kitlib.mechanisms.lag` give; it does not know the seed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import ClassVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import BACKENDS, backend_of
+from kitlib.mechanisms.lag import Commit, Judgement, Status, Window, calculate, trimmed
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
-from kitlib.monitor.lag import Commit, Judgement, Status, Window, calculate, trimmed
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, Rewind, Vanished, rewinds, vanished
 from kitlib.text import html_table, text_table

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
-from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.records import Reading, read_records
 from kitlib.lab.clients import Cluster
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, Bounds, OffsetsTopic, RawRecord
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
+from kitlib.more.hashes import group_partition
+from kitlib.more.offsets.records import Reading, read_records
 
 
 @dataclass(frozen=True, slots=True)

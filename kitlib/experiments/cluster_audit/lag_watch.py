@@ -29,14 +29,23 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.experiments.cluster_audit.commit_report import retention_of
-from kitlib.kafka.hashes import group_partition
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds, Where, topic_ids
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
+from kitlib.mechanisms.lag import (
+    NOT_FOUND,
+    Commit,
+    GroupStatus,
+    PartitionStatus,
+    Status,
+    Window,
+    evaluate,
+    evaluate_group,
+)
 from kitlib.monitor.commit_history import Committed, GroupPartition
-from kitlib.monitor.lag import NOT_FOUND, Commit, GroupStatus, PartitionStatus, Status, Window, evaluate, evaluate_group
 from kitlib.monitor.lag_window import GroupOffsets, LagStorage
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Rewind, Vanished, rewinds, vanished
+from kitlib.more.hashes import group_partition
 from kitlib.text import plain_text
 
 KEPT = 500  # commits of a partition that a watch remembers

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from confluent_kafka.admin import AdminClient
 
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
-from kitlib.kafka.hashes import group_partition
 from kitlib.lab.brokers.health import (
     Answers,
     Cached,
@@ -30,6 +29,7 @@ from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic, RawRecord
 from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.health import THRESHOLDS, Alarm, Health, Threshold, not_judged, ringing
+from kitlib.more.hashes import group_partition
 from kitlib.text import LONG, html_table, plain_text, text_table
 
 RATE_MS = 600_000  # the commit rate is that of the last ten minutes
@@ -105,7 +105,7 @@ def _rung(alarm: Alarm) -> str:
 
 
 JMX = {  # time-since-last-run-ms is no sign of a pass: it is that of the cleaner's last look, whether it cleaned or not
-    "dirty ratio": "kafka.log:type=LogCleanerManager,name=max-dirty-percent",
+    "dirty ratio": "mechanisms.log:type=LogCleanerManager,name=max-dirty-percent",
     "offset cache size": "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
     "group count": "kafka.server:type=group-coordinator-metrics,protocol=...: group-count",
     "commits a minute": "kafka.server:type=group-coordinator-metrics: offset-commit-rate",

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kitlib.kafka.log import Fetch, FetchError, Record
-from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner
-from kitlib.kafka.offsets.segments import RecordBatch, Segment, SegmentedLog
+from kitlib.mechanisms.log import Fetch, FetchError, Record
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
+from kitlib.mechanisms.offsets_topic.segments import RecordBatch, Segment, SegmentedLog
 
 Row = tuple[bytes, bytes | None]  # key, value; None is a tombstone
 DAY_MS = 86_400_000  # the default of delete.retention.ms
@@ -48,7 +48,7 @@ class LogSnapshot:
 class ModelCompactedLog:
     """Partition 0 of a topic with cleanup.policy=compact,delete, and one reader's view of it; in memory.
 
-    Its cleaner is that of `kitlib.kafka.offsets.compaction`.
+    Its cleaner is that of `kitlib.mechanisms.offsets_topic.compaction`.
 
     Differs: a transaction's marker is an offset without a record, so a log with markers cannot be cleaned here; a
     segment below the log's start goes at once, and not at the broker's next look.

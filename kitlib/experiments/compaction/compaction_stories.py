@@ -17,7 +17,7 @@ from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Mod
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.kafka.log import FetchError, Record
+from kitlib.mechanisms.log import FetchError, Record
 from kitlib.monitor.figures import LOST
 
 Table = dict[bytes, bytes]  # key, last value

@@ -26,12 +26,12 @@ from kitlib.experiments.groups.kafka_operator import set_topic
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, write
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
-from kitlib.kafka.log import Fetch
-from kitlib.kafka.offsets.offset_cache import OffsetCache
-from kitlib.kafka.offsets.records import decode
 from kitlib.lab import workspace
 from kitlib.lab.clients import answered, must_be_own
 from kitlib.lab.processes import wait_until
+from kitlib.mechanisms.log import Fetch
+from kitlib.more.offsets.offset_cache import OffsetCache
+from kitlib.more.offsets.records import decode
 
 SEGMENT_MS = 60_000  # so many transactions take less
 APART_MS = 2 * SEGMENT_MS  # between the timestamps of two segments

@@ -14,11 +14,11 @@ from kitlib.experiments.compaction.compacted_log import ModelCompactedLog, Row
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.kafka.offsets.messages import RECORD_TYPES
-from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import KAFKA_4_3_1, OffsetConfig
-from kitlib.kafka.offsets.records import OFFSET_COMMITS, OffsetsRecord, encode
 from kitlib.monitor.figures import LOADING
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import KAFKA_4_3_1, OffsetConfig
+from kitlib.more.offsets.records import OFFSET_COMMITS, OffsetsRecord, encode
 
 Commit = tuple[int, int]  # partition of the group's topic, committed offset
 LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"

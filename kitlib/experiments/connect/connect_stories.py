@@ -17,10 +17,10 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.kafka.connect.cluster import ConnectCluster, StandaloneWorker
-from kitlib.kafka.connect.source_task import Produced, SourceSettings, SourceTask
-from kitlib.kafka.connect.work import ConnectSettings, TaskId, configured_work
 from kitlib.monitor.figures import COPIES, MOVES, TASK_IDLE
+from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
+from kitlib.more.connect.source_task import Produced, SourceSettings, SourceTask
+from kitlib.more.connect.work import ConnectSettings, TaskId, configured_work
 
 MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in minutes"
 

@@ -16,9 +16,12 @@ from kitlib.errors import KnobError
 from kitlib.experiments.connect.connect_stories import ModelWorkers
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.kafka.connect.assignors import assign_eagerly
-from kitlib.kafka.connect.cluster import Worker
-from kitlib.kafka.connect.protocol import (
+from kitlib.lab import created_resources
+from kitlib.lab.clients import kafka_python_config
+from kitlib.lab.wire.coordinator import CoordinatorWire, Joined, find_coordinator
+from kitlib.more.connect.assignors import assign_eagerly
+from kitlib.more.connect.cluster import Worker
+from kitlib.more.connect.protocol import (
     OFFERED,
     ExtendedAssignment,
     decode_assignment,
@@ -26,10 +29,7 @@ from kitlib.kafka.connect.protocol import (
     encode_assignment,
     encode_metadata,
 )
-from kitlib.kafka.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
-from kitlib.lab import created_resources
-from kitlib.lab.clients import kafka_python_config
-from kitlib.lab.wire.coordinator import CoordinatorWire, Joined, find_coordinator
+from kitlib.more.connect.work import EAGER, Assignment, ConnectorsAndTasks, ConnectSettings
 
 URL = "http://127.0.0.1:8083/"
 CONFIG_OFFSET = 1  # nobody is behind the configuration

@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.kafka.hashes import partition_of_key
 from kitlib.monitor.figures import EARLY_CANCELS
+from kitlib.more.hashes import partition_of_key
 
 Keyed = tuple[str, str]  # key, value
 Version = tuple[int, str]  # the offset that wrote a document, and its state: "open" or "gone"

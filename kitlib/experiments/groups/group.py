@@ -20,12 +20,10 @@ from typing import ClassVar, Literal
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.model_topic import ModelTopic
-from kitlib.kafka.groups.assignors import assign
-from kitlib.kafka.groups.assignors.subscription import Subscription, TopicPartition
-from kitlib.kafka.groups.classic_group import GroupState
-from kitlib.kafka.groups.consumer import GroupConsumer
-from kitlib.kafka.groups.coordinator import GroupConfig, GroupCoordinator
-from kitlib.kafka.groups.group_protocol import (
+from kitlib.mechanisms.groups.classic_group import GroupState
+from kitlib.mechanisms.groups.consumer import GroupConsumer
+from kitlib.mechanisms.groups.coordinator import GroupConfig, GroupCoordinator
+from kitlib.mechanisms.groups.group_protocol import (
     Answer,
     Answered,
     Committed,
@@ -37,8 +35,10 @@ from kitlib.kafka.groups.group_protocol import (
     OffsetCommit,
     Request,
 )
-from kitlib.kafka.groups.member import ConsumerConfig, MemberMetadata
-from kitlib.kafka.positions import ResetPolicyError, reset_since_ms
+from kitlib.mechanisms.groups.member import ConsumerConfig, MemberMetadata
+from kitlib.mechanisms.positions import ResetPolicyError, reset_since_ms
+from kitlib.more.assignors import assign
+from kitlib.more.assignors.subscription import Subscription, TopicPartition
 
 Library = Literal["librdkafka", "java"]
 GroupProtocol = Literal["classic", "consumer"]

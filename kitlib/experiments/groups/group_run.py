@@ -19,7 +19,7 @@ from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGrou
 from kitlib.experiments.groups.member_state import MemberState, Record
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
-from kitlib.kafka.groups.group_protocol import CoordinatorEvent
+from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 

@@ -18,8 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab.clients import answered
+from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 
 EVERY_S = 0.005  # between two looks; a look takes about a millisecond
 # The words of librdkafka for what the protocol calls these.

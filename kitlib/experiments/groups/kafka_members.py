@@ -31,11 +31,11 @@ from kitlib.experiments.groups.kafka_operator import (
 )
 from kitlib.experiments.kafka_backend import KafkaBackend, asked, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
-from kitlib.kafka.groups.group_protocol import CoordinatorEvent
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from kitlib.experiments.groups.group import MemberSettings, ModelMember
-from kitlib.kafka.positions import BY_DURATION
+from kitlib.mechanisms.positions import BY_DURATION
 
 Record = tuple[int, int]  # (partition, offset)
 

@@ -14,7 +14,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from kitlib.experiments.agenda import AgendaRun
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.groups.zookeeper import (
+from kitlib.monitor.figures import TWO_OWNERS
+from kitlib.more.zookeeper import (
     REBALANCE_BACKOFF_MS,
     REBALANCE_MAX_RETRIES,
     SESSION_TIMEOUT_MS,
@@ -23,7 +24,6 @@ from kitlib.kafka.groups.zookeeper import (
     ZooKeeper,
     coordinator_messages,
 )
-from kitlib.monitor.figures import TWO_OWNERS
 from kitlib.trace import add_to_ranges
 from kitlib.words.word import Range
 

@@ -29,10 +29,10 @@ from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolP
 from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
-from kitlib.kafka.producer.config import MAX_INT
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config, must_be_own
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
+from kitlib.mechanisms.producer.config import MAX_INT
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("librdkafka", "kit")

@@ -24,14 +24,14 @@ from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
-from kitlib.kafka.broker.leader import BrokerConfig, Outcome
-from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import Wire
 from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
+from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
 LONGEST_DELAY_MS = 10_000  # of a script's message
 EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for the broker to forget it

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from kitlib.kafka.broker.leader import BrokerConfig, Leader, Outcome
-from kitlib.kafka.protocol import InitProducerIdAnswer, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome
+from kitlib.mechanisms.protocol import InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
 Restart = Literal["clean", "kill"]
 PARTITION = 0

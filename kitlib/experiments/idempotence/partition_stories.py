@@ -25,10 +25,10 @@ from kitlib.experiments.idempotence.producer_stories import (
     Release,
 )
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.producer.accumulator import RecordAccumulator
-from kitlib.kafka.producer.batch import ProducerBatch
-from kitlib.kafka.producer.sender import Sender
-from kitlib.kafka.producer.transaction_manager import TransactionManager
+from kitlib.mechanisms.producer.accumulator import RecordAccumulator
+from kitlib.mechanisms.producer.batch import ProducerBatch
+from kitlib.mechanisms.producer.sender import Sender
+from kitlib.mechanisms.producer.transaction_manager import TransactionManager
 from kitlib.monitor.figures import HELD_UP, UNSERVED, WRONGLY_FAILED
 
 Partitions = Annotated[int, Knob("How many partitions the topic has; one broker leads them all.", "partitions", 1, 12)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.producer.config import MAX_INT, ProducerConfig
+from kitlib.mechanisms.producer.config import MAX_INT, ProducerConfig
 
 ACKS = {"all": -1, "1": 1, "0": 0}
 

@@ -21,10 +21,10 @@ from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
 from kitlib.experiments.idempotence.producer_knobs import producer_config
 from kitlib.experiments.interventions import Intervention
-from kitlib.kafka.broker.leader import BrokerConfig, Outcome
-from kitlib.kafka.producer.batch import ProducerBatch
-from kitlib.kafka.producer.sender import InFlightRequest, Sender, SenderEvent
-from kitlib.kafka.protocol import (
+from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
+from kitlib.mechanisms.producer.batch import ProducerBatch
+from kitlib.mechanisms.producer.sender import InFlightRequest, Sender, SenderEvent
+from kitlib.mechanisms.protocol import (
     ErrorCode,
     InitProducerIdAnswer,
     InitProducerIdRequest,

@@ -21,8 +21,8 @@ from kitlib.experiments.idempotence.producer_knobs import (
 )
 from kitlib.experiments.idempotence.producer_run import Client, Flight, ProducerRun
 from kitlib.experiments.knobs import Knob
-from kitlib.kafka.producer.config import MAX_INT
-from kitlib.kafka.protocol import InitProducerIdAnswer
+from kitlib.mechanisms.producer.config import MAX_INT
+from kitlib.mechanisms.protocol import InitProducerIdAnswer
 from kitlib.monitor.figures import COPIES, OUT_OF_ORDER, RECOGNISED, REFUSALS, WRONGLY_FAILED
 
 Idempotence = Annotated[bool, Knob("Gives each batch a producer id, an epoch and sequence numbers.")]

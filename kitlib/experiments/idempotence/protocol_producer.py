@@ -22,9 +22,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kitlib.errors import KnobError, LabError
-from kitlib.kafka.producer.config import ProducerConfig
-from kitlib.kafka.producer.sender import Completion, Sender
-from kitlib.kafka.protocol import (
+from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
+from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.producer.sender import Completion, Sender
+from kitlib.mechanisms.protocol import (
     Batch,
     ErrorCode,
     InitProducerIdAnswer,
@@ -32,8 +34,6 @@ from kitlib.kafka.protocol import (
     PartitionAnswer,
     ProduceRequest,
 )
-from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
-from kitlib.lab.wire.records import WireBatch
 
 MAX_IN_FLIGHT = range(1, 11)
 CONNECT_TIMEOUT_S = 2.0

@@ -16,8 +16,8 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from kitlib.errors import KnobError
-from kitlib.kafka.producer.refusals import start
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.more.client.refusals import start
 from kitlib.text import html_table, text_table
 
 CLIENTS = {"java": "java-4.3", "librdkafka": "librdkafka"}  # by our names: those of the model's rules

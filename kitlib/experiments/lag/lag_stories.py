@@ -13,8 +13,8 @@ from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evic
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.reset_stories import read_on, settings_under
+from kitlib.mechanisms.lag import Commit, PartitionStatus
 from kitlib.monitor.figures import HIDDEN_LAG, LAG, LOST
-from kitlib.monitor.lag import Commit, PartitionStatus
 from kitlib.monitor.lag_window import LagStorage
 
 # -- lag 0, and nothing is done -----------------------------------------------------------------------------

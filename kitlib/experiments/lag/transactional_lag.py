@@ -1,6 +1,6 @@
 """A topic of transactions whose consumer is done, and whose lag is not 0.
 
-The monitor is Burrow's (`kitlib.monitor.lag`). It judges once after the last commit, and once more as it would when
+The monitor is Burrow's (`kitlib.mechanisms.lag`). It judges once after the last commit, and once more as it would when
 nothing but its own reading of the log's end had happened for `silence_s`; nobody waits for that.
 """
 
@@ -13,8 +13,8 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group_knobs import ClientLibrary
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.mechanisms.lag import Commit
 from kitlib.monitor.figures import LAG
-from kitlib.monitor.lag import Commit
 from kitlib.monitor.lag_window import LagStorage
 
 GROUP = "billing"

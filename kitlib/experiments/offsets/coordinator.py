@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.compaction.compacted_log import segments_of
-from kitlib.kafka.offsets.messages import SUBSCRIPTION
-from kitlib.kafka.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
-from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
-from kitlib.kafka.offsets.records import decode
-from kitlib.kafka.offsets.segments import LogRecord, SegmentedLog
-from kitlib.kafka.offsets.wire import INTEGERS, BrokenRecordError, write_message
-from kitlib.kafka.positions import ResetPolicy, start_position
+from kitlib.mechanisms.offsets_topic.segments import LogRecord, SegmentedLog
+from kitlib.mechanisms.positions import ResetPolicy, start_position
+from kitlib.more.offsets.messages import SUBSCRIPTION
+from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.records import decode
+from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
 
 MEMBER = "A"
 REPLICATED_MS = 500  # how long a new leader waits for its followers' next fetch; replica.fetch.wait.max.ms

@@ -14,9 +14,9 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.offsets.coordinator import MEMBER, ModelCoordinator
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.kafka.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
-from kitlib.kafka.positions import ResetPolicy
+from kitlib.mechanisms.positions import ResetPolicy
 from kitlib.monitor.figures import LOADING, LOST_OR_AGAIN
+from kitlib.more.offsets.offset_rules import NO_OFFSET, OffsetConfig, OffsetError
 
 MOST_ASKED = 1_000
 RETRY_MS = 100

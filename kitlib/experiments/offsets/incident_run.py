@@ -3,7 +3,7 @@
 One consumer, A, reads a small topic and commits to a group; other groups commit beside it into the same
 partition of the offsets topic. Brokers are restarted, retention runs, the cleaner passes (or is dead), and at
 the end the coordinator moves while A is away. What A is told then is the offset manager's answer
-(`kitlib.kafka.offsets.offset_manager`), by the rules of the release that the knobs name.
+(`kitlib.more.offsets.offset_manager`), by the rules of the release that the knobs name.
 
 A day has one round or more: records come, A works them off and commits, the other groups commit. The offsets
 topic rolls a segment after so many records. Everything is smaller than in a cluster, and in proportion.
@@ -21,12 +21,12 @@ from typing import Any, ClassVar
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.compaction.compacted_log import segments_of
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.kafka.offsets.compaction import CleanerConfig, LogCleaner, must_be_cleaned
-from kitlib.kafka.offsets.offset_cache import key_text
-from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
-from kitlib.kafka.offsets.segments import SegmentedLog
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner, must_be_cleaned
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.monitor.health import Health
+from kitlib.more.offsets.offset_cache import key_text
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.trace import Trace
 
 ROLL_RULES = ("0.8.2", "4.3.1")

@@ -19,18 +19,18 @@ from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S, first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
-from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.offsets.messages import SUBSCRIPTION
-from kitlib.kafka.offsets.offset_cache import TopicPartition
-from kitlib.kafka.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
-from kitlib.kafka.offsets.wire import INTEGERS, write_message
-from kitlib.kafka.positions import ResetPolicy, start_position
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.health import broker_value
 from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.coordinator import Coordinator, CoordinatorWire, find_coordinator
+from kitlib.mechanisms.positions import ResetPolicy, start_position
+from kitlib.more.hashes import group_partition
+from kitlib.more.offsets.messages import SUBSCRIPTION
+from kitlib.more.offsets.offset_cache import TopicPartition
+from kitlib.more.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.wire import INTEGERS, write_message
 
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
 OFFSETS_TOPIC = "__consumer_offsets"

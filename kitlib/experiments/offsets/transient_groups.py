@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from kitlib.errors import KnobError
 from kitlib.experiments.offsets.incident_run import DAY_MS
-from kitlib.kafka.offsets.offset_manager import OffsetManager
-from kitlib.kafka.offsets.offset_rules import OffsetConfig
-from kitlib.kafka.offsets.segments import SegmentedLog
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import OffsetConfig
 
 MOST_A_DAY = 2_000
 

@@ -20,13 +20,13 @@ from py4j.protocol import Py4JJavaError
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
-from kitlib.kafka.replication.controller import NO_LEADER
-from kitlib.kafka.replication.epochs import Library
-from kitlib.kafka.replication.partition import ReplicatedPartition, ReplicationConfig
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.brokers.leaders import Leaders, Partition
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.java_client import JavaClient, message_of
+from kitlib.mechanisms.replication.controller import NO_LEADER
+from kitlib.mechanisms.replication.epochs import Library
+from kitlib.mechanisms.replication.partition import ReplicatedPartition, ReplicationConfig
 
 DEADLINE_S = 30.0
 MOST = 100_000  # records that one reader is asked for

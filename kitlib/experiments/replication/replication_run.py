@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.kafka.replication.controller import NO_LEADER
-from kitlib.kafka.replication.epochs import NO_EPOCH, TRUNCATED, resume
-from kitlib.kafka.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
+from kitlib.mechanisms.replication.controller import NO_LEADER
+from kitlib.mechanisms.replication.epochs import NO_EPOCH, TRUNCATED, resume
+from kitlib.mechanisms.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
 from kitlib.words.word import Range
 
 if TYPE_CHECKING:

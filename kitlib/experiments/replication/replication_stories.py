@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.replication.replication_run import ReplicaRun
-from kitlib.kafka.replication.epochs import Library
+from kitlib.mechanisms.replication.epochs import Library
 from kitlib.monitor.figures import LOST
 
 LEADER, FOLLOWER, CONTROLLER = 2, 3, 1

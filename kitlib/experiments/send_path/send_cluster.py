@@ -2,16 +2,16 @@
 
 One broker leads all partitions of the one topic. A broker may be unreachable at the address that it
 advertises, may accept requests and never answer, and may stop copying; the leader may move or be
-destroyed. What a leader does with a batch is the model of `kitlib.kafka.broker`.
+destroyed. What a leader does with a batch is the model of `kitlib.mechanisms.broker`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kitlib.kafka.broker.leader import BrokerConfig, Leader
-from kitlib.kafka.client.cluster import MetadataRequest, MetadataResponse, Node, PartitionMetadata, TopicMetadata
-from kitlib.kafka.protocol import ErrorCode, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader
+from kitlib.mechanisms.protocol import ErrorCode, PartitionAnswer, ProduceRequest
+from kitlib.more.client.cluster import MetadataRequest, MetadataResponse, Node, PartitionMetadata, TopicMetadata
 
 PORT = 9092
 REPLICA_LAG_MS = 500  # replica.lag.time.max.ms of these brokers: a follower that is behind for longer leaves the ISR

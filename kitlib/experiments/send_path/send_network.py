@@ -14,11 +14,11 @@ from typing import Any
 from kitlib.experiments.agenda import AgendaRun
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import SendCluster
-from kitlib.kafka.broker.leader import Outcome
-from kitlib.kafka.client.cluster import MetadataRequest, Node
-from kitlib.kafka.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
-from kitlib.kafka.producer.send_path import KafkaProducer
-from kitlib.kafka.protocol import ErrorCode, InitProducerIdRequest, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.broker.leader import Outcome
+from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, PartitionAnswer, ProduceRequest
+from kitlib.more.client.cluster import MetadataRequest, Node
+from kitlib.more.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
+from kitlib.more.client.send_path import KafkaProducer
 
 
 @dataclass(slots=True)

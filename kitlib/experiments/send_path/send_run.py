@@ -29,10 +29,10 @@ from kitlib.experiments.agenda import NEVER, Action
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.send_path.send_network import SendNetwork
-from kitlib.kafka.client.backoff import MIDDLE
-from kitlib.kafka.client.cluster import Node
-from kitlib.kafka.client.connections import ConnectionState
-from kitlib.kafka.producer.send_path import KafkaProducer, SendConfig, Sending
+from kitlib.more.client.backoff import MIDDLE
+from kitlib.more.client.cluster import Node
+from kitlib.more.client.connections import ConnectionState
+from kitlib.more.client.send_path import KafkaProducer, SendConfig, Sending
 from kitlib.trace import in_log_order
 
 PATIENCE_MS = 3_600_000  # virtual time after which a story that should settle is ended

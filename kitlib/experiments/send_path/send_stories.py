@@ -23,10 +23,10 @@ from kitlib.experiments.idempotence.producer_knobs import (
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.experiments.send_path.send_run import SendRun
-from kitlib.kafka.broker.leader import BrokerConfig
-from kitlib.kafka.producer.config import MAX_INT, ConfigError, ProducerConfig
-from kitlib.kafka.producer.send_path import SendConfig
+from kitlib.mechanisms.broker.leader import BrokerConfig
+from kitlib.mechanisms.producer.config import MAX_INT, ConfigError, ProducerConfig
 from kitlib.monitor.figures import LOST, RECORDS_A_REQUEST, SEND_TIME
+from kitlib.more.client.send_path import SendConfig
 
 Records = Annotated[int, Knob("How many records the application sends, one call after another.", "records", 1, 5_000)]
 Release = Annotated[

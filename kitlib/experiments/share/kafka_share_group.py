@@ -18,13 +18,13 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.share.share_group import Answered, Returned, ShareGroupConfig
-from kitlib.kafka.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import addresses, answered, file_config, kafka_python_admin, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.share_state import ShareWire, WrittenState
+from kitlib.more.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
 
 FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
 CLOSE_S = 5.0  # how long the consumers may take to leave

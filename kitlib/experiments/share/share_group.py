@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kitlib.kafka.share_partition import Acknowledge, Change, Delivery, InvalidRecordStateError, SharePartition
+from kitlib.more.share_partition import Acknowledge, Change, Delivery, InvalidRecordStateError, SharePartition
 
 BEGINS = "share.auto.offset.reset=earliest"
 

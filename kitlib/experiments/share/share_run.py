@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup, ShareGroupConfig
-from kitlib.kafka.share_partition import Acknowledge, Change, Delivery, RecordState
+from kitlib.more.share_partition import Acknowledge, Change, Delivery, RecordState
 from kitlib.trace import to_ranges
 
 LONGEST_POLL_MS = 100  # of a poll that waits for records; it ends before another consumer has something to do

@@ -14,9 +14,9 @@ from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import AckerRelease, Depth, FailPercent, IdBits, Records, TopologyAckers, TreeKnobs
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
 from kitlib.experiments.storm.trees import STORE, begin, drain, planted
+from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.figures import IN_FLIGHT, PROCESSED_AGAIN
-from kitlib.storm.acker import ACKER_COMPONENT_ID
-from kitlib.storm.topology import Fault
+from kitlib.more.topology import Fault
 
 Source = Annotated[
     Literal["kafka", "kestrel"],

@@ -20,18 +20,18 @@ from typing import Any, ClassVar
 from kitlib.experiments.backend import NotedTopic, Topic
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.kafka.log import EARLIEST_TIME, LATEST_TIME
-from kitlib.storm.earlier import EarlierPartitionManager
-from kitlib.storm.errors import FailedFetchError, TooManyTupleFailuresError
-from kitlib.storm.kafka_spout import why_begun
-from kitlib.storm.offset_store import read_stored_offset
-from kitlib.storm.partition_manager import (
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME
+from kitlib.mechanisms.offset_store import read_stored_offset
+from kitlib.mechanisms.partition_manager import (
     Emission,
     PartitionManager,
     SpoutConfig,
 )
-from kitlib.storm.retry import BackoffPartitionManager
-from kitlib.storm.uncommitted_cap import UncommittedCapManager
+from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
+from kitlib.more.spout.earlier import EarlierPartitionManager
+from kitlib.more.spout.kafka_spout import why_begun
+from kitlib.more.spout.retry import BackoffPartitionManager
+from kitlib.more.spout.uncommitted_cap import UncommittedCapManager
 from kitlib.trace import to_ranges
 from kitlib.words.word import Range
 

@@ -18,10 +18,10 @@ from kitlib.experiments.backend import Topic
 from kitlib.experiments.interventions import Intervention, ScriptError
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
-from kitlib.storm.kafka_spout import KafkaSpout
-from kitlib.storm.kestrel import KestrelQueue, KestrelSpout
-from kitlib.storm.partition_manager import PartitionManager, SpoutConfig
-from kitlib.storm.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
+from kitlib.more.spout.kafka_spout import KafkaSpout
+from kitlib.more.spout.kestrel import KestrelQueue, KestrelSpout
+from kitlib.more.topology import Fault, Spout, Topology, TopologyConfig, TopologyRun
 from kitlib.trace import to_ranges
 
 LANE_WORDS = frozenset(

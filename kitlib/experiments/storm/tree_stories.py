@@ -28,7 +28,7 @@ from kitlib.experiments.storm.knobs import (
 from kitlib.experiments.storm.topology_story import TopologyStory
 from kitlib.experiments.storm.trees import STORE, begin, drain, planted
 from kitlib.monitor.figures import ACKER_MESSAGES, FALSE_ACKS, LOST, WASTED
-from kitlib.storm.topology import Fault
+from kitlib.more.topology import Fault
 
 LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "commit", "late", "sample"})
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
-from kitlib.storm.topology import (
+from kitlib.more.topology import (
     BasicBolt,
     BasicOutputCollector,
     Bolt,

@@ -18,9 +18,9 @@ from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
 from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
 from kitlib.experiments.storm.trees import drain
+from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.figures import MISCOUNTED
-from kitlib.storm.acker import ACKER_COMPONENT_ID
-from kitlib.storm.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
+from kitlib.more.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 
 VOCABULARY = (
     "storm",

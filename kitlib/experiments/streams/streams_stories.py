@@ -15,10 +15,10 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
-from kitlib.kafka.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
-from kitlib.kafka.streams.assignor import AssignmentSettings
-from kitlib.kafka.streams.topology import StreamsTopology, task_name
 from kitlib.monitor.figures import BAD_ANSWERS, BUSIEST, RESTORED, TASK_IDLE
+from kitlib.more.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
+from kitlib.more.streams.assignor import AssignmentSettings
+from kitlib.more.streams.topology import StreamsTopology, task_name
 
 MODEL_ONLY = "the kit has no jars of Kafka Streams"
 STORE = "counts"

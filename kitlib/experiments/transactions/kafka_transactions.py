@@ -27,13 +27,6 @@ from kitlib.experiments.transactions.model_transactions import (
     LogBatch,
     Snapshot,
 )
-from kitlib.kafka.hashes import group_partition
-from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
-from kitlib.kafka.transactions.coordinator import EndTxnAnswer, Transition
-from kitlib.kafka.transactions.metadata import TopicPartition as Place
-from kitlib.kafka.transactions.metadata import TransactionState
-from kitlib.kafka.transactions.offsets import GroupIdentity
-from kitlib.kafka.transactions.producer import Api, TransactionalProducer
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.settings import broker_setting
 from kitlib.lab.client_processes.producer import ProducerProcess
@@ -50,6 +43,13 @@ from kitlib.lab.wire.coordinator import (
     state_records,
 )
 from kitlib.lab.wire.records import FetchedBatch, WireBatch
+from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer
+from kitlib.mechanisms.transactions.coordinator import EndTxnAnswer, Transition
+from kitlib.mechanisms.transactions.metadata import TopicPartition as Place
+from kitlib.mechanisms.transactions.metadata import TransactionState
+from kitlib.mechanisms.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.producer import Api, TransactionalProducer
+from kitlib.more.hashes import group_partition
 
 VERIFICATION = "transaction.partition.verification.enable"
 SESSION_MS = 3_000  # a member that lives is not late for that long, one that is dead is waited for

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kitlib.experiments.interventions import Intervention
-from kitlib.kafka.broker.append_checks import BatchRefusedError
-from kitlib.kafka.broker.config import BrokerConfig
-from kitlib.kafka.broker.entry import SENTINEL, EndTransactionMarker
-from kitlib.kafka.broker.unified_log import UnifiedLog
-from kitlib.kafka.producer.transaction_manager import ProducerState
-from kitlib.kafka.protocol import Batch, ErrorCode, InitProducerIdAnswer
-from kitlib.kafka.transactions.coordinator import (
+from kitlib.mechanisms.broker.append_checks import BatchRefusedError
+from kitlib.mechanisms.broker.config import BrokerConfig
+from kitlib.mechanisms.broker.entry import SENTINEL, EndTransactionMarker
+from kitlib.mechanisms.broker.unified_log import UnifiedLog
+from kitlib.mechanisms.producer.transaction_manager import ProducerState
+from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer
+from kitlib.mechanisms.transactions.coordinator import (
     OFFSETS_TOPIC,
     CoordinatorConfig,
     EndTxnAnswer,
@@ -26,10 +26,10 @@ from kitlib.kafka.transactions.coordinator import (
     Transition,
     UnsentMarkers,
 )
-from kitlib.kafka.transactions.metadata import TopicPartition
-from kitlib.kafka.transactions.offsets import GroupIdentity, GroupOffsets
-from kitlib.kafka.transactions.producer import Api, Meaning, ProducerMisusedError, TransactionalProducer
-from kitlib.kafka.transactions.reader import Reader, aborted_transactions, last_stable_offset
+from kitlib.mechanisms.transactions.metadata import TopicPartition
+from kitlib.mechanisms.transactions.offsets import GroupIdentity, GroupOffsets
+from kitlib.mechanisms.transactions.producer import Api, Meaning, ProducerMisusedError, TransactionalProducer
+from kitlib.mechanisms.transactions.reader import Reader, aborted_transactions, last_stable_offset
 
 PARTITION = 0
 GROUP_PARTITION = 0  # the model's offsets' topic has one

@@ -21,11 +21,11 @@ from py4j.protocol import Py4JJavaError
 from kitlib.errors import KnobError
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.transactions.model_transactions import ModelTransactions
-from kitlib.kafka.transactions.offsets import GroupIdentity
-from kitlib.kafka.transactions.producer import ProducerMisusedError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.mechanisms.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.producer import ProducerMisusedError
 from kitlib.text import html_table, text_table
 
 CLIENTS = ("kit", "librdkafka", "java")

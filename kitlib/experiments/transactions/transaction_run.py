@@ -23,8 +23,8 @@ from kitlib.experiments.transactions.model_transactions import (
     Producer,
     Snapshot,
 )
-from kitlib.kafka.transactions.offsets import GroupIdentity
-from kitlib.kafka.transactions.reader import ISOLATION
+from kitlib.mechanisms.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.reader import ISOLATION
 
 # What these do, no ordinary client does: on a real broker the kit's own client does it, by the wire.
 UNKIND = ("delayed_marker", "hanging_transaction")

@@ -14,7 +14,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.transactions.model_transactions import CallResult
 from kitlib.experiments.transactions.transaction_run import Actor, TransactionRun
-from kitlib.kafka.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.offsets import GroupIdentity
 from kitlib.monitor.figures import LAG, LOST, LOST_OR_AGAIN, PROCESSED_AGAIN, READER_WAIT
 
 WAIT_MS = 6_000  # beyond the timeout of a transaction, until a story gives up waiting

@@ -3,7 +3,7 @@
 The slots stand side by side, oldest first: the committed offset above (its own scale, so that a step back is
 seen however large the lag is), the lag below. The strip under them is time: how long the commits took, and how
 long it has been silent since. Then every rule in the order in which they are asked, with a sentence why it does or does not
-apply: `kitlib.monitor.lag` gives the reason of the first one that does alone.
+apply: `kitlib.mechanisms.lag` gives the reason of the first one that does alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from textwrap import wrap
 
-from kitlib.monitor.lag import (
+from kitlib.mechanisms.lag import (
     RULES,
     Commit,
     EmptyWindowError,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kitlib.kafka.protocol import increment_sequence
+from kitlib.mechanisms.protocol import increment_sequence
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, STRIP, WIDTH
 from kitlib.views.trees.forest import History

@@ -1,1 +1,0 @@
-"""Kafka's mechanisms as pure models: no socket, clock, thread or chance of their own."""

@@ -1,1 +1,0 @@
-"""Where groups keep their offsets: the records of __consumer_offsets, and the compacted log that they lie in."""

@@ -1,0 +1,152 @@
+"""What a client knows of a cluster: its brokers, and for each partition who leads it.
+
+A `MetadataResponse` is what a broker says when it is asked; a `Cluster` is what the client makes of
+it, with the views that sending needs: the partitions of a topic, and of them those that have a leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kitlib.mechanisms.protocol import ErrorCode
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A broker: its number, and the address that it tells clients to use (its *advertised* one)."""
+
+    id: int  # below 0: known from bootstrap.servers only
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id: {self.id})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition: who leads it, and who has copies of it.
+
+    Source: Apache Kafka 4.3.1, `PartitionInfo`.
+    Differs: nothing.
+    """
+
+    topic: str
+    partition: int
+    leader: Node | None  # None: there is none at present, or its address is not known
+    replicas: tuple[Node, ...] = ()
+    in_sync_replicas: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """What a broker says of one partition.
+
+    Source: Apache Kafka 4.3.1, `MetadataResponse.PartitionMetadata`.
+    Differs: nothing.
+    """
+
+    topic: str
+    partition: int
+    error: ErrorCode = ErrorCode.NONE
+    leader_id: int | None = None
+    leader_epoch: int | None = None  # grows with each new leader
+    replica_ids: tuple[int, ...] = ()
+    in_sync_replica_ids: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> TopicPartition:
+        """Which partition it is."""
+        return (self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMetadata:
+    """What a broker says of one topic; `error` UNKNOWN_TOPIC_OR_PARTITION where there is none."""
+
+    name: str
+    error: ErrorCode = ErrorCode.NONE
+    topic_id: str | None = None  # another topic of the same name has another id; None: the broker gave none
+    is_internal: bool = False
+    partitions: tuple[PartitionMetadata, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataResponse:
+    """A broker's answer: the cluster's brokers, and the topics that it was asked for."""
+
+    brokers: tuple[Node, ...]
+    topics: tuple[TopicMetadata, ...] = ()
+    cluster_id: str | None = None
+    has_reliable_leader_epochs: bool = True  # false in answers of old brokers
+
+    @property
+    def errors(self) -> dict[str, ErrorCode]:
+        """The topics about which the broker could not say everything."""
+        return {topic.name: topic.error for topic in self.topics if topic.error is not ErrorCode.NONE}
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRequest:
+    """What the client asks for; `topics` None means all of them."""
+
+    topics: tuple[str, ...] | None
+    request_version: int = 0  # how many new topics had been asked for when it was made
+    is_partial: bool = False  # only for topics that are new
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One state of knowledge; an update makes another one.
+
+    Source: Apache Kafka 4.3.1, `Cluster` and `MetadataSnapshot`.
+    Differs: one object for both; partitions keep the order of the answer (Java's is that of a hash table).
+    """
+
+    nodes: tuple[Node, ...] = ()
+    partitions: Mapping[TopicPartition, PartitionMetadata] = field(default_factory=dict)
+    cluster_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    unauthorized_topics: frozenset[str] = frozenset()
+    invalid_topics: frozenset[str] = frozenset()
+    internal_topics: frozenset[str] = frozenset()
+    is_bootstrap: bool = False  # made from bootstrap.servers: addresses, and no knowledge
+
+    @classmethod
+    def bootstrap(cls, addresses: Iterable[tuple[str, int]]) -> Cluster:
+        """What there is before the first answer: the given addresses, with the numbers -1, -2, ..."""
+        nodes = tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(addresses))
+        return cls(nodes, is_bootstrap=True)
+
+    def node_by_id(self, node_id: int | None) -> Node | None:
+        """The broker with this number, if its address is known."""
+        return next((node for node in self.nodes if node.id == node_id), None)
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions the topic is known to have; None when nothing is known of it."""
+        return len(self.partitions_of(topic)) or None
+
+    def partitions_of(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions."""
+        return [self._info(found) for found in self.partitions.values() if found.topic == topic]
+
+    def available_partitions_of(self, topic: str) -> list[PartitionInfo]:
+        """Of the topic's partitions those that have a leader."""
+        return [info for info in self.partitions_of(topic) if info.leader is not None]
+
+    def leader_of(self, topic: str, partition: int) -> Node | None:
+        """Who leads the partition, as far as is known."""
+        found = self.partitions.get((topic, partition))
+        return None if found is None else self.node_by_id(found.leader_id)
+
+    def _info(self, found: PartitionMetadata) -> PartitionInfo:
+        def known(ids: tuple[int, ...]) -> tuple[Node, ...]:
+            return tuple(self.node_by_id(number) or Node(number, "", -1) for number in ids)
+
+        leader = self.node_by_id(found.leader_id)
+        return PartitionInfo(
+            found.topic, found.partition, leader, known(found.replica_ids), known(found.in_sync_replica_ids)
+        )

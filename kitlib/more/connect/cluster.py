@@ -1,0 +1,355 @@
+"""A Connect cluster in virtual time: workers come, die and return, and connectors and tasks follow them.
+
+Every worker is a member of one group, whose coordinator knows nothing of connectors: it counts
+generations, notices who has gone and names a leader, and the leader assigns the work. A dead worker
+is noticed after its session timeout. Its tasks then wait for the scheduled delay, or go to others
+at once. A worker that had to stop something rejoins at once, so that the freed work can be
+assigned; that is the second rebalance of every move.
+
+Left out: the configuration and status topics, the REST interface, and how a connector decides on its
+tasks. A connector publishes its number of tasks as soon as it runs, which causes one more rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kitlib.more.connect.assignors import NO_GENERATION, IncrementalCooperativeAssignor, assign_eagerly
+from kitlib.more.connect.work import (
+    EAGER,
+    Assignment,
+    ConnectError,
+    ConnectorsAndTasks,
+    ConnectSettings,
+    TaskId,
+    as_told,
+    configured_work,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectEvent:
+    """One thing that happened in the cluster; `who` is a worker, or "group"."""
+
+    at_ms: int
+    who: str
+    what: str  # start, kill, leave, evict, configure, prepare, sync, assigned, revoked, delay
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Worker:
+    """One process. Its memory (assignor, generation, work) is gone with it."""
+
+    name: str
+    member_id: str  # a new one at each start
+    assignor: IncrementalCooperativeAssignor
+    work: ConnectorsAndTasks = field(default_factory=ConnectorsAndTasks)  # what it runs, in its own order
+    is_up: bool = True
+    is_member: bool = False  # it has a place in the present generation
+    last_completed_generation: int = NO_GENERATION
+    dies_ms: int | None = None  # when the coordinator gives it up; only of a dead one
+    rejoin_ms: int | None = None  # when its scheduled delay is over
+
+
+@dataclass(slots=True)
+class ConnectCluster:
+    """The workers of one distributed cluster. Calls change it at `now_ms`; `run_until` lets time pass.
+
+    Source: Kafka 4.3.1, connect.runtime.distributed.DistributedHerder (`handleRebalanceCompleted`,
+    `RebalanceListener`), WorkerCoordinator (`onJoinPrepare`, `onJoinComplete`). Differs: joining takes
+    `join_ms` and not up to a heartbeat; a leader is never behind its configuration; a leader that is gone is
+    followed by who joined next, where a broker takes the first of a hash table.
+    """
+
+    settings: ConnectSettings = field(default_factory=ConnectSettings)
+    now_ms: int = 0
+    workers: dict[str, Worker] = field(default_factory=dict)  # by name; the running or last process of each
+    ghosts: list[Worker] = field(default_factory=list)  # dead processes that the coordinator has not given up yet
+    wanted: dict[str, int] = field(default_factory=dict)  # connector -> tasks that it will ask for
+    published: dict[str, int] = field(default_factory=dict)  # connector -> tasks that it has asked for
+    generation: int = 0
+    leader: str | None = None  # member id
+    order: list[str] = field(default_factory=list)  # member ids in the order in which they joined
+    rebalance_ms: int | None = None  # when the rebalance under way completes
+    events: list[ConnectEvent] = field(default_factory=list)  # since they were last taken
+    starts: int = 0
+
+    # -- what may happen to it ----------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """A worker process starts and joins. ConnectError when one of this name runs."""
+        before = self.workers.get(name)
+        if before is not None and before.is_up:
+            raise ConnectError(f"worker {name} is already running. Kill it or let it leave first.")
+        member_id = name if before is None else f"{name}-{self.starts}"
+        self.starts += 1
+        if before is not None and before.dies_ms is not None:
+            self.ghosts.append(before)
+        self.workers[name] = Worker(
+            name, member_id, IncrementalCooperativeAssignor(self.settings.scheduled_rebalance_max_delay_ms)
+        )
+        self._tell(name, "start", member_id=member_id)
+        self.prepare(f"{name} joins")
+
+    def kill(self, name: str) -> None:
+        """A worker dies without a word; the coordinator notices after the session timeout."""
+        worker = self._running(name)
+        ran = worker.work
+        worker.is_up, worker.work = False, ConnectorsAndTasks()
+        worker.rejoin_ms = None
+        worker.dies_ms = self.now_ms + self.settings.session_timeout_ms
+        self._tell(name, "kill", **_told(ran))
+
+    def leave(self, name: str) -> None:
+        """A worker is stopped in order: it stops its work, leaves the group, and is missed at once."""
+        worker = self._running(name)
+        ran = worker.work
+        worker.is_up, worker.work, worker.is_member, worker.rejoin_ms = False, ConnectorsAndTasks(), False, None
+        self._forget(worker.member_id)
+        self._tell(name, "leave", **_told(ran))
+        self.prepare(f"{name} left")
+
+    def configure(self, connectors: Mapping[str, int]) -> None:
+        """These are the connectors from now on, each with the number of tasks that it will ask for."""
+        configured_work(connectors)  # checks the numbers
+        self.wanted = dict(connectors)
+        self.published = {name: self.published[name] for name in connectors if name in self.published}
+        for name in connectors:
+            self.published.setdefault(name, 0)
+        self._tell("group", "configure", connectors=dict(connectors))
+        if any(worker.is_member for worker in self.workers.values()):
+            self.prepare("the connectors were changed")
+
+    def prepare(self, why: str) -> None:
+        """A rebalance begins, unless one is under way. Under the eager protocol everybody stops everything."""
+        if self.rebalance_ms is not None:
+            return
+        self.rebalance_ms = self.now_ms + self.settings.join_ms
+        self._tell("group", "prepare", why=why)
+        if self.settings.protocol == EAGER:
+            for worker in self.workers.values():
+                if worker.is_up and worker.work:
+                    stopped, worker.work = worker.work, ConnectorsAndTasks()
+                    self._tell(worker.name, "revoked", **_told(stopped))
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def next_ms(self) -> int | None:
+        """When the next thing happens by itself; None when nothing will."""
+        due = [worker.rejoin_ms for worker in self.workers.values() if worker.rejoin_ms is not None]
+        due += [worker.dies_ms for worker in self._dead() if worker.dies_ms is not None]
+        if self.rebalance_ms is not None:
+            due.append(self._completes_ms())
+        return max(min(due), self.now_ms) if due else None
+
+    def run_until(self, now_ms: int) -> None:
+        """Let time pass up to `now_ms`, and everything happen that is due."""
+        if now_ms < self.now_ms:
+            raise ConnectError(f"it is {self.now_ms} ms, expected a later time than {now_ms} ms.")
+        while (due := self.next_ms()) is not None and due <= now_ms:
+            self.now_ms = due
+            self._step()
+        self.now_ms = now_ms
+
+    def take_events(self) -> list[ConnectEvent]:
+        """What has happened since the last call, oldest first."""
+        taken, self.events = self.events, []
+        return taken
+
+    def _step(self) -> None:
+        for worker in self._dead():
+            if worker.dies_ms is not None and worker.dies_ms <= self.now_ms:
+                worker.dies_ms, worker.is_member = None, False
+                self.ghosts = [ghost for ghost in self.ghosts if ghost is not worker]
+                if worker.member_id in self.order:
+                    self._forget(worker.member_id)
+                    self._tell("group", "evict", member=worker.name, why="session")
+                    self.prepare(f"{worker.name} was removed")
+        if self.rebalance_ms is not None and self._completes_ms() <= self.now_ms:
+            self._complete()
+        over = [
+            worker
+            for worker in self.workers.values()
+            if worker.rejoin_ms is not None and worker.rejoin_ms <= self.now_ms
+        ]
+        for worker in over:
+            worker.rejoin_ms = None
+        if over:
+            self.prepare("the delay is over")
+
+    def _completes_ms(self) -> int:
+        """A rebalance waits for dead workers until the coordinator gives them up."""
+        assert self.rebalance_ms is not None
+        waited_for = (worker.dies_ms or 0 for worker in self._dead() if worker.member_id in self.order)
+        return max(self.rebalance_ms, *waited_for, self.rebalance_ms)
+
+    # -- a rebalance --------------------------------------------------------------------------------
+
+    def _complete(self) -> None:
+        self.rebalance_ms = None
+        joined = {worker.member_id: worker for worker in self.workers.values() if worker.is_up}
+        self.order = [each for each in self.order if each in joined]
+        self.order += [each for each in joined if each not in self.order]
+        self.generation += 1
+        if not joined:
+            self.leader = None
+            self._tell("group", "sync", generation=self.generation, leader=None, members=[])
+            return
+        if self.leader not in joined:
+            self.leader = self.order[0]
+        leader = joined[self.leader]
+        if self.settings.protocol == EAGER:
+            told = assign_eagerly(self.published, joined)
+        else:
+            told = leader.assignor.perform_task_assignment(
+                self.published,
+                leader.last_completed_generation,
+                self.generation,
+                {each: joined[each].work.copy() for each in self.order},
+                self.now_ms,
+            )
+        names = [joined[each].name for each in self.order]
+        self._tell("group", "sync", generation=self.generation, leader=leader.name, members=names)
+        moved = False
+        for member_id in self.order:
+            worker, assignment = joined[member_id], told[member_id]
+            worker.is_member, worker.last_completed_generation = True, self.generation
+            worker.rejoin_ms = self.now_ms + assignment.delay_ms if assignment.delay_ms > 0 else None
+            moved = self._obey(worker, assignment) or moved
+        delay_ms = max(assignment.delay_ms for assignment in told.values())
+        if delay_ms:
+            self._tell("group", "delay", delay_ms=delay_ms, until_ms=self.now_ms + delay_ms)
+        self._follow_up(moved)
+
+    def _obey(self, worker: Worker, assignment: Assignment) -> bool:
+        """A worker stops and begins what it was told; whether it had to stop something."""
+        if assignment.revoked:
+            worker.work.remove(assignment.revoked)
+            self._tell(worker.name, "revoked", **_told(assignment.revoked))
+        if assignment.assigned:
+            new = as_told(assignment.assigned.connectors, assignment.assigned.tasks)
+            new.add(worker.work)
+            worker.work = as_told(new.connectors, new.tasks)
+            self._tell(worker.name, "assigned", **_told(assignment.assigned))
+        return bool(assignment.revoked)
+
+    def _follow_up(self, moved: bool) -> None:
+        """Who was told to stop something joins again; a connector that runs asks for its tasks."""
+        running = {name for worker in self.workers.values() for name in worker.work.connectors}
+        asking = [name for name in running if self.published.get(name) != self.wanted.get(name)]
+        for name in asking:
+            self.published[name] = self.wanted[name]
+        if moved:
+            self.prepare("tasks were revoked")
+        elif asking:
+            self.prepare(f"{', '.join(sorted(asking))} ask{'' if len(asking) > 1 else 's'} for tasks")
+
+    # -- what is shown ------------------------------------------------------------------------------
+
+    def unassigned(self) -> ConnectorsAndTasks:
+        """What is configured and runs nowhere."""
+        idle = configured_work(self.published)
+        for worker in self.workers.values():
+            idle.remove(worker.work)
+        return idle
+
+    def owner(self, what: str | TaskId) -> list[str]:
+        """The workers that run a connector (its name) or a task (name and number)."""
+        return [
+            worker.name
+            for worker in self.workers.values()
+            if (what in worker.work.connectors if isinstance(what, str) else what in worker.work.tasks)
+        ]
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a picture shows: JSON values."""
+        delayed = [worker.rejoin_ms for worker in self.workers.values() if worker.rejoin_ms is not None]
+        by_member = {worker.member_id: worker.name for worker in self.workers.values()}
+        return {
+            "generation": self.generation,
+            "leader": by_member.get(self.leader or ""),
+            "rebalancing": self.rebalance_ms is not None,
+            "delay_until_ms": max(delayed, default=None),
+            "workers": {
+                worker.name: {"up": worker.is_up, "member": worker.is_member, **_told(worker.work)}
+                for worker in self.workers.values()
+            },
+            "unassigned": _told(self.unassigned()),
+        }
+
+    def _running(self, name: str) -> Worker:
+        worker = self.workers.get(name)
+        if worker is None or not worker.is_up:
+            raise ConnectError(f"worker {name} is not running. Those running are {', '.join(self._up()) or 'none'}.")
+        return worker
+
+    def _up(self) -> list[str]:
+        return [worker.name for worker in self.workers.values() if worker.is_up]
+
+    def _dead(self) -> list[Worker]:
+        return [*self.ghosts, *(worker for worker in self.workers.values() if not worker.is_up)]
+
+    def _forget(self, member_id: str) -> None:
+        self.order = [each for each in self.order if each != member_id]
+
+    def _tell(self, who: str, what: str, **data: Any) -> None:
+        self.events.append(ConnectEvent(self.now_ms, who, what, data))
+
+
+def _told(work: ConnectorsAndTasks) -> dict[str, Any]:
+    return {"connectors": sorted(work.connectors), "tasks": [list(task) for task in sorted(work.tasks)]}
+
+
+@dataclass(slots=True)
+class StandaloneWorker:
+    """Connect's standalone mode: one worker runs everything, and no one takes over when it dies.
+
+    There is no group, no generation and no leader. The configuration comes from files, and the source offsets
+    go to a file of the same machine.
+
+    Source: Kafka 4.3.1, connect.runtime.standalone.StandaloneHerder. Differs: connectors ask for their
+    tasks at once.
+    """
+
+    name: str = "w1"
+    connectors: dict[str, int] = field(default_factory=dict)
+    is_up: bool = False
+
+    @property
+    def work(self) -> ConnectorsAndTasks:
+        """What it runs now."""
+        return configured_work(self.connectors) if self.is_up else ConnectorsAndTasks()
+
+    def configure(self, connectors: Mapping[str, int]) -> None:
+        """These connectors from now on. ConnectError for a number of tasks below 0."""
+        configured_work(connectors)
+        self.connectors = dict(connectors)
+
+    def start(self) -> None:
+        """The process starts; it runs everything at once. ConnectError when it runs already."""
+        if self.is_up:
+            raise ConnectError(f"worker {self.name} is already running. A standalone worker is alone.")
+        self.is_up = True
+
+    def kill(self) -> None:
+        """The process dies, and all work with it. ConnectError when it does not run."""
+        if not self.is_up:
+            raise ConnectError(f"worker {self.name} is not running. Start it first.")
+        self.is_up = False
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a picture shows, in the words of a cluster."""
+        everything = configured_work(self.connectors)
+        told = {"connectors": list(everything.connectors), "tasks": [list(task) for task in everything.tasks]}
+        nothing: dict[str, Any] = {"connectors": [], "tasks": []}
+        return {
+            "generation": None,
+            "leader": None,
+            "rebalancing": False,
+            "delay_until_ms": None,
+            "workers": {self.name: {"up": self.is_up, "member": self.is_up, **(told if self.is_up else nothing)}},
+            "unassigned": nothing if self.is_up else told,
+        }

@@ -1,0 +1,300 @@
+"""Who runs which task: balanced over threads, but a task runs only where its state already is.
+
+The assignor first distributes tasks evenly, ignoring the past. Then it checks whose copy of a
+task's state is up to date. Where the one that should get a task is behind and another is not, the other
+runs it for now, and the first one warms up: it gets a copy that follows. A later rebalance (the probing
+one) moves the task when the copy has caught up. No one waits for a restore while one copy is alive.
+
+Left out: racks and tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kitlib.errors import KitError
+from kitlib.java.hash_tables import HashOrder
+from kitlib.java.priority_queue import JavaHeap
+from kitlib.more.streams.topology import StreamsTaskId
+
+RUNNING_LAG = -2  # of the instance that runs a task; Source: Task.LATEST_OFFSET
+
+
+class StreamsAssignmentError(KitError):
+    """Tasks cannot be assigned as asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSettings:
+    """Settings that decide on assignments."""
+
+    num_standby_replicas: int = 0  # Source of the four: Kafka 4.3.1, StreamsConfig
+    acceptable_recovery_lag: int = 10_000  # records; a copy that is behind by so few counts as caught up
+    max_warmup_replicas: int = 2
+    probing_rebalance_interval_ms: int = 600_000
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_standby_replicas", 0), ("acceptable_recovery_lag", 0), ("max_warmup_replicas", 1)):
+            if getattr(self, name) < least:
+                raise StreamsAssignmentError(f"{name} is {getattr(self, name)}, expected {least} or more.")
+
+
+@dataclass(slots=True)
+class ClientState:
+    """One instance as the assignor sees it."""
+
+    name: str
+    threads: int  # >= 1
+    lags: Mapping[StreamsTaskId, int]  # stateful task -> records its copy is behind; RUNNING_LAG where it runs
+    active: set[StreamsTaskId] = field(default_factory=set)
+    standby: set[StreamsTaskId] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        return len(self.active) + len(self.standby)
+
+    @property
+    def load(self) -> float:
+        """Tasks for each thread."""
+        return self.count / self.threads
+
+    def has(self, task: StreamsTaskId) -> bool:
+        return task in self.active or task in self.standby
+
+
+@dataclass(slots=True)
+class HighAvailabilityTaskAssignor:
+    """One assignment: `clients` are filled by `assign`.
+
+    Source: Kafka 4.3.1, streams.processor.internals.assignment.HighAvailabilityTaskAssignor,
+    DefaultStandbyTaskAssignor, TaskMovement. Differs: an instance is known by its name and not by a
+    UUID, so ties go by name.
+    """
+
+    clients: dict[str, ClientState]
+    settings: AssignmentSettings = field(default_factory=AssignmentSettings)
+    warmups: dict[str, set[StreamsTaskId]] = field(default_factory=dict)  # instance -> tasks it warms up for
+    warmups_left: int = 0
+
+    def assign(self, tasks: Collection[StreamsTaskId], stateful: Collection[StreamsTaskId]) -> bool:
+        """Fill the clients; whether a probing rebalance is needed. StreamsAssignmentError without a client."""
+        if not self.clients:
+            raise StreamsAssignmentError("there is no instance to run tasks, expected at least 1. Start one first.")
+        self.clients = {name: self.clients[name] for name in sorted(self.clients)}
+        with_state = sorted(stateful)
+        names = list(self.clients)
+        for at, task in enumerate(with_state):
+            self.clients[names[at % len(names)]].active.add(task)
+        self._balance(lambda client: client.active)
+        if self.settings.num_standby_replicas:
+            self._assign_standbys(with_state)
+            self._balance(lambda client: client.standby)
+        self.warmups_left = self.settings.max_warmup_replicas
+        moved = self._move_active() + self._move_standbys()
+        for task in sorted(set(tasks) - set(with_state)):
+            least = min(self.clients.values(), key=lambda client: (len(client.active) / client.threads, client.name))
+            least.active.add(task)
+        return moved > 0
+
+    # -- balance ------------------------------------------------------------------------------------
+
+    def _balance(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> None:
+        """Move tasks from whoever has more for each thread to whoever has less, as long as that helps."""
+        again = True
+        while again:
+            again = False
+            for source in self.clients.values():
+                for destination in self.clients.values():
+                    if source is destination:
+                        continue
+                    for task in sorted(held(source)):
+                        if not _should_move(source, destination):
+                            break
+                        if not destination.has(task):
+                            held(source).discard(task)
+                            held(destination).add(task)
+                            again = True
+
+    def _assign_standbys(self, stateful: Iterable[StreamsTaskId]) -> None:
+        """Copies of each task go to the least loaded instances that have none; too few instances, fewer copies."""
+        least_loaded = self._by_load()
+        for task in stateful:
+            for _ in range(self.settings.num_standby_replicas):
+                name = least_loaded.poll({each for each, client in self.clients.items() if not client.has(task)})
+                if name is None:
+                    break
+                self.clients[name].standby.add(task)
+                least_loaded.offer(name)
+
+    def _by_load(self) -> LeastLoaded:
+        return LeastLoaded(self.clients, lambda name: self.clients[name].load)
+
+    # -- where the state is -------------------------------------------------------------------------
+
+    def caught_up(self, task: StreamsTaskId) -> list[str]:
+        """The instances that run the task, or whose copy is behind by no more than is acceptable."""
+        most = self.settings.acceptable_recovery_lag
+        return [
+            client.name
+            for client in self.clients.values()
+            if client.lags[task] == RUNNING_LAG or 0 <= client.lags[task] <= most
+        ]
+
+    def by_lag(self, task: StreamsTaskId) -> list[str]:
+        """All instances, the one with the best copy first."""
+        return sorted(self.clients, key=lambda name: (self.clients[name].lags[task], name))
+
+    def _should_run_elsewhere(self, task: StreamsTaskId, client: ClientState) -> bool:
+        if client.name in self.caught_up(task):
+            return False
+        return self.clients[self.by_lag(task)[0]].lags[task] < client.lags[task]
+
+    def _movements(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> JavaHeap[tuple[int, StreamsTaskId, str]]:
+        """(instances that are caught up, task, instance that should have it), the hardest to place first."""
+        found = (
+            (len(self.caught_up(task)), task, client.name)
+            for client in self.clients.values()
+            for task in sorted(held(client))
+            if task not in self.warmups.get(client.name, ()) and self._should_run_elsewhere(task, client)
+        )
+        return JavaHeap(found, key=lambda movement: movement[:2])
+
+    def _move_active(self) -> int:
+        least_loaded, movements = self._by_load(), self._movements(lambda client: client.active)
+        needed = len(movements)
+        while len(movements):
+            _, task, to = movements.poll()
+            ready = set(self.caught_up(task))
+            name = least_loaded.poll({each for each in ready if task in self.clients[each].standby})
+            name = name or least_loaded.poll(ready) or self.by_lag(task)[0]
+            source, destination = self.clients[name], self.clients[to]
+            source.active.add(task)
+            destination.active.discard(task)
+            if task in source.standby:
+                source.standby.discard(task)
+                destination.standby.add(task)
+            elif self._take_warmup():
+                destination.standby.add(task)
+                self.warmups.setdefault(to, set()).add(task)
+            least_loaded.offer(name, to)
+        return needed
+
+    def _move_standbys(self) -> int:
+        least_loaded, movements = self._by_load(), self._movements(lambda client: client.standby)
+        moved = 0
+        while len(movements):
+            _, task, to = movements.poll()
+            better = self.by_lag(task)
+            name = least_loaded.poll({each for each in self.caught_up(task) if not self.clients[each].has(task)})
+            if name is None:
+                better = better[: better.index(to)]
+                name = next((each for each in better if not self.clients[each].has(task)), None)
+            if name is None:
+                continue
+            self.clients[name].standby.add(task)
+            if not self._take_warmup():
+                self.clients[to].standby.discard(task)
+            least_loaded.offer(name, to)
+            moved += 1
+        return moved
+
+    def _take_warmup(self) -> bool:
+        self.warmups_left -= 1
+        return self.warmups_left >= 0
+
+
+def _should_move(source: ClientState, destination: ClientState) -> bool:
+    """Whether one task less here and one more there brings the loads nearer to each other."""
+    skew = source.load - destination.load
+    after = (source.count - 1.0) / source.threads - (destination.count + 1.0) / destination.threads
+    return skew > 0 and 0 <= after < skew
+
+
+def as_hash_set(tasks: Iterable[StreamsTaskId]) -> list[StreamsTaskId]:
+    """Tasks in the order of a HashSet of TaskIds, into which they came sorted: ClientState.statefulActiveTasks."""
+    order = HashOrder[StreamsTaskId](lambda task: ((31 + task[0]) * 31 + task[1]) * 31)  # TaskId.hashCode, without a name
+    for task in sorted(tasks):
+        order.add(task)
+    return list(order)
+
+
+def assign_to_threads(
+    tasks: Iterable[StreamsTaskId],
+    is_stateful: bool,
+    threads: Iterable[str],
+    previous: Mapping[str, list[StreamsTaskId]],
+    load: dict[str, int],
+) -> dict[str, list[StreamsTaskId]]:
+    """The tasks of one instance, dealt to its threads: back to who had them, as far as the balance allows.
+
+    `tasks` come in the order of the set that they are taken from: `as_hash_set` for active tasks, sorted for
+    standbys. `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
+    each thread has got in earlier calls, and is added to.
+
+    Source: Kafka 4.3.1, StreamsPartitionAssignor.assignTasksToThreads. Differs: nothing.
+    """
+    names = sorted(threads)
+    dealt: dict[str, list[StreamsTaskId]] = {name: [] for name in names}
+    left = JavaHeap.of_collection(tasks, key=lambda task: task)
+    if len(left):
+        least = (sum(load.values()) + len(left)) // len(names)
+        skipped: dict[StreamsTaskId, str] = {}
+        to_fill = []
+        for name in names:
+            target = least - load.get(name, 0)
+            for task in previous.get(name, []) if is_stateful else ():
+                if task in left:
+                    if len(dealt[name]) < target:
+                        dealt[name].append(task)
+                        left.remove(task)
+                    else:
+                        skipped[task] = name
+            if len(dealt[name]) < target:
+                to_fill.append(name)
+        while to_fill:
+            name = to_fill.pop(0)
+            dealt[name].append(left.poll())
+            if len(dealt[name]) + load.get(name, 0) < least:
+                to_fill.append(name)
+        to_fill = [name for name in names if len(dealt[name]) + load.get(name, 0) == least]
+        for task, name in sorted(skipped.items()):
+            if name in to_fill and task in left:
+                dealt[name].append(task)
+                left.remove(task)
+                to_fill.remove(name)
+        for task, name in zip(left, to_fill, strict=False):
+            dealt[name].append(task)
+    for name in names:
+        load[name] = load.get(name, 0) + len(dealt[name])
+    return dealt
+
+
+class LeastLoaded:
+    """Names of instances, of which the least loaded one that will do is taken.
+
+    Source: Kafka 4.3.1, streams.processor.internals.assignment.ConstrainedPrioritySet. Differs: what is
+    passed over goes back in the order of the instances' numbers in a HashSet of UUIDs there, by name here.
+    """
+
+    def __init__(self, names: Iterable[str], load: Callable[[str], float]) -> None:
+        self.heap: JavaHeap[str] = JavaHeap(names, lambda name: (load(name), name))
+
+    def poll(self, will_do: Collection[str]) -> str | None:
+        """Take out the first of those that will do; None when there is none."""
+        passed: list[str] = []
+        found: str | None = None
+        while len(self.heap) and found is None:
+            name = self.heap.poll()
+            if name in will_do:
+                found = name
+            else:
+                passed.append(name)
+        self.offer(*sorted(passed))
+        return found
+
+    def offer(self, *names: str) -> None:
+        """Put these in, at the places that their loads give them now."""
+        for name in names:
+            self.heap.remove(name)
+            self.heap.add(name)

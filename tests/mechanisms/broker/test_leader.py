@@ -1,0 +1,299 @@
+"""A broker's answers to requests: which question it asks first, and what its restart and its authorization change."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome, batch_size_bytes
+from kitlib.mechanisms.broker.producer_ids import (
+    MAX_PRODUCER_ID,
+    ProducerIdBlock,
+    ProducerIdControlManager,
+    ProducerIdNode,
+)
+from kitlib.mechanisms.protocol import Batch, ErrorCode, PartitionAnswer, ProduceRequest
+from tests.mechanisms.broker.logs import PID, batch
+
+NOW = 1_000
+
+
+def answer(leader: Leader, *batches: Batch, acks: int = -1) -> dict[int, str]:
+    """What each partition is answered: "0" for the offset of a success, else the error's name."""
+    found = leader.produce(ProduceRequest(0, batches, acks), NOW)
+    return {
+        partition: str(each.base_offset) if each.error is ErrorCode.NONE else each.error.name
+        for partition, each in found.items()
+    }
+
+
+def state_of(leader: Leader) -> object:
+    return copy.deepcopy([(log.start, log.end, log.batches, log.state) for log in leader.logs.values()])
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def test_produce_new_batch_then_its_duplicate() -> None:
+    """Both are a success with the same offset; `last_outcomes` tells them apart."""
+    leader = Leader()
+    for outcome in (Outcome.APPENDED, Outcome.DUPLICATE):
+        assert leader.produce(ProduceRequest(0, (batch(0, count=3),)), NOW) == {
+            0: PartitionAnswer(ErrorCode.NONE, 0, 0)
+        }
+        assert leader.last_outcomes == {0: outcome}
+    assert leader.logs[0].end == 3
+
+
+def test_produce_refused_sequence_answers_no_offset_and_the_logs_start() -> None:
+    """An error has offset -1, and says where the log begins: release 2.0's client asks for that."""
+    leader = Leader()
+    leader.produce(ProduceRequest(0, (batch(0),)), NOW)
+    leader.delete_before(0, 1)
+    found = leader.produce(ProduceRequest(1, (batch(5),)), NOW)
+    assert found == {0: PartitionAnswer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 1)}
+    assert leader.last_outcomes == {0: Outcome.REJECTED}
+
+
+def test_produce_partitions_are_answered_on_their_own() -> None:
+    """One partition's error does not stop another's batch."""
+    leader = Leader(partitions=2)
+    leader.produce(ProduceRequest(0, (batch(0),)), NOW)
+    found = answer(leader, batch(9), batch(0, partition=1), batch(0, partition=5))
+    assert found == {0: "OUT_OF_ORDER_SEQUENCE_NUMBER", 1: "0", 5: "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert list(leader.last_outcomes.values()) == [Outcome.REJECTED, Outcome.APPENDED, Outcome.REJECTED]
+
+
+def test_produce_with_acks_0_hangs_up_when_a_batch_was_refused() -> None:
+    """Nobody is told of the error, so the connection is closed; a success leaves it open."""
+    leader = Leader()
+    assert answer(leader, batch(0), acks=0) == {0: "0"} and not leader.closes_connection
+    answer(leader, batch(5), acks=0)
+    assert leader.closes_connection
+    answer(leader, batch(5), acks=1)
+    assert not leader.closes_connection
+
+
+# -- the order of the questions -------------------------------------------------------------------
+
+LARGE = BrokerConfig(max_message_bytes=70)
+VALUES = (b"0123456789",)
+# Each batch has all the faults of those below it; what is answered is the first fault.
+WRONG = Batch(0, 2, PID, 0, -5, timestamp_ms=NOW + 10_000_000, values=VALUES)
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong", "acks", "error", "log_start"),
+    [
+        pytest.param(replace(LARGE, may_write_topic=False), replace(WRONG, partition=9), 7, "TOPIC_AUTHORIZATION_FAILED", -1, id="topic"),
+        pytest.param(LARGE, replace(WRONG, partition=9), 7, "UNKNOWN_TOPIC_OR_PARTITION", -1, id="partition"),
+        pytest.param(LARGE, WRONG, 7, "INVALID_REQUIRED_ACKS", -1, id="acks"),
+        pytest.param(replace(LARGE, replicas=2, min_insync_replicas=2), WRONG, -1, "NOT_ENOUGH_REPLICAS", 0, id="replicas"),
+        pytest.param(LARGE, WRONG, -1, "MESSAGE_TOO_LARGE", -1, id="size"),
+        pytest.param(BrokerConfig(), WRONG, -1, "INVALID_RECORD", 0, id="count"),
+        pytest.param(BrokerConfig(), replace(WRONG, count=1), -1, "INVALID_RECORD", 0, id="negative sequence"),
+        pytest.param(BrokerConfig(), replace(WRONG, count=1, base_sequence=0), -1, "INVALID_TIMESTAMP", 0, id="time stamp"),
+        pytest.param(
+            BrokerConfig(), replace(WRONG, count=1, base_sequence=5, producer_epoch=1, timestamp_ms=0), -1,
+            "INVALID_PRODUCER_EPOCH", 0, id="epoch",
+        ),
+        pytest.param(
+            BrokerConfig(), replace(WRONG, count=1, base_sequence=5, producer_epoch=2, timestamp_ms=0), -1,
+            "OUT_OF_ORDER_SEQUENCE_NUMBER", 0, id="sequence",
+        ),
+    ],
+)  # fmt: skip
+def test_produce_first_fault_is_answered(
+    config: BrokerConfig, wrong: Batch, acks: int, error: str, log_start: int
+) -> None:
+    """Authorization, partition, acks, replicas, size, form, time stamp, epoch, sequence; nothing has changed after any."""
+    leader = Leader(replace(config, min_insync_replicas=1))
+    leader.produce(ProduceRequest(0, (batch(0, epoch=2),)), NOW)
+    leader.config = config
+    before = state_of(leader)
+    found = leader.produce(ProduceRequest(1, (wrong,), acks), NOW)
+    assert found == {wrong.partition: PartitionAnswer(ErrorCode[error], -1, log_start)}
+    assert state_of(leader) == before
+
+
+def test_produce_too_large_duplicate_is_refused() -> None:
+    """The size is asked before anything is looked up: the retry of a written batch fails when the limit was lowered."""
+    leader = Leader()
+    written = Batch(0, 1, PID, 0, 0, values=VALUES)
+    assert answer(leader, written) == answer(leader, written) == {0: "0"}
+    leader.config = LARGE
+    assert answer(leader, written) == {0: "MESSAGE_TOO_LARGE"}
+    leader.config = replace(LARGE, max_message_bytes=batch_size_bytes(written))
+    assert answer(leader, written) == {0: "0"}
+
+
+def test_produce_two_batches_of_a_partition_in_a_request_are_refused() -> None:
+    """Neither is written; another partition's is."""
+    leader = Leader(partitions=2)
+    assert answer(leader, batch(0), batch(1), batch(0, partition=1)) == {0: "INVALID_RECORD", 1: "0"}
+    assert (leader.logs[0].end, leader.logs[1].end) == (0, 1)
+    assert answer(leader) == {} == leader.last_outcomes
+
+
+def test_produce_time_stamp_of_tomorrow_is_taken_where_there_is_no_bound() -> None:
+    """One hour ahead is the limit of 4.3; release 2.0 has none, and None is none."""
+    hour = 3_600_000
+    for config, ahead, wanted in (
+        (BrokerConfig(), hour, "0"), (BrokerConfig(), hour + 1, "INVALID_TIMESTAMP"),
+        (BrokerConfig(release="2.0"), 24 * hour, "0"), (BrokerConfig(timestamp_after_max_ms=None), 24 * hour, "0"),
+    ):  # fmt: skip
+        assert answer(Leader(config), batch(0, at=NOW + ahead)) == {0: wanted}
+
+
+def test_produce_acks_1_does_not_ask_for_replicas() -> None:
+    """Only acks=-1 needs them, and never more than there are."""
+    leader = Leader(BrokerConfig(replicas=3, in_sync_replicas=1, min_insync_replicas=2))
+    assert [answer(leader, batch(0), acks=acks)[0] for acks in (-1, 1)] == ["NOT_ENOUGH_REPLICAS", "0"]
+    assert answer(Leader(BrokerConfig(min_insync_replicas=2)), batch(0)) == {0: "0"}
+
+
+# -- authorization --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "txn", "pid", "wanted"),
+    [
+        (BrokerConfig(may_write_topic=False), False, PID, "TOPIC_AUTHORIZATION_FAILED"),
+        (BrokerConfig(may_write_idempotently=False), False, PID, "0"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), False, PID, "CLUSTER_AUTHORIZATION_FAILED"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), False, -1, "0"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), True, PID, "0"),
+        (BrokerConfig(may_write_transactionally=False), True, PID, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        (BrokerConfig(may_write_transactionally=False), False, PID, "0"),
+        (
+            BrokerConfig(may_write_transactionally=False, may_write_topic=False), True, PID,
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        ),
+    ],
+)  # fmt: skip
+def test_produce_authorization(config: BrokerConfig, txn: bool, pid: int, wanted: str) -> None:
+    """Release 2.0 asks for a right of its own on idempotence; in 4.3 the right to write to the topic is enough."""
+    leader = Leader(config)
+    seq, epoch = (0, 0) if pid >= 0 else (-1, -1)
+    assert answer(leader, batch(seq, epoch=epoch, pid=pid, txn=txn)) == {0: wanted}
+    assert leader.logs[0].end == (wanted == "0")
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (BrokerConfig(may_write_idempotently=False), ErrorCode.NONE),
+        (BrokerConfig(may_write_topic=False), ErrorCode.NONE),
+        (BrokerConfig(may_write_idempotently=False, may_write_topic=False), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+def test_init_producer_id_authorization(config: BrokerConfig, error: ErrorCode) -> None:
+    """An id is given to who may write idempotently, and in 4.3 to who may write to any topic; a refusal takes none."""
+    leader = Leader(config)
+    assert leader.init_producer_id(NOW).error is error
+    leader.config = BrokerConfig(release=config.release)
+    assert leader.init_producer_id(NOW).producer_id == (error is ErrorCode.NONE)
+
+
+# -- producer ids ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("release", ["4.3", "2.0"])
+def test_init_producer_id_counts_up_and_skips_a_block_at_a_restart(release: str) -> None:
+    """0, 1, 2 before the broker went down, 1000 after it."""
+    leader = Leader(BrokerConfig(release=release))
+    assert [leader.init_producer_id(NOW).producer_id for _ in range(3)] == [0, 1, 2]
+    leader.restart("kill", NOW)
+    assert leader.init_producer_id(NOW).producer_id == 1000
+
+
+def test_init_producer_id_two_brokers_share_a_controller() -> None:
+    """No id is given out twice."""
+    controller = ProducerIdControlManager()
+    first, second = Leader(broker=1, controller=controller), Leader(broker=2, controller=controller)
+    assert [each.init_producer_id(NOW).producer_id for each in (first, second, first)] == [0, 1000, 1]
+
+
+def test_init_producer_id_while_the_controller_is_slow_is_to_be_asked_again() -> None:
+    """Error 14 until the block has come."""
+    leader = Leader(controller_delay_ms=20)
+    errors = [leader.init_producer_id(now).error for now in (0, 10, 20)]
+    assert errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2 + [ErrorCode.NONE]
+
+
+def test_init_producer_id_when_ids_are_exhausted() -> None:
+    """Release 2.0 answers an error, 4.3 lets the client ask without end."""
+    full = ProducerIdNode(ProducerIdBlock(0, MAX_PRODUCER_ID - 1_999))
+    old = Leader(BrokerConfig(release="2.0"), node=full)
+    for _ in range(1_000):
+        assert old.init_producer_id(NOW).error is ErrorCode.NONE
+    assert old.init_producer_id(NOW).error is ErrorCode.UNKNOWN_SERVER_ERROR
+    new = Leader(controller=ProducerIdControlManager(MAX_PRODUCER_ID))
+    assert new.init_producer_id(NOW).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+# -- what happens to brokers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("what", "known"), [("clean", 1), ("kill", 1), ("failover", 5)])
+def test_five_answers_withheld_then_the_broker_goes(what: str, known: int) -> None:
+    """A restart leaves one of five batches known, a failover all: the rest of the retries are refused, or written twice."""
+    leader = Leader()
+    for seq in range(5):
+        answer(leader, batch(seq))
+    if what == "failover":
+        leader.fail_over(NOW)
+    else:
+        leader.restart(what, NOW)
+    again = [answer(leader, batch(seq))[0] for seq in range(5)]
+    assert again == ["OUT_OF_ORDER_SEQUENCE_NUMBER"] * (5 - known) + [str(seq) for seq in range(5 - known, 5)]
+    assert answer(leader, batch(0, epoch=1)) == {0: "5"}  # what the client does then: a new epoch, and all of it twice
+
+
+def test_expire_names_the_producers_of_each_partition() -> None:
+    """Partitions that forgot nobody are not named."""
+    leader = Leader(BrokerConfig(producer_id_expiration_ms=100), partitions=2)
+    answer(leader, batch(0, at=0), batch(0, pid=8, partition=1, at=50))
+    assert (leader.expire(99), leader.expire(100), leader.expire(150)) == ({}, {0: [PID]}, {1: [8]})
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        ((), 61),
+        ((b"",), 68),
+        ((b"x" * 10,), 78),
+        ((b"x" * 100,), 170),
+        ((b"a", b"bb"), 78),
+        ((b"x",) * 65, 61 + 64 * 8 + 9),
+    ],
+)
+def test_batch_size_bytes_is_that_of_the_wire(values: tuple[bytes, ...], size: int) -> None:
+    """A header of 61 bytes; each record 7 and its value, more where a number needs two bytes."""
+    assert batch_size_bytes(Batch(0, max(1, len(values)), values=values)) == size
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 100_001])
+def test_leader_partitions_out_of_range_is_an_error(partitions: int) -> None:
+    """A topic has at least one partition."""
+    with pytest.raises(KnobError, match=f"partitions is {partitions}"):
+        Leader(partitions=partitions)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"remembered_batches": 0}, "remembered_batches is 0, expected a whole number of at least 1"),
+        ({"remembered_batches": True}, "remembered_batches is True"), ({"release": "3.0"}, "expected one of 4.3, 2.0"),
+        ({"producer_id_expiration_ms": 0}, "at least 1"), ({"max_message_bytes": -1}, "at least 0"),
+        ({"min_insync_replicas": 0}, "at least 1"), ({"in_sync_replicas": 1.5}, "in_sync_replicas is 1.5"),
+    ],
+)  # fmt: skip
+def test_broker_config_refuses_what_no_broker_takes(setting: dict[str, int], words: str) -> None:
+    """A wrong knob fails at once, with its range."""
+    with pytest.raises(KnobError, match=words):
+        BrokerConfig(**setting)  # type: ignore[arg-type]

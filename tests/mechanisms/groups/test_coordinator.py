@@ -1,0 +1,416 @@
+"""The coordinator's rules one by one, in the order of a group's life."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.mechanisms.groups.classic_group import VALID_PREVIOUS_STATES, GroupState
+from kitlib.mechanisms.groups.coordinator import GroupConfig
+from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, GroupError, Joined, Synced
+from tests.mechanisms.groups.desk import Desk, Person, stable
+
+E = GroupError
+
+
+def trio() -> tuple[Desk, Person, Person, Person]:
+    """A stable group of A, who leads, B and C, in generation 3."""
+    desk = Desk()
+    people = Person(desk, "A"), Person(desk, "B"), Person(desk, "C")
+    stable(desk, *people)
+    assert desk.state == "Stable" and people[0].generation == 3 and people[0].leader == people[0].member_id
+    return desk, *people
+
+
+# -- joining ---------------------------------------------------------------------------------------
+
+
+def test_join_without_an_id_is_told_one_and_counts_when_it_comes_back_with_it() -> None:
+    """MEMBER_ID_REQUIRED brings the id; until it is used there is no member, and it is forgotten after the session's time."""
+    desk = Desk()
+    a = Person(desk, "A")
+    answer = a.join()
+    assert answer == Joined(E.MEMBER_ID_REQUIRED, "A-1") and desk.state == "Empty"
+    assert a.join() == Joined(E.NONE, "A-1", 1, "range", "consumer", "A-1", (("A-1", None, "A"),))
+    b = Person(desk, "B", session_ms=6_000)
+    b.join()
+    desk.wait(6_000)
+    assert b.join() == Joined(E.UNKNOWN_MEMBER_ID, "B-2")
+
+
+def test_join_of_an_old_client_needs_no_second_one() -> None:
+    """Before version 4 a member is taken in at once, and told its id with the generation."""
+    a = Person(Desk(), "A", more={"requires_known_member_id": False})
+    answer = a.join()
+    assert answer is not None and (answer.error, answer.generation) == (E.NONE, 1)
+
+
+REFUSED = {
+    "an id that nobody gave out is not known": (Person(Desk(), "A", member_id="A-9"), E.UNKNOWN_MEMBER_ID),
+    "a group needs a name": (Person(Desk(group_id=""), "A"), E.INVALID_GROUP_ID),
+    "a session may not be too short": (Person(Desk(), "A", session_ms=5_999), E.INVALID_SESSION_TIMEOUT),
+    "nor too long": (Person(Desk(), "A", session_ms=1_800_001), E.INVALID_SESSION_TIMEOUT),
+    "a member needs a strategy": (Person(Desk(), "A", strategies=()), E.INCONSISTENT_GROUP_PROTOCOL),
+    "and a type": (Person(Desk(), "A", more={"protocol_type": ""}), E.INCONSISTENT_GROUP_PROTOCOL),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_join_is_refused(case: str) -> None:
+    """What cannot be a member is told so at once."""
+    person, error = REFUSED[case]
+    answer = person.join()
+    assert answer is not None and answer.error is error
+
+
+def test_join_of_a_full_group_is_refused_and_who_waits_already_is_not() -> None:
+    """The group's size counts once it is stable, those who wait while it rebalances; an id that was told is void then."""
+    desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=0, group_max_size=2))
+    a, b, c = Person(desk, "A"), Person(desk, "B"), Person(desk, "C")
+    stable(desk, a, b)
+    assert c.join() == Joined(E.GROUP_MAX_SIZE_REACHED)
+    a.join()
+    assert desk.state == "PreparingRebalance" and c.join() == Joined(E.MEMBER_ID_REQUIRED, "C-3")
+    assert b.join() is None and c.join() == Joined(E.GROUP_MAX_SIZE_REACHED)
+    desk.wait(9_000)
+    assert (a.joined(), b.joined()) == (None, None)  # nobody looks again before the timeout
+    desk.wait(51_000)
+    assert a.joined() is not None and a.generation == 3
+
+
+def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> None:
+    """An empty group waits for its delay, and once more after a wait in which a member came; never past the timeout."""
+    desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=3_000))
+    a, b = Person(desk, "A", rebalance_ms=7_000), Person(desk, "B", rebalance_ms=7_000)
+    assert a.enter() is None and desk.state == "PreparingRebalance"
+    desk.wait(2_999)
+    assert b.enter() is None
+    desk.wait(1)  # the delay is over, and begins again because of B
+    assert a.joined() is None
+    desk.wait(2_999)
+    c = Person(desk, "C", rebalance_ms=7_000)
+    assert c.enter() is None
+    desk.wait(1)  # and again, for what is left of the timeout: 7,000 - 3,000 - 3,000
+    assert a.joined() is None
+    d = Person(desk, "D", rebalance_ms=7_000)
+    assert d.enter() is None
+    desk.wait(1_000)
+    answer = a.joined()
+    assert answer is not None and (answer.generation, len(answer.members)) == (1, 4)
+
+
+def test_join_of_another_makes_all_join_again() -> None:
+    """Nobody is told of the new generation before the last one is there; the leader alone is told the members."""
+    desk, a, b, c = trio()
+    d = Person(desk, "D")
+    assert d.enter() is None and desk.state == "PreparingRebalance"
+    assert [person.beat() for person in (a, b, c)] == [E.REBALANCE_IN_PROGRESS] * 3
+    assert a.join() is None and b.join() is None and c.join() is not None
+    answers = [person.joined() for person in (a, b, c, d)]
+    assert [answer and answer.generation for answer in answers] == [4] * 4
+    assert [len(answer.members) for answer in answers if answer] == [4, 0, 0, 0]
+    assert desk.happened() == ["prepare", "sync"]
+
+
+def test_pending_member_is_waited_for_until_it_is_back_or_given_up() -> None:
+    """A rebalance is not complete while someone was told an id and has not come with it."""
+    desk, a, b, c = trio()
+    d = Person(desk, "D")
+    d.join()
+    a.join()
+    assert b.join() is None and c.join() is None
+    assert desk.state == "PreparingRebalance"
+    desk.wait(9_000)
+    assert [person.joined() for person in (a, b, c)] == [None] * 3
+    desk.wait(1_000)  # D's session
+    assert all(person.joined() for person in (a, b, c)) and a.generation == 4
+
+
+def test_member_that_does_not_join_again_in_time_is_out() -> None:
+    """The generation begins without it after the longest of the members' timeouts; its late join is not known."""
+    desk, a, b, c = trio()
+    c.rebalance_ms = 60_000
+    a.join()
+    b.join()
+    for _ in range(7):
+        desk.wait(8_500)
+        assert c.beat() is E.REBALANCE_IN_PROGRESS and a.joined() is None
+    desk.wait(500)
+    answer = a.joined()
+    assert answer is not None and (answer.generation, len(answer.members)) == (4, 2)
+    assert desk.happened() == ["prepare", f"evict {c.member_id}: did not join in time", "sync"]
+    assert c.beat() is E.UNKNOWN_MEMBER_ID and c.join() == Joined(E.UNKNOWN_MEMBER_ID, c.member_id)
+
+
+def test_follower_joining_a_stable_group_unchanged_is_told_the_generation_that_is() -> None:
+    """Only the leader, or a change of what a member says, begins a rebalance."""
+    desk, a, b, _ = trio()
+    answer = b.join()
+    assert answer == Joined(E.NONE, b.member_id, 3, "range", "consumer", a.member_id) and desk.state == "Stable"
+    b.strategies = ("range", "roundrobin")
+    assert b.join() is None and desk.state == "PreparingRebalance"
+    desk, a, *_ = trio()
+    assert a.join() is None and desk.state == "PreparingRebalance"
+
+
+def test_join_again_before_the_sync_gets_the_same_answer() -> None:
+    """A lost answer is asked for once more, and the leader is told the members once more."""
+    desk, a, b, c = trio()
+    for person in (a, b, c):
+        person.join()
+    first = [person.joined() for person in (a, b, c)]
+    assert [person.join() for person in (a, b, c)] == first and desk.state == "CompletingRebalance"
+    b.strategies = ("range", "sticky")
+    assert b.join() is None and desk.state == "PreparingRebalance"
+
+
+# -- strategies ------------------------------------------------------------------------------------
+
+VOTES = {
+    "the first choice of most wins": ([("range", "sticky"), ("sticky", "range"), ("sticky", "range")], "sticky"),
+    "what one of them does not know cannot win": ([("sticky", "range"), ("sticky", "range"), ("range",)], "range"),
+    "on a tie Java's hash table decides": ([("range", "sticky"), ("sticky", "range")], "sticky"),
+    "whoever came first": ([("sticky", "range"), ("range", "sticky")], "sticky"),
+    "as with these two": ([("range", "roundrobin"), ("roundrobin", "range")], "range"),
+}
+
+
+@pytest.mark.parametrize("case", VOTES)
+def test_strategy_is_chosen_by_votes(case: str) -> None:
+    """Each member votes for the first of its strategies that all know."""
+    chosen, expected = VOTES[case]
+    desk = Desk()
+    people = [Person(desk, name, strategies) for name, strategies in zip("ABC", chosen, strict=False)]
+    stable(desk, *people)
+    group = desk.coordinator.group
+    assert group is not None and group.protocol_name == expected
+
+
+def test_member_without_a_common_strategy_or_type_is_refused() -> None:
+    """Whoever would leave the group without a strategy that all know is not let in, and the group goes on."""
+    desk, a, b, _ = trio()
+    d = Person(desk, "D", ("cooperative-sticky",))
+    assert d.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
+    assert Person(desk, "D", more={"protocol_type": "connect"}).join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
+    assert desk.state == "Stable" and a.beat() is E.NONE
+    b.strategies = ("sticky",)
+    assert b.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL, b.member_id) and desk.state == "Stable"
+
+
+# -- the assignment --------------------------------------------------------------------------------
+
+
+def test_syncs_wait_for_the_leaders() -> None:
+    """The leader's sync answers all that wait; who syncs later, or again, is answered at once; who was left out gets nothing."""
+    desk, a, b, c = trio()
+    for person in (a, b, c):
+        person.join()
+    for person in (a, b, c):
+        person.joined()
+    assert b.sync() is None
+    assert a.sync({a.member_id: (0,), b.member_id: (1, 2)}) == Synced(E.NONE, (0,), "range", "consumer")
+    assert desk.state == "Stable"
+    assert b.sync() == Synced(E.NONE, (1, 2), "range", "consumer") and c.sync() == Synced(E.NONE, None, "range", "consumer")
+
+
+def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
+    """The leader took nine seconds; whoever waited for it is not silent."""
+    desk, a, b, c = trio()
+    for person in (a, b, c):
+        person.join()
+    for person in (a, b, c):
+        person.joined()
+    b.sync()
+    desk.wait(9_000)
+    assert (a.beat(), c.beat()) == (E.NONE, E.NONE)
+    a.sync()
+    desk.wait(9_999)
+    assert b.beat() is E.NONE
+
+
+SYNCS = {
+    "of an older generation": ({"generation": 2}, E.ILLEGAL_GENERATION),
+    "of a later generation": ({"generation": 4}, E.ILLEGAL_GENERATION),
+    "with another strategy": ({"protocol_name": "sticky"}, E.INCONSISTENT_GROUP_PROTOCOL),
+    "with another type": ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
+    "with an instance id that nobody has": ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID),
+}
+
+
+@pytest.mark.parametrize("case", SYNCS)
+def test_sync_is_refused(case: str) -> None:
+    """A sync names what was agreed on."""
+    more, error = SYNCS[case]
+    _, _, b, _ = trio()
+    answer = b.sync(**more)
+    assert answer is not None and answer.error is error
+
+
+def test_sync_during_a_rebalance_is_told_to_join_again() -> None:
+    """So is one that waits when the rebalance begins."""
+    desk, a, b, c = trio()
+    for person in (a, b, c):
+        person.join()
+    for person in (a, b, c):
+        person.joined()
+    assert b.sync() is None
+    number = max(desk.coordinator.group.members[b.member_id].awaiting_sync or 0, 0) if desk.coordinator.group else 0
+    Person(desk, "D").enter()
+    answer = desk.answers[number]
+    assert isinstance(answer, Synced) and answer.error is E.REBALANCE_IN_PROGRESS
+    late = c.sync()
+    assert late is not None and late.error is E.REBALANCE_IN_PROGRESS
+
+
+def test_sync_of_an_empty_group_is_not_known() -> None:
+    """There is nobody whose sync it could be."""
+    desk = Desk()
+    a = Person(desk, "A")
+    assert a.sync() == Synced(E.UNKNOWN_MEMBER_ID)
+    stable(desk, a)
+    a.leave()
+    assert desk.state == "Empty" and a.sync() == Synced(E.UNKNOWN_MEMBER_ID)
+
+
+def test_members_that_never_sync_are_out() -> None:
+    """After the rebalance timeout those who joined and did not sync are removed, and the others join again."""
+    desk, a, b, c = trio()
+    for person in (a, b, c):
+        person.rebalance_ms = 20_000
+        person.join()
+    for person in (a, b, c):
+        person.joined()
+    b.sync()
+    for _ in range(3):
+        desk.wait(6_000)
+        assert (a.beat(), c.beat()) == (E.NONE, E.NONE)
+    desk.happened()
+    desk.wait(2_000)
+    gone = sorted([a.member_id, c.member_id])
+    assert desk.happened() == [*(f"evict {found}: did not sync in time" for found in gone), "prepare"]
+    assert a.beat() is E.UNKNOWN_MEMBER_ID and b.beat() is E.REBALANCE_IN_PROGRESS
+
+
+# -- staying and going -------------------------------------------------------------------------------
+
+
+def test_silent_member_is_out_after_its_session() -> None:
+    """Each heartbeat, and each commit, begins the session anew; a silent one's end begins a rebalance."""
+    desk, a, b, c = trio()
+    desk.wait(9_000)
+    assert (a.beat(), b.commit(5)) == (E.NONE, E.NONE)
+    desk.wait(1_000)
+    assert desk.happened() == [f"evict {c.member_id}: session", "prepare"] and a.beat() is E.REBALANCE_IN_PROGRESS
+    desk.wait(8_999)
+    assert b.beat() is E.REBALANCE_IN_PROGRESS
+    desk.wait(1_001)
+    assert desk.happened() == [f"evict {a.member_id}: session"]
+    assert b.join() is not None and b.leader == b.member_id  # alone, it need not wait
+
+
+def test_member_whose_join_waits_needs_no_heartbeat() -> None:
+    """The coordinator lets it wait, so it is not silent; a new one that waits for five minutes is."""
+    desk, a, b, c = trio()
+    d = Person(desk, "D")
+    d.enter()
+    b.join()
+    for _ in range(6):
+        desk.wait(9_000)
+        assert (a.beat(), c.beat()) == (E.REBALANCE_IN_PROGRESS, E.REBALANCE_IN_PROGRESS)
+    assert desk.happened() == ["prepare"]
+    desk.wait(6_000)  # the rebalance timeout: A and C are out
+    answer = b.joined()
+    assert answer is not None and b.leader == b.member_id and d.joined() is not None
+
+
+def test_new_member_that_waits_for_too_long_is_told_that_it_is_not_known() -> None:
+    """After five minutes its join is answered with UNKNOWN_MEMBER_ID, so that it asks again if it still lives."""
+    desk, a, b, c = trio()
+    a.rebalance_ms = 900_000
+    a.join()
+    d = Person(desk, "D")
+    assert d.enter() is None
+    for _ in range(59):
+        desk.wait(5_000)
+        assert b.beat() is c.beat() is E.REBALANCE_IN_PROGRESS
+    desk.wait(4_999)
+    assert d.joined() is None
+    desk.wait(1)
+    assert d.joined() == Joined(E.UNKNOWN_MEMBER_ID)
+
+
+def test_leaving_member_is_out_at_once_and_another_leads() -> None:
+    """The leader goes, and the next generation has another one of those who joined."""
+    desk, a, b, c = trio()
+    assert a.leave(reason="poll") is E.NONE
+    assert desk.happened() == [f"evict {a.member_id}: poll", "prepare"]
+    assert b.join() is None and c.join() is not None
+    b.joined(), c.joined()
+    assert b.generation == 4 and b.leader == c.leader and b.leader in (b.member_id, c.member_id)
+    assert a.leave() is E.UNKNOWN_MEMBER_ID
+
+
+def test_last_member_leaves_an_empty_generation() -> None:
+    """The generation grows once more, and the next member begins after it."""
+    desk = Desk()
+    a = Person(desk, "A")
+    stable(desk, a)
+    a.leave()
+    assert desk.happened() == ["evict A-1: leave", "prepare", "empty"] and desk.state == "Empty"
+    again = Person(desk, "A").enter()
+    assert again is not None and again.generation == 3
+
+
+def test_leave_while_a_join_waits_answers_the_join() -> None:
+    """It is told that it is not known any more, and the others need not wait for it."""
+    desk, a, b, c = trio()
+    a.join()
+    b.join()
+    assert desk.state == "PreparingRebalance" and b.leave() is E.NONE and b.joined() == Joined(E.UNKNOWN_MEMBER_ID)
+    assert c.join() is not None and a.joined() is not None
+
+
+def test_pending_member_may_leave() -> None:
+    """Who was told an id and goes is not waited for."""
+    desk, a, b, c = trio()
+    d = Person(desk, "D")
+    d.join()
+    a.join()
+    b.join()
+    c.join()
+    assert desk.state == "PreparingRebalance" and d.leave() is E.NONE
+    assert desk.state == "CompletingRebalance"
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [({}, E.NONE), ({"generation": 2}, E.ILLEGAL_GENERATION), ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID)],
+)
+def test_heartbeat_of_a_stable_group(more: dict[str, object], error: GroupError) -> None:
+    """A heartbeat names the generation; nobody's group has no heartbeats."""
+    _, _, b, _ = trio()
+    assert b.beat(**more) is error
+    assert Person(Desk(), "A", member_id="A-1").beat() is E.UNKNOWN_MEMBER_ID
+
+
+def test_heartbeat_between_join_and_sync_is_good() -> None:
+    """Who has been told the generation may beat before it syncs."""
+    _, a, b, c = trio()
+    for person in (a, b, c):
+        person.join()
+    for person in (a, b, c):
+        person.joined()
+    assert a.beat() is E.NONE
+
+
+def test_coordinator_is_found() -> None:
+    """Every broker can be asked for the coordinator's node."""
+    desk = Desk()
+    assert desk.answers[desk.ask(FindCoordinator(next(desk.numbers)))] == Found(1)
+
+
+def test_every_state_can_be_reached_and_none_but_dead_follows_all() -> None:
+    """The table of states is the one of Kafka."""
+    preparing, completing = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
+    assert VALID_PREVIOUS_STATES[preparing] == {GroupState.STABLE, completing, GroupState.EMPTY}
+    assert VALID_PREVIOUS_STATES[completing] == {preparing} and VALID_PREVIOUS_STATES[GroupState.STABLE] == {completing}
+    assert VALID_PREVIOUS_STATES[GroupState.EMPTY] == {preparing} and set(VALID_PREVIOUS_STATES) == set(GroupState)

@@ -1,0 +1,162 @@
+"""Members with a name of their own, and whose commits count."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.mechanisms.groups.group_protocol import GroupError, Joined, Synced
+from tests.mechanisms.groups.desk import Desk, Person, stable
+
+E = GroupError
+
+
+def pair(*strategies: str) -> tuple[Desk, Person, Person]:
+    """A stable group of two static members, A, who leads, and B."""
+    desk = Desk()
+    known = strategies or ("range",)
+    a, b = Person(desk, "A", known, instance_id="a"), Person(desk, "B", known, instance_id="b")
+    stable(desk, a, b)
+    return desk, a, b
+
+
+def test_static_member_is_taken_in_at_once() -> None:
+    """It has a name already, so it is not told an id first; the id begins with the name."""
+    answer = Person(Desk(), "A", instance_id="a").join()
+    assert answer is not None and (answer.error, answer.member_id) == (E.NONE, "a-1")
+
+
+def test_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> None:
+    """A new id, the old assignment, the same generation; whoever still has the old id is fenced."""
+    desk, a, b = pair()
+    again = Person(desk, "B again", instance_id="b")
+    answer = again.join()
+    assert answer == Joined(E.NONE, "b-3", 2, "range", "consumer", "a-1") and desk.state == "Stable"
+    assert again.sync() == Synced(E.NONE, (1,), "range", "consumer")
+    assert desk.happened() == [f"evict {b.member_id}: fenced"]
+    assert (b.beat(), b.commit(5), b.leave()) == (E.FENCED_INSTANCE_ID,) * 3
+    assert b.join() == Joined(E.FENCED_INSTANCE_ID, "b-2") and b.sync() == Synced(E.FENCED_INSTANCE_ID)
+    assert (a.beat(), again.beat(), again.commit(5)) == (E.NONE,) * 3
+
+
+def test_static_leader_that_comes_back_is_told_to_deal_nothing() -> None:
+    """From version 9 it learns that it leads and that the assignment stands; before, that its old id leads."""
+    desk, _, b = pair()
+    again = Person(desk, "A again", instance_id="a")
+    answer = again.join()
+    assert answer is not None and answer.skip_assignment and answer.leader == answer.member_id
+    assert {member for member, _, _ in answer.members} == {answer.member_id, b.member_id}
+    old = Person(desk, "A once more", instance_id="a", more={"supports_skipping_assignment": False})
+    answer = old.join()
+    assert answer is not None and (answer.leader, answer.skip_assignment, answer.members) == (again.member_id, False, ())
+
+
+def test_static_member_back_with_another_choice_begins_a_rebalance_if_it_decides() -> None:
+    """If the group would now choose another strategy the assignment cannot stand."""
+    desk, _, _ = pair("range", "sticky")
+    Person(desk, "B again", ("range",), instance_id="b").join()
+    assert desk.state == "Stable"
+    assert Person(desk, "B again", ("sticky",), instance_id="b").join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
+    desk, _, _ = pair("range", "sticky")
+    answer = Person(desk, "B again", ("sticky", "roundrobin"), instance_id="b").join()
+    assert answer is None and desk.state == "PreparingRebalance"
+
+
+def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:
+    """The leader may already deal to the old id, so the generation cannot stand; a sync that waits is fenced."""
+    desk, a, b = pair()
+    a.join()
+    b.join()
+    a.joined(), b.joined()
+    assert b.sync() is None
+    group = desk.coordinator.group
+    number = group.members[b.member_id].awaiting_sync if group else None
+    assert Person(desk, "B again", instance_id="b").join() is None and desk.state == "PreparingRebalance"
+    assert number is not None and desk.answers[number] == Synced(E.FENCED_INSTANCE_ID)
+
+
+def test_static_member_back_while_its_join_waits_fences_that_join() -> None:
+    """Two with one name in one rebalance: the later one counts."""
+    desk, a, b = pair()
+    c = Person(desk, "C")
+    c.enter()
+    assert b.join() is None
+    again = Person(desk, "B again", instance_id="b")
+    assert again.join() is None and b.joined() == Joined(E.FENCED_INSTANCE_ID, "b-2")
+    a.join()
+    answer = again.joined()
+    assert answer is not None and answer.error is E.NONE
+
+
+def test_static_member_that_is_away_keeps_its_place_through_a_rebalance() -> None:
+    """The generation begins without it, and it is dealt its part; only when it does not sync either is its place gone."""
+    desk = Desk()
+    a, b = (Person(desk, name, instance_id=name.lower(), rebalance_ms=6_000) for name in "AB")
+    stable(desk, a, b)
+    a.join()
+    desk.wait(6_000)
+    answer = a.joined()
+    assert answer is not None and (answer.generation, [name for _, name, _ in answer.members]) == (3, ["a", "b"])
+    a.sync({a.member_id: (0,), b.member_id: (1,)})
+    assert desk.state == "Stable" and desk.happened() == ["prepare", "sync", "stable"]
+    desk.wait(5_999)
+    assert a.beat() is E.NONE and b.beat() is E.ILLEGAL_GENERATION and desk.happened() == []
+    desk.wait(1)
+    assert desk.happened() == ["evict b-2: did not sync in time", "prepare"]
+
+
+def test_administrator_removes_a_static_member_by_its_name() -> None:
+    """With an empty member id the instance id decides, and one that nobody has is not known."""
+    desk, _, b = pair()
+    assert b.leave(member_id="", group_instance_id="x") is E.UNKNOWN_MEMBER_ID
+    assert b.leave(member_id="") is E.NONE and desk.happened()[0] == "evict b-2: leave"
+    assert b.beat() is E.UNKNOWN_MEMBER_ID
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+STRANGER = {"member_id": "", "generation": -1, "group_instance_id": None}
+COMMITS = {
+    "a member's of this generation": ({}, E.NONE),
+    "of an older generation": ({"generation": 1}, E.ILLEGAL_GENERATION),
+    "of a later one": ({"generation": 3}, E.ILLEGAL_GENERATION),
+    "of no generation": ({"generation": -1}, E.ILLEGAL_GENERATION),
+    "of a stranger": ({"member_id": "ghost", "group_instance_id": None}, E.UNKNOWN_MEMBER_ID),
+    "of an id whose name another one has": ({"member_id": "a-1"}, E.FENCED_INSTANCE_ID),
+    "of a name that nobody has": ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID),
+    "an administrator's, while there are members": (STRANGER, E.UNKNOWN_MEMBER_ID),
+}
+
+
+@pytest.mark.parametrize("case", COMMITS)
+def test_commit_to_a_stable_group(case: str) -> None:
+    """The identity is looked at before the generation, and what is refused is not written."""
+    more, error = COMMITS[case]
+    desk, _, b = pair()
+    assert b.commit(7, **more) is error
+    assert desk.coordinator.offsets == ({("t", 0): 7} if error is E.NONE else {})
+
+
+def test_commit_while_a_rebalance_is_prepared_counts_and_before_the_sync_does_not() -> None:
+    """The old generation may still commit until the new one begins; then nobody may until the leader has dealt."""
+    desk, a, b = pair()
+    a.join()
+    assert desk.state == "PreparingRebalance" and b.commit(7) is E.NONE
+    b.join()
+    a.joined(), b.joined()
+    assert desk.state == "CompletingRebalance" and b.commit(8) is E.REBALANCE_IN_PROGRESS
+    assert b.commit(8, generation=2) is E.ILLEGAL_GENERATION
+    a.sync()
+    assert b.commit(9) is E.NONE and desk.coordinator.offsets == {("t", 0): 9}
+
+
+def test_commit_without_a_group() -> None:
+    """An administrator's makes a group without members; a member's of a group that is not there is refused."""
+    desk = Desk()
+    a = Person(desk, "A")
+    assert a.commit(3, generation=1) is E.GROUP_ID_NOT_FOUND and desk.state == "none"
+    assert a.commit(3, **STRANGER) is E.NONE and desk.state == "Empty"
+    assert a.commit(4, member_id="ghost", generation=1) is E.UNKNOWN_MEMBER_ID
+    stable(desk, a)
+    assert a.commit(5) is E.NONE
+    a.leave()
+    assert a.commit(6) is E.UNKNOWN_MEMBER_ID and a.commit(6, generation=-1) is E.NONE

@@ -1,0 +1,257 @@
+"""The cleaner's own promises, whatever is written: last values stay, nothing comes back, and retention takes the front."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import KitError, KnobError
+from kitlib.mechanisms.offsets_topic.compaction import (
+    CleanerConfig,
+    KeepsLastBatch,
+    LogCleaner,
+    build_offset_map,
+    grouped,
+    must_be_cleaned,
+)
+from kitlib.mechanisms.offsets_topic.segments import (
+    KeylessRecordError,
+    RecordBatch,
+    Segment,
+    SegmentedLog,
+    varint_bytes,
+)
+
+Row = tuple[bytes | None, bytes | None, int]
+
+
+def row(key: str, value: str | None, ts: int = 1) -> Row:
+    """One record."""
+    return key.encode(), None if value is None else value.encode(), ts
+
+
+def cleaner(*batches: list[Row], config: CleanerConfig | None = None) -> LogCleaner:
+    """A cleaner over a log of these batches, all of it in inactive segments."""
+    log = SegmentedLog()
+    for batch in batches:
+        log.append(batch)
+    log.roll()
+    return LogCleaner(log, config or CleanerConfig())
+
+
+OPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("append"),
+            st.lists(
+                st.tuples(st.sampled_from("abcd"), st.none() | st.sampled_from(["", "x", "yy"])), min_size=1, max_size=4
+            ),
+        ),
+        st.tuples(st.just("roll"), st.none()),
+        st.tuples(st.just("clean"), st.integers(0, 60)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(OPS, st.sampled_from([1, 2, 900]), st.sampled_from([0, 20]), st.sampled_from(KeepsLastBatch))
+def test_cleaner_never_loses_a_key_s_last_value(
+    ops: list[tuple[str, object]], map_keys: int, retention_ms: int, rule: KeepsLastBatch
+) -> None:
+    """A reader of the whole log ends with the same values as without a cleaner; offsets only ever disappear."""
+    found = LogCleaner(SegmentedLog(), CleanerConfig(retention_ms, map_keys=map_keys, keeps_last_batch=rule))
+    log, now_ms, last, seen = found.log, 0, dict[bytes, bytes | None](), set[int]()
+    for op, given_ in ops:
+        now_ms += 5
+        if op == "append":
+            assert isinstance(given_, list)
+            rows = [row(key, value, now_ms) for key, value in given_]
+            log.append(rows)
+            last |= {key: value for key, value, _ in rows if key is not None}
+        elif op == "roll":
+            log.roll()
+        else:
+            assert isinstance(given_, int)
+            now_ms += given_
+            before = {each.offset for each in log.records()}
+            done = found.clean(now_ms)
+            left = {each.offset for each in log.records()}
+            assert left <= before and (done is not None or left == before)
+            assert done is None or {each.offset for each in done.removed} == before - left
+            seen |= before - left
+        told = {each.key: each.value for each in log.records()}
+        assert {key: value for key, value in last.items() if value is not None} == {
+            key: value for key, value in told.items() if value is not None
+        }
+        offsets = [each.offset for each in log.records()]
+        assert offsets == sorted(set(offsets)) and not seen & set(offsets)
+        bases = [each.base_offset for each in log.segments]
+        assert bases == sorted(set(bases)) and all(
+            each.base_offset <= batch.base_offset for each in log.segments for batch in each.batches
+        )
+
+
+def test_tombstone_goes_at_its_horizon_and_not_before() -> None:
+    """The first pass stamps it; later ones keep it until now >= horizon, and only when there is something new to clean."""
+    found = cleaner([row("a", "1")], [row("a", None)], [row("b", "1")], config=CleanerConfig(delete_retention_ms=100))
+    assert found.clean(10) is not None and [batch.delete_horizon_ms for batch in found.log.batches()] == [110, None]
+    assert found.clean(500) is None
+    for now_ms, left in ((109, ["a", "b"]), (110, ["b"])):
+        found.log.append([row("b", "2")])
+        found.log.roll()
+        done = found.clean(now_ms)
+        assert done is not None and [(each.key or b"").decode() for each in found.log.records()] == left
+    assert str(done) == "cleaned up to 5: 2 records removed, 1 keys mapped"
+
+
+def test_tombstone_past_the_map_waits_for_its_pass() -> None:
+    """A map of one key: the first pass stamps the tombstone, the second leaves it though its time has come, the third takes it."""
+    config = CleanerConfig(delete_retention_ms=100, map_keys=1)
+    found = cleaner([row("a", "1")], [row("c", "1")], [row("b", None)], [row("d", "1")], config=config)
+    left = []
+    for now_ms in (10, 500, 501):
+        assert found.clean(now_ms) is not None
+        left.append("".join((each.key or b"").decode() for each in found.log.records()))
+    assert left == ["acbd", "acbd", "acd"]
+
+
+def test_dead_cleaner_lets_the_log_grow_with_every_commit() -> None:
+    """A hundred commits of one group-partition are a hundred records without a cleaner, and one with it."""
+    found = cleaner(*[[row("billing/orders/0", str(offset))] for offset in range(100)])
+    assert len(found.log.records()) == 100 and found.look(1).dirty_ratio == 1.0
+    found.clean(1)
+    assert [each.value for each in found.log.records()] == [b"99"] and found.look(1).dirty_ratio == 0.0
+
+
+def test_log_is_picked_when_it_is_dirty_enough_or_has_waited_too_long() -> None:
+    """A ratio of exactly min_cleanable_dirty_ratio is not enough; a segment older than max_compaction_lag_ms is."""
+    found = cleaner([row("a", "1", ts=10)])
+    found.clean(10)
+    found.log.append([row("b", "1", ts=20)])
+    found.log.roll()
+    half = found.look(30)
+    assert half.dirty_ratio == 0.5 and half.cleanable_bytes == half.clean_bytes
+    assert not must_be_cleaned(found.log, half, 30, CleanerConfig())
+    assert must_be_cleaned(found.log, half, 30, CleanerConfig(min_cleanable_dirty_ratio=0.4))
+    assert not must_be_cleaned(found.log, half, 30, CleanerConfig(max_compaction_lag_ms=10))
+    assert must_be_cleaned(found.log, half, 31, CleanerConfig(max_compaction_lag_ms=10))
+    found.clean(30)
+    assert not must_be_cleaned(found.log, found.look(10**9), 10**9, CleanerConfig(max_compaction_lag_ms=0))
+
+
+def test_checkpoint_outside_of_the_log_counts_as_none() -> None:
+    """After retention or a truncation the whole log is dirty again."""
+    found = cleaner([row("a", "1")], [row("a", "2")])
+    for checkpoint in (99, -5):
+        found.checkpoint = checkpoint
+        assert found.look(1).first_dirty == 0
+
+
+def test_compacted_log_refuses_records_without_a_key() -> None:
+    """The batch is refused whole; a log that is not compacted takes it."""
+    log = SegmentedLog()
+    with pytest.raises(KeylessRecordError, match="t-0: 1 of the batch's records have no key, first at 1"):
+        log.append([row("a", "1"), (None, b"1", 1)])
+    assert log.end_offset == 0 and SegmentedLog(is_compacted=False).append([(None, b"1", 1)]).last_offset == 0
+    with pytest.raises(KitError, match="a batch of no records"):
+        log.append([])
+
+
+def test_retention_takes_whole_segments_from_the_front() -> None:
+    """By age: now - largest timestamp > retention_ms. By size: while the rest is still as large as retention_bytes."""
+
+    def filled() -> SegmentedLog:
+        log = SegmentedLog()
+        for ts in (10, 20, 30):
+            log.append([row("a", "x", ts)])
+            log.roll()
+        return log
+
+    log = filled()
+    assert [each.base_offset for each in log.delete_old_segments(130, retention_ms=100)] == [0, 1]
+    assert (log.start_offset, [each.base_offset for each in log.segments]) == (2, [2, 3])
+    log, size = filled(), filled().segments[0].size_bytes
+    assert [each.base_offset for each in log.delete_old_segments(0, retention_bytes=size)] == [0, 1]
+    log = filled()
+    assert [each.base_offset for each in log.delete_old_segments(0, retention_bytes=size + 1)] == [0]
+    assert filled().delete_old_segments(10**6) == []
+
+
+def test_retention_stops_at_the_high_watermark_and_leaves_an_active_segment() -> None:
+    """What is not replicated stays; when all goes, an empty segment takes its place and the offsets go on."""
+    log = SegmentedLog(auto_high_watermark=False)
+    log.append([row("a", "1", ts=10)])
+    assert log.delete_old_segments(10**6, retention_ms=1) == []
+    log.update_high_watermark(1)
+    assert len(log.delete_old_segments(10**6, retention_ms=1)) == 1
+    assert (log.start_offset, log.end_offset, log.active.base_offset, log.records()) == (1, 1, 1, [])
+    assert log.append([row("a", "2", ts=20)]).base_offset == 1 and log.update_high_watermark(99) == 2
+
+
+def test_segment_rolls_when_a_batch_does_not_fit() -> None:
+    """A batch of 70 bytes: 61 of header, 9 of its one record."""
+    log = SegmentedLog(segment_bytes=140)
+    assert [log.append([row("a", "x")]).size_bytes for _ in range(5)] == [70] * 5
+    assert [each.base_offset for each in log.segments] == [0, 2, 4]
+
+
+def test_segments_become_one_while_they_fit_by_bytes_and_by_offsets() -> None:
+    """An empty batch has 61 bytes; a segment's offsets lie within 2^31 - 1 of its base."""
+
+    def segments(*bases: int) -> list[Segment]:
+        return [Segment(base, [RecordBatch(base, base, (), 1)]) for base in bases]
+
+    def told(found: list[list[Segment]]) -> list[list[int]]:
+        return [[each.base_offset for each in group] for group in found]
+
+    assert told(grouped(segments(0, 1, 2, 3, 4), 122, 5)) == [[0, 1], [2, 3], [4]]
+    assert told(grouped(segments(0, 5), 10**6, 2**31)) == [[0, 5]]
+    assert told(grouped(segments(0, 5), 10**6, 2**31 + 1)) == [[0], [5]]
+    assert told(grouped([*segments(0), Segment(5)], 10**6, 2**40)) == [[0, 5]]
+
+
+def test_gap_at_the_end_of_the_range_counts_as_read() -> None:
+    """Offsets that are gone need no place in the map: the next pass begins after them."""
+    found = cleaner([row("a", "1")], [row("b", "1")])
+    found.log.segments[0].batches.pop()
+    looked = found.look(1)
+    assert build_offset_map(found.log, looked, 9).latest == looked.first_uncleanable - 1 == 1
+
+
+def test_horizon_makes_a_batch_larger() -> None:
+    """It takes the place of the base timestamp, so that each record's own is told by its distance from it."""
+    found = cleaner([row("a", None, ts=1)], [row("b", "1", ts=1)])
+    before = found.log.batches()[0].size_bytes
+    found.clean(10)
+    assert found.log.batches()[0].size_bytes - before == varint_bytes(1 - (10 + 86_400_000)) - 1 == 3
+
+
+@pytest.mark.parametrize(
+    ("number", "count"), [(0, 1), (63, 1), (64, 2), (-64, 1), (-65, 2), (8191, 2), (8192, 3), (2**63 - 1, 10)]
+)
+def test_varint_has_so_many_bytes(number: int, count: int) -> None:
+    """Zigzag, seven bits a byte."""
+    assert varint_bytes(number) == count
+
+
+@pytest.mark.parametrize(
+    "knob", [{"delete_retention_ms": -1}, {"min_compaction_lag_ms": -1}, {"max_compaction_lag_ms": -1}, {"map_keys": 0}]
+)
+def test_config_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:
+    """A map of no keys would clean nothing for ever."""
+    with pytest.raises(KnobError, match=next(iter(knob))):
+        CleanerConfig(**knob)  # type: ignore[arg-type]
+
+
+def test_retention_by_size_comes_before_retention_by_time() -> None:
+    """A young segment at the front keeps the old one behind it from the clock, until the size has taken the young one away."""
+    log = SegmentedLog(is_compacted=False)
+    for timestamp_ms in (1_000, 10, 1_000):
+        log.append([(None, b"value", timestamp_ms)])
+        log.roll()
+    size = log.size_bytes
+    assert log.delete_old_segments(1_000, retention_ms=500) == []
+    gone = log.delete_old_segments(1_000, retention_ms=500, retention_bytes=size - log.segments[0].size_bytes)
+    assert [each.base_offset for each in gone] == [0, 1] and log.start_offset == 2

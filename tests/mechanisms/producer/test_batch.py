@@ -1,0 +1,76 @@
+"""A batch's size is that of the wire, and its parts lose and add nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.lab.wire.records import WireBatch, encode_batch
+from kitlib.mechanisms.producer.batch import ProducerBatch, batch_upper_bound, closed_batch, int32, open_batch
+
+VALUES = st.lists(st.binary(max_size=200), min_size=1, max_size=90)
+
+
+def wire_bytes(values: list[bytes]) -> int:
+    """The size of these records in a batch that a protocol library makes."""
+    return len(encode_batch(WireBatch(0, tuple(values))))
+
+
+@given(VALUES)
+def test_closed_batch_weighs_what_the_wire_carries(values: list[bytes]) -> None:
+    """The size, by which batches are closed and split, is that of the real format."""
+    assert closed_batch(0, 0, 0, values, len(values), 0).size_bytes == wire_bytes(values)
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 100_000])
+def test_closed_batch_of_one_large_value_weighs_what_the_wire_carries(length: int) -> None:
+    """Lengths at which a number takes one byte more."""
+    assert closed_batch(0, 0, 0, [b"x" * length], 1, 0).size_bytes == wire_bytes([b"x" * length]) <= batch_upper_bound(length)
+
+
+@given(VALUES, st.integers(0, 500))
+def test_open_batch_takes_what_fits_and_always_the_first(values: list[bytes], batch_size: int) -> None:
+    """An open batch never grows beyond its capacity, and has room for at least one record."""
+    batch = open_batch(0, 0, 0, len(values[0]), batch_size, 0)
+    for value in values:
+        batch.try_append(value, 0)
+    assert batch.count >= 1 and batch.size_bytes == wire_bytes(batch.values)
+    assert batch.size_bytes <= max(batch_size, batch_upper_bound(len(values[0])))
+
+
+@given(VALUES, st.integers(0, 600), st.integers(0, 2**31 - 1))
+def test_split_keeps_every_record_in_order_and_shares_out_the_sequences(values: list[bytes], target: int, base: int) -> None:
+    """The parts are the same records in the same order, each but one that cannot be smaller within the target."""
+    batch = closed_batch(0, 3, 0, values, len(values), 17)
+    batch.number_from(7, 1, base)
+    parts = batch.split(target, 10)
+    assert [value for part in parts for value in part.values] == values
+    assert [part.number for part in parts] == list(range(10, 10 + len(parts)))
+    begins = 0
+    for part in parts:
+        assert (part.first, part.base_sequence, part.send, part.created_ms) == (begins, int32(base + begins), 3, 17)
+        assert part.size_bytes <= max(target, batch_upper_bound(len(part.values[0]))) and part.is_split and part.count
+        begins += part.count
+
+
+def test_split_of_a_part_halves_it_until_its_largest_record() -> None:
+    """A part that only counts is split as one of small values."""
+    batch = closed_batch(0, 0, 0, [], 64, 0)
+    sizes = []
+    while batch.count > 2:
+        batch = batch.split(max(batch.max_record_bytes, batch.size_bytes // 2), 1)[0]
+        sizes.append(batch.count)
+    assert sizes == [29, 11, 2]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0), (2**31 - 1, 2**31 - 1), (2**31, -(2**31)), (2**32, 0), (-1, -1)])
+def test_int32_holds_a_number_as_java_does(value: int, expected: int) -> None:
+    """Beyond 2^31 - 1 a sum turns negative."""
+    assert int32(value) == expected
+
+
+def test_done_tells_the_first_end_only() -> None:
+    """What the user was told once stands."""
+    batch: ProducerBatch = closed_batch(0, 0, 0, [], 1, 0)
+    assert batch.done("FAILED") and not batch.done("SUCCEEDED") and batch.final_state == "FAILED"

@@ -1,0 +1,219 @@
+"""The rules of 2.0.0 that its recordings meet rarely or never."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.mechanisms.producer.batch import ProducerBatch, closed_batch
+from kitlib.mechanisms.producer.earlier import EarlierPartitionEntry
+from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdAnswer, PartitionAnswer
+from tests.mechanisms.producer.rig import Rig, numbers, rig
+
+
+def earlier(**settings: Any) -> Rig:
+    """A client of 2.0 that has its id."""
+    return rig(release="2.0", **settings)
+
+
+def test_expired_retry_takes_a_new_id_and_forgets_every_partition() -> None:
+    """A batch that was sent once and expires in the queue costs all partitions their numbers."""
+    made = rig((0, 1), release="2.0")
+    made.send(2, partition=1)
+    made.answer(0, "NONE", 0, partition=1)
+    made.send()
+    made.answer(1, "NOT_LEADER_OR_FOLLOWER")
+    made.now_ms += 30_001
+    made.sender.disconnect()
+    made.poll()
+    assert made.errors() == {0: None, 1: "TimeoutException"}
+    assert numbers(made.send(partition=1)) == [(1_001, 0, 0)]
+
+
+def test_batch_in_flight_never_expires() -> None:
+    """There is no delivery timeout: an answer may come whenever the connection allows."""
+    made = earlier(request_timeout_ms=1_000_000)
+    made.send()
+    made.now_ms += 900_000
+    made.poll()
+    made.answer(0, "NONE", 0)
+    assert made.errors() == {0: None}
+
+
+@pytest.mark.parametrize(("waited", "expires"), [(30_000, False), (30_001, True)])
+def test_batch_that_was_never_sent_expires_after_the_request_time_out(waited: int, expires: bool) -> None:
+    """More than request.timeout.ms in the queue, and it is told as failed; no sequence is in doubt."""
+    made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=30_000)
+    for _ in range(3):
+        made.send()
+    made.now_ms += waited
+    made.poll(connected=False)
+    assert made.errors() == ({2: "TimeoutException"} if expires else {})
+    assert made.sender.transaction_manager is not None and not made.sender.transaction_manager.unresolved
+
+
+def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
+    """Lingering is not counted against a batch that is not full."""
+    made = earlier(linger_ms=100)
+    made.sender.append(0, b"a", made.now_ms)
+    for waited, expired in ((30_100, False), (30_101, True)):
+        made.now_ms = 1_000 + waited
+        made.poll(connected=False)
+        assert bool(made.errors()) is expired
+
+
+def test_next_event_names_the_expiry_in_the_queue() -> None:
+    """A client whose queue may not leave wakes up when its first batch expires."""
+    made = earlier(max_in_flight_requests_per_connection=1, request_timeout_ms=500)
+    made.send()
+    made.send()
+    made.poll()
+    assert made.sender.next_event_ms(made.now_ms) == made.now_ms + 501
+    made.sender.in_flight_requests.clear()
+    made.sender.accumulator.muted.clear()
+    made.now_ms += 501
+    made.poll(connected=False)
+    assert made.errors() == {1: "TimeoutException"}
+
+
+def test_request_time_out_is_a_millisecond_later_than_today() -> None:
+    """An answer is overdue when more than the timeout has passed."""
+    made = earlier()
+    made.send()
+    made.now_ms += 30_000
+    made.poll()
+    assert made.sender.connection_drops == 0
+    made.now_ms += 1
+    made.poll()
+    assert made.sender.connection_drops == 1
+
+
+def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
+    """Two in flight, the first expires as a retry, the second is acknowledged: no new id is needed."""
+    made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=1_000)
+    made.send()
+    made.send()
+    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
+    made.now_ms += 1_001
+    made.sender.in_flight_requests[1].sent_ms = made.now_ms
+    made.poll(connected=False)
+    assert made.errors() == {0: "TimeoutException"}
+    assert made.send() is None, "nothing new leaves while the sequence is in doubt"
+    made.answer(1, "NONE", 1)
+    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 2)]] and made.errors()[1] is None
+
+
+def test_gap_gives_the_id_up_and_drops_what_comes_back_with_the_old_one() -> None:
+    """The batch at the gap fails; its successor, refused retriably, may not be retried under another id."""
+    made = earlier()
+    made.send()
+    made.answer(0, "NONE", 0)
+    made.send()
+    made.send()
+    made.answer(1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert made.sender.producer_id_and_epoch == (-1, -1)
+    made.answer(2, "NOT_LEADER_OR_FOLLOWER")
+    assert made.errors() == {0: None, 1: "OutOfOrderSequenceException", 2: "OutOfOrderSequenceException"}
+    assert numbers(made.send()) == [(1_001, 0, 0)]
+
+
+def test_success_under_a_former_id_counts_for_the_user_only() -> None:
+    """An ack that comes after the id was given up is an ack; the new id's sequences do not move."""
+    made = earlier()
+    made.send()
+    made.send()
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    made.answer(1, "NONE", 1)
+    made.poll()
+    assert made.errors()[1] is None and made.sender.transaction_manager is not None
+    assert made.sender.transaction_manager.entry(0).last_acked_sequence == -1
+    assert made.sender.transaction_manager.entry(0).last_acked_offset == 1
+
+
+def test_fatal_answer_to_the_request_for_an_id_is_the_end() -> None:
+    """CLUSTER_AUTHORIZATION_FAILED is for ever in 2.0."""
+    made = earlier()
+    made.send()
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    made.sender.poll(made.now_ms)
+    made.sender.receive_id(InitProducerIdAnswer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    for _ in range(2):
+        made.send()
+    assert set(list(made.errors().values())[1:]) == {"ClusterAuthorizationException"} and made.sender.poll(0) == []
+
+
+def test_back_off_does_not_grow() -> None:
+    """Every retry waits for retry_backoff_ms."""
+    made = earlier(retry_backoff_ms=100)
+    made.send()
+    for number in range(4):
+        made.answer(number, "NOT_LEADER_OR_FOLLOWER")
+        made.now_ms += 99
+        assert made.poll() == []
+        made.now_ms += 1
+        assert len(made.poll()) == 1
+
+
+def test_certain_refusal_closes_the_gap_in_place() -> None:
+    """The sequences behind a batch that was certainly not written are lowered by its records."""
+    made = earlier()
+    made.send(2)
+    made.send(3)
+    made.answer(0, "INVALID_TIMESTAMP")
+    made.answer(1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert made.errors() == {0: "InvalidTimestampException"} and made.queue() == [(1, 0, 0)]
+    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 0)]] and numbers(made.send()) == [(1_000, 0, 3)]
+
+
+def test_refusal_whose_numbers_were_rewritten_twice_stops_the_run_and_is_never_told() -> None:
+    """2.0 guards against negative sequences with an exception in its loop: that batch's future never completes."""
+    made = earlier()
+    made.send(2)
+    assert made.sender.transaction_manager is not None
+    made.sender.transaction_manager.entry(0).next_sequence = 1
+    made.answer(0, "INVALID_TIMESTAMP")
+    assert made.errors() == {} and made.sender.in_flight_batches[0] != []
+
+
+def test_retention_renumbers_in_the_heaps_order() -> None:
+    """UNKNOWN_PRODUCER_ID after retention numbers what is in flight in the order of a heap, which is not that of the sequences."""
+    entry = EarlierPartitionEntry()
+    batches = [numbered(sequence) for sequence in range(5)]
+    for batch in batches:
+        entry.add_in_flight(batch)
+    entry.remove_in_flight(batches[0])
+    assert [batch.base_sequence for batch in entry.in_flight] == [1, 3, 2, 4]
+    entry.start_at_zero()
+    assert [batch.base_sequence for batch in batches[1:]] == [0, 2, 1, 3] and entry.next_sequence == 4
+
+
+def test_heap_keeps_the_lowest_sequence_first() -> None:
+    """Whatever is removed from the middle, the first one tracked is the lowest."""
+    entry = EarlierPartitionEntry()
+    batches = {sequence: numbered(sequence) for sequence in (5, 3, 8, 1, 9, 2, 7)}
+    for batch in batches.values():
+        entry.add_in_flight(batch)
+    entry.remove_in_flight(numbered(3))  # another batch with the same number is not the one
+    for sequence in (1, 8, 3, 5, 2, 9, 7):
+        assert entry.in_flight[0].base_sequence == min(batch.base_sequence for batch in entry.in_flight)
+        entry.remove_in_flight(batches[sequence])
+    assert entry.in_flight == []
+
+
+def test_unknown_producer_before_retention_gives_the_id_up() -> None:
+    """The last acked record should still be there: data is lost, and the user is told."""
+    made = earlier()
+    made.send()
+    made.answer(0, "NONE", 10)
+    made.send()
+    made.sender.receive(1, {0: PartitionAnswer(ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=5)})
+    made.poll()
+    assert made.errors()[1] == "UnknownProducerIdException" and made.sender.producer_id_and_epoch == (-1, -1)
+
+
+def numbered(sequence: int) -> ProducerBatch:
+    """A batch of one record with this sequence."""
+    batch = closed_batch(0, 0, 0, [], 1, 0)
+    batch.number_from(7, 0, sequence)
+    return batch

@@ -1,0 +1,423 @@
+"""The client's rules one by one, also those that the recordings meet rarely or never."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.errors import KitError
+from kitlib.mechanisms.producer.config import ConfigError, ProducerConfig
+from kitlib.mechanisms.producer.sender import Completion, LoopState, Sender
+from kitlib.mechanisms.producer.transaction_manager import (
+    PREVIOUS,
+    IllegalStateError,
+    ProducerState,
+    TransactionManager,
+)
+from kitlib.mechanisms.protocol import (
+    ErrorCode,
+    InitProducerIdAnswer,
+    InitProducerIdRequest,
+    PartitionAnswer,
+    ProduceRequest,
+)
+from tests.mechanisms.producer.rig import Rig, numbers, refused, rig
+
+# -- ids ------------------------------------------------------------------------------------------
+
+
+def test_poll_without_an_id_asks_for_one_and_sends_nothing() -> None:
+    """No batch leaves before the id is there, and it is asked for once."""
+    sender = Sender(ProducerConfig())
+    sender.send(0, 0, count=1)
+    assert sender.poll(0) == [InitProducerIdRequest()] and sender.poll(5) == []
+    sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 7, 0))
+    assert [numbers(request) for request in sender.poll(6) if isinstance(request, ProduceRequest)] == [[(7, 0, 0)]]
+
+
+@pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT])
+def test_receive_id_with_a_retriable_error_asks_again_after_the_back_off(error: ErrorCode) -> None:
+    """The first InitProducerId after a broker's start answers 14; the client waits and asks again."""
+    sender = Sender(ProducerConfig(retry_backoff_ms=100))
+    sender.poll(0)
+    sender.receive_id(InitProducerIdAnswer(error))
+    assert sender.poll(99) == [] and sender.next_event_ms(99) == 100 and sender.poll(100) == [InitProducerIdRequest()]
+
+
+def test_receive_id_refused_fails_what_waits_and_asks_again() -> None:
+    """CLUSTER_AUTHORIZATION_FAILED for the id is told to the user, and is not for ever."""
+    sender = Sender(ProducerConfig())
+    sender.send(0, 0, count=2)
+    sender.poll(0)
+    sender.receive_id(InitProducerIdAnswer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    assert sender.poll(1) == [] and sender.completed() == [Completion(0, 0, 2, "ClusterAuthorizationException", -1)]
+    assert sender.poll(2) == [InitProducerIdRequest()]
+
+
+@pytest.mark.parametrize(
+    ("error", "exception"),
+    [
+        ("INVALID_PRODUCER_EPOCH", "ProducerFencedException"), ("UNSUPPORTED_VERSION", "KafkaException"),
+        ("INVALID_REQUEST", "KafkaException"),
+    ],
+)  # fmt: skip
+def test_receive_id_with_a_fatal_error_fails_every_send_for_ever(error: str, exception: str) -> None:
+    """An answer that makes no sense is the end of the producer."""
+    sender = Sender(ProducerConfig())
+    sender.poll(0)
+    sender.receive_id(InitProducerIdAnswer(ErrorCode[error]))
+    for send in range(2):
+        sender.send(0, send, count=1)
+        assert sender.poll(send) == []
+    assert [told.error for told in sender.completed()] == [exception] * 2
+
+
+def test_receive_id_that_nobody_asked_for_changes_nothing() -> None:
+    """A second answer, or one without idempotence, is ignored."""
+    made = rig()
+    made.sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 5, 5))
+    assert made.sender.producer_id_and_epoch == (1_000, 0)
+    plain = Sender(ProducerConfig(enable_idempotence=False))
+    plain.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 5, 5))
+    assert plain.poll(0) == [] and plain.producer_id_and_epoch == (-1, -1)
+
+
+def test_disconnect_while_the_id_is_asked_for_asks_again() -> None:
+    """A request for an id that went down with its connection is made anew."""
+    sender = Sender(ProducerConfig())
+    assert sender.poll(0) == [InitProducerIdRequest()]
+    sender.disconnect()
+    assert sender.poll(1) == [InitProducerIdRequest()]
+
+
+# -- fatal errors ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "exception"),
+    [
+        ("CLUSTER_AUTHORIZATION_FAILED", "ClusterAuthorizationException"), ("UNSUPPORTED_VERSION", "UnsupportedVersionException"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TransactionalIdAuthorizationException"),
+        ("PRODUCER_FENCED", "ProducerFencedException"), ("INVALID_PRODUCER_ID_MAPPING", "InvalidPidMappingException"),
+    ],
+)  # fmt: skip
+def test_answer_fatal_fails_what_waits_and_what_is_in_flight(error: str, exception: str) -> None:
+    """After a fatal answer everything fails: the batch, those in flight, those that wait, those sent later."""
+    made = rig(max_in_flight_requests_per_connection=2)
+    for _ in range(3):
+        made.send()
+    made.answer(0, error)
+    assert made.errors() == {0: exception} and made.poll() == []
+    assert made.errors() == dict.fromkeys(range(3), exception)
+    made.send()
+    assert made.errors()[3] == exception
+
+
+def test_answer_success_after_the_fatal_error_is_dropped() -> None:
+    """A batch that was aborted and written all the same stays failed for the user."""
+    made = rig()
+    made.send()
+    made.send()
+    made.answer(0, "CLUSTER_AUTHORIZATION_FAILED")
+    made.poll()
+    made.answer(1, "NONE", 0)
+    assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException") and len(made.told) == 2
+
+
+def test_abort_forgets_what_was_in_flight() -> None:
+    """Batches that were aborted are in no list of those under way; only their numbers stay tracked until the answer."""
+    made = rig()
+    made.send()
+    made.send()
+    made.answer(0, "CLUSTER_AUTHORIZATION_FAILED")
+    made.poll()
+    assert made.sender.in_flight_batches == {} and made.sender.transaction_manager is not None
+    assert [batch.send for batch in made.sender.transaction_manager.entry(0).in_flight] == [1]
+    assert made.sender.next_event_ms(made.now_ms) == made.now_ms, "what was told is to be fetched"
+
+
+def test_fatal_answer_in_the_run_in_which_a_new_id_arrives_stands() -> None:
+    """The id is taken, and the producer stays dead all the same."""
+    made = rig((0, 1))
+    assert made.sender.transaction_manager is not None
+    made.sender.transaction_manager.producer_epoch = 32_767
+    made.send()
+    made.send(partition=1)
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    made.answer(1, "CLUSTER_AUTHORIZATION_FAILED", partition=1)
+    assert made.sender.producer_id_and_epoch == (1_001, 0) and made.sender.transaction_manager.has_fatal_error
+    made.poll()
+    assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException")
+
+
+# -- gaps and unknown producers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("log_start", "bumps"), [(-1, False), (0, True), (1, True), (5, True)], ids=["no log start", "at 0", "behind", "beyond"]
+)
+def test_answer_unknown_producer_bumps_unless_the_log_start_is_missing(log_start: int, bumps: bool) -> None:
+    """With a log start the broker has forgotten the producer, whether or not the last acked record is gone too."""
+    made = rig()
+    made.send()
+    made.answer(0, "NONE", 2)
+    made.send()
+    made.answer(1, "UNKNOWN_PRODUCER_ID", log_start=log_start)
+    assert [numbers(request) for request in made.poll()] == [[(1_000, 1, 0) if bumps else (1_000, 0, 1)]]
+
+
+@pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
+def test_answer_gap_after_the_last_retry_fails_and_bumps(error: str) -> None:
+    """Out of retries at a gap: the user is told, and the sequences begin anew although the batch is in doubt."""
+    made = rig(retries=0)
+    made.send()
+    made.answer(0, error, log_start=0)
+    assert list(made.errors()) == [0] and made.sender.producer_id_and_epoch == (1_000, 0)
+    made.poll()
+    assert made.sender.producer_id_and_epoch == (1_000, 1) and numbers(made.send()) == [(1_000, 1, 0)]
+
+
+def test_answer_retriable_after_the_last_retry_keeps_the_numbers_taken() -> None:
+    """Whether a batch was written that ran out of retries is unknown, so nobody gets its sequence."""
+    made = rig(retries=1)
+    made.send()
+    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
+    made.poll()
+    made.answer(1, "NOT_LEADER_OR_FOLLOWER")
+    assert made.errors() == {0: "NotLeaderOrFollowerException"} and numbers(made.send()) == [(1_000, 0, 1)]
+
+
+def test_answer_out_of_order_behind_an_unresolved_sequence_bumps_only_for_the_next_one() -> None:
+    """Of two successors of an expired retry the first proves the gap, the second proves nothing."""
+    for first, bumps in ((2, False), (1, True)):
+        made = rig(delivery_timeout_ms=100, request_timeout_ms=100_000, max_in_flight_requests_per_connection=2)
+        made.send()
+        made.now_ms += 60
+        made.send()
+        made.send()
+        made.answer(0, "NOT_LEADER_OR_FOLLOWER")
+        made.now_ms += 60
+        made.poll()
+        assert made.errors() == {0: "TimeoutException"}
+        made.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+        assert made.sender.transaction_manager is not None
+        assert made.sender.transaction_manager.epoch_bump_required is bumps
+
+
+def test_bump_at_the_highest_epoch_takes_a_new_id() -> None:
+    """No epoch follows 32767: the retry goes out without idempotence, the next batch under a new id."""
+    made = rig()
+    assert made.sender.transaction_manager is not None
+    made.sender.transaction_manager.producer_epoch = 32_767
+    made.send()
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    made.poll()
+    assert made.sender.producer_id_and_epoch == (1_001, 0) and made.queue() == [(0, -1, 0)]
+    assert [numbers(request) for request in made.poll()] == [[(-1, -1, 0)]]
+    made.answer(1, "NONE", 0)
+    assert numbers(made.send()) == [(1_001, 0, 0)]
+
+
+# -- the wrap -------------------------------------------------------------------------------------
+
+
+def at_the_wrap() -> Rig:
+    """A client whose next record has the sequence 2^31 - 2 and all of whose batches are acknowledged."""
+    made = rig()
+    made.send()
+    made.answer(0, "NONE", 0)
+    assert made.sender.transaction_manager is not None
+    entry = made.sender.transaction_manager.entry(0)
+    entry.next_sequence, entry.last_acked_sequence = 2**31 - 2, 2**31 - 3
+    return made
+
+
+def test_sequence_after_the_last_one_is_zero() -> None:
+    """A batch across 2^31 - 1 ends at a small sequence, the next one begins there."""
+    made = at_the_wrap()
+    first, second = made.send(3), made.send(2)
+    assert numbers(first) == [(1_000, 0, 2**31 - 2)] and numbers(second) == [(1_000, 0, 1)]
+    assert first is not None and first.batches[0].last_sequence == 0
+
+
+def test_ack_across_the_wrap_does_not_raise_the_last_acked_sequence() -> None:
+    """Java adds ints: the end of a batch across the wrap is negative, so the last acked sequence stays behind."""
+    made = at_the_wrap()
+    made.send(3)
+    made.answer(1, "NONE", 1)
+    made.send()
+    made.answer(2, "NONE", 4)
+    assert made.sender.transaction_manager is not None
+    assert made.sender.transaction_manager.entry(0).last_acked_sequence == 2**31 - 3
+
+
+def test_retries_across_the_wrap_come_back_in_the_wrong_order() -> None:
+    """Sequences are compared as plain numbers: after a lost connection at the wrap the later batch leaves first."""
+    made = at_the_wrap()
+    made.send(2)
+    made.send(1)
+    made.sender.disconnect()
+    made.poll()
+    assert made.queue() == [(2, 0, 0), (1, 0, 2**31 - 2)]
+    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 0)]]
+
+
+# -- partitions and connections -------------------------------------------------------------------
+
+
+def test_answer_for_some_partitions_completes_these() -> None:
+    """A partition that the answer does not name stays in flight until it expires."""
+    made = rig((0, 1))
+    made.sender.send(0, made.now_ms, count=1)
+    made.sender.send(1, made.now_ms, count=1)
+    made.poll()
+    made.answer(0, "NONE", 0)
+    assert made.errors() == {0: None} and made.sender.has_unfinished
+    made.now_ms += 120_000
+    made.poll()
+    assert made.errors() == {0: None, 1: "TimeoutException"}
+
+
+def test_receive_for_a_request_that_is_not_out_is_ignored() -> None:
+    """A second answer, or one after the connection was lost, changes nothing."""
+    made = rig()
+    made.send()
+    made.sender.disconnect()
+    made.sender.receive(0, {0: refused("NONE")})
+    made.sender.receive(99, None)
+    made.poll()
+    assert made.told == [] and made.queue() == [(0, 0, 0)]
+
+
+def test_receive_none_loses_one_request() -> None:
+    """A request that went down is retried with its numbers, the others stay out."""
+    made = rig()
+    made.send()
+    made.send()
+    made.sender.receive(0, None)
+    made.poll()
+    assert made.queue() == [(0, 0, 0)] and list(made.sender.in_flight_requests) == [1]
+
+
+def test_next_event_after_an_idle_disconnect_is_now() -> None:
+    """What waits while the connection breaks may leave with the poll after the next one, and nothing else wakes the client."""
+    made = rig()
+    made.sender.send(0, made.now_ms, count=1)
+    made.sender.disconnect()
+    assert made.poll() == [] and made.sender.next_event_ms(made.now_ms) == made.now_ms
+    assert len(made.poll()) == 1
+
+
+def test_poll_of_a_driver_without_a_connection_is_idle_until_it_has_one() -> None:
+    """A driver that cannot connect yet holds requests back; polls that do nothing leave the client idle."""
+    made = rig()
+    made.sender.send(0, made.now_ms, count=1)
+    for _ in range(3):
+        assert made.poll(connected=False) == [] and made.sender.is_idle
+    assert len(made.poll()) == 1
+
+
+def test_events_name_what_the_last_poll_did() -> None:
+    """Requeued, bumped, expired and split batches are told once, with the batch."""
+    made = rig(delivery_timeout_ms=1_000)
+    made.send(2)
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert [(event.what, event.batch and event.batch.number) for event in made.sender.events] == [("requeue", 0)]
+    made.poll()
+    assert [(event.what, event.producer_epoch) for event in made.sender.events] == [("bump", 1)]
+    made.answer(1, "MESSAGE_TOO_LARGE")
+    assert [event.what for event in made.sender.events] == ["split"]
+    made.now_ms += 1_000
+    made.poll()
+    assert [event.what for event in made.sender.events] == ["expire"]
+    made.poll()
+    assert made.sender.events == []
+
+
+# -- bad arguments --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("partition", "values", "count", "words"),
+    [
+        (7, [], 1, "there is no partition 7"), (0, [], 0, "a batch of 0 records"), (0, [], None, "a batch of 0 records"),
+        (0, [b"a"], 2, "a batch of 2 records with 1 values"), (0, [], -1, "a batch of -1 records"),
+        (0, [b"x" * 1_048_576], None, "max_request_size is 1048576"),
+    ],
+)  # fmt: skip
+def test_send_bad_argument_is_refused_and_nothing_changes(partition: int, values: list[bytes], count: int | None, words: str) -> None:
+    """A batch that cannot be sent is refused in a sentence, and the next send has the number that it would have had."""
+    made = rig()
+    with pytest.raises(KitError, match=words):
+        made.sender.send(partition, 0, values, count)
+    assert made.queue() == [] and made.sender.send(0, 0, count=1) == 0
+
+
+def test_append_bad_argument_is_refused() -> None:
+    """A record for no partition, or one that no request can carry, is refused; the largest one is taken."""
+    made = rig(max_request_size=200)
+    with pytest.raises(KitError, match="there is no partition 1"):
+        made.sender.append(1, b"", 0)
+    with pytest.raises(KitError, match="a record needs 201 bytes"):
+        made.sender.append(0, b"x" * 115, 0)
+    assert made.sender.append(0, b"x" * 114, 0) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"acks": 2}, {"acks": "all"}, {"max_in_flight_requests_per_connection": 0}, {"retries": -1}, {"linger_ms": 0.5}, {"release": "3"}],
+)  # fmt: skip
+def test_config_outside_its_range_is_refused(settings: dict[str, object]) -> None:
+    """A setting that means nothing to the client is refused by name, with the range."""
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        ProducerConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_repr_shows_what_a_reader_wants_to_know() -> None:
+    """A client and its batches say in a line how they stand."""
+    made = rig(max_in_flight_requests_per_connection=1)
+    made.send(2)
+    made.send()
+    assert repr(made.sender) == "<Sender: producer 1000 epoch 0, 1 batches waiting, 1 requests in flight>"
+    out, waiting = made.sender.in_flight_batches[0][0], made.sender.accumulator.queues[0][0]
+    assert repr(out) == "<batch 0 for partition 0: 2 records, epoch 0 sequence 0, 0 retries>"
+    assert repr(waiting) == "<batch 1 for partition 0: 1 records, no sequence, 0 retries>"
+    assert repr(Sender(ProducerConfig(enable_idempotence=False))).startswith("<Sender: no idempotence, 0 ")
+
+
+# -- states ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ProducerState)
+@pytest.mark.parametrize("target", ProducerState)
+def test_transition_that_kafka_does_not_know_changes_nothing(source: ProducerState, target: ProducerState) -> None:
+    """A state is entered from those of Kafka's table; any other step is refused, with what was possible."""
+    manager = TransactionManager(7, 0, state=source, last_error="KafkaException")
+    if source in PREVIOUS[target]:
+        manager.transition_to(target)
+        assert (manager.state, manager.last_error) == (target, None)
+    else:
+        with pytest.raises(IllegalStateError, match=f"producer 7 epoch 0: '{target.value}' cannot follow '{source.value}', only"):
+            manager.transition_to(target)
+        assert (manager.state, manager.last_error) == (source, "KafkaException")
+
+
+def test_response_wakes_an_idle_loop_and_a_loss_outlasts_it() -> None:
+    """What comes in wakes the loop; after a loss only a run that reports it ends the state, whatever comes in."""
+    made = rig()
+    made.send()
+    made.poll()
+    assert made.sender.state is LoopState.IDLE
+    made.sender.receive(0, {0: PartitionAnswer(ErrorCode.NONE, 0)})
+    assert made.sender.state is LoopState.AWAKE
+    made.sender.disconnect()
+    made.sender.send(0, made.now_ms, count=1)
+    assert made.sender.state is LoopState.DISCONNECTED and made.poll() == []
+    assert made.sender.state is LoopState.AWAKE
+
+
+def test_id_that_comes_after_a_fatal_error_does_not_end_it() -> None:
+    """A batch was refused for good while a request for an id was out: its response is taken, and the error stands."""
+    manager = TransactionManager(state=ProducerState.INITIALIZING, id_request_in_flight=True)
+    manager.transition_to(ProducerState.FATAL_ERROR, "ProducerFencedException")
+    manager.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 9, 0))
+    assert manager.has_fatal_error and manager.has_producer_id and not manager.id_request_due

@@ -1,0 +1,259 @@
+"""What the lag rules say in words, and what they cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError
+from kitlib.mechanisms.lag import (
+    RULES,
+    Commit,
+    EmptyWindowError,
+    Status,
+    Window,
+    calculate,
+    evaluate,
+    evaluate_group,
+    is_lag_not_decreasing,
+    is_stalled,
+    trimmed,
+)
+from kitlib.monitor.lag_window import CommitRing, LagStorage, Stored
+
+START_S = 1_700_000_000
+
+
+def window(
+    *offsets: int,
+    end: int = 1_000,
+    every_s: int = 60,
+    silent_s: int = 10,
+    lags: list[int | None] | None = None,
+    ends: tuple[int, ...] | None = None,
+    allowed_lag: int = 0,
+) -> Window:
+    """Commits of these offsets, `every_s` apart, looked at `silent_s` after the last; the log's end is `end`."""
+    known = lags or [end - each for each in offsets]
+    commits = [
+        Commit(each, (START_S + index * every_s) * 1000, lag)
+        for index, (each, lag) in enumerate(zip(offsets, known, strict=True))
+    ]
+    now_s = START_S + (len(offsets) - 1) * every_s + silent_s
+    return Window(commits, (end,) if ends is None else ends, max(0, end - offsets[-1]), now_s, allowed_lag)
+
+
+WHYS = [
+    (window(900, 1_000), "no lag", Status.OK, "the lag is 0, and up to 0 counts as none"),
+    (window(900, 950, allowed_lag=50), "no lag", Status.OK, "the lag is 50, and up to 50 counts as none"),
+    (
+        window(100, 200, silent_s=61),
+        "stopped",
+        Status.STOP,
+        "the last commit is 61 s old, which is longer than the 60 s that the window spans, with a lag of 800",
+    ),
+    (
+        window(900, 950, 20, 30),
+        "rewound",
+        Status.REWIND,
+        "commit 3 of 4 went back from 950 to 20, and none has reached 950 since",
+    ),
+    (
+        window(100, 200, 300, lags=[0, 5, 9]),
+        "caught up once",
+        Status.OK,
+        "commit 1 of 3 had a lag of 0, and up to 0 counts as none",
+    ),
+    (window(777, 777, 777), "stalled", Status.STALL, "all 3 commits are of offset 777, with a lag of 223"),
+    (window(777, silent_s=0), "stalled", Status.STALL, "the only commit is of offset 777, with a lag of 223"),
+    (
+        window(100, 200, lags=[5, 9]),
+        "slow",
+        Status.WARN,
+        "the lag never shrinks from one commit to the next: 5 at first, 9 at last",
+    ),
+    (
+        window(100, 200, lags=[None, None]),
+        "slow",
+        Status.WARN,
+        "none of the 2 commits has a known lag, so none is seen to shrink; it is 800 now",
+    ),
+    (
+        window(100, 200),
+        "behind and moving",
+        Status.OK,
+        "there is a lag of 800, and it has shrunk within the window",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given_", "rule", "status", "why"), WHYS, ids=[f"{why[1]}: {why[3]}" for why in WHYS])
+def test_rule_that_applies_is_told_with_its_numbers(given_: Window, rule: str, status: Status, why: str) -> None:
+    """Whoever is woken at night is told which rule it was, and by which numbers."""
+    found = calculate(given_)
+    assert (found.rule, found.status, found.why) == (rule, status, why)
+    assert str(evaluate(given_)) == f"{status.name}: {why} (window 100% full)"
+
+
+def test_every_rule_can_be_the_answer() -> None:
+    """No rule stands behind one that always applies before it."""
+    assert {rule for _, rule, _, _ in WHYS} == {rule.name for rule in RULES}
+    assert calculate(window(1), rules=()).status is Status.OK
+
+
+def test_window_that_is_not_full_enough_is_not_judged() -> None:
+    """A share of exactly minimum_complete is enough, in 32 bits as Burrow reckons it."""
+    stalled = window(7, 7, 7)
+    slots = Window([*[None] * 7, *stalled.commits], stalled.log_ends, stalled.current_lag, stalled.now_s)
+    assert (evaluate(slots, 0.3).status, evaluate(slots, 0.31).status) == (Status.STALL, Status.OK)
+    assert evaluate(slots, 0.31).judgement.why == "only 3 of 10 slots are filled, less than a share of 0.31"
+    assert evaluate(Window([], (), 9, 0)).judgement.why == "there is no window to judge by"
+
+
+def test_window_of_nothing_is_a_clear_answer() -> None:
+    """Without lag it is fine; with lag Burrow itself crashes, and the kit says what to do."""
+    assert evaluate(Window([None, None], (5,), 0, START_S)).status is Status.OK
+    with pytest.raises(EmptyWindowError, match="wait for a commit"):
+        evaluate(Window([None, None], (5,), 5, START_S))
+    assert list(trimmed([None, None])) == [None] and list(trimmed([])) == []
+
+
+def test_question_that_is_settled_before_an_empty_slot_does_not_look_at_it() -> None:
+    """Burrow crashes at the first empty slot that it looks at, and a question alone may have its answer by then."""
+    nothing = Window([None], (5,), 5, START_S)
+    falling = replace(window(7, 8, lags=[1, 0]), commits=[*window(7, 8, lags=[1, 0]).commits, None])
+    assert is_stalled(nothing) and not is_lag_not_decreasing(falling)
+    with pytest.raises(EmptyWindowError):
+        is_lag_not_decreasing(nothing)
+
+
+# -- blind spots and false alarms -------------------------------------------------------------------
+
+
+def test_second_rewind_in_one_window_is_not_seen() -> None:
+    """The first one recovered, so the second and larger one is a slow consumer at most."""
+    twice = window(1_000, 900, 1_100, 10, 20, lags=[50, 160, 160, 1_300, 1_400], end=1_420)
+    assert calculate(twice).status is Status.WARN
+    assert calculate(window(1_100, 10, 20, lags=[160, 1_300, 1_400], end=1_420)).status is Status.REWIND
+
+
+def test_rewind_that_leaves_the_window_is_forgotten() -> None:
+    """As soon as the commit before it has gone, the consumer is merely behind and moving."""
+    after = [120 + each * 5_000 for each in range(10)]
+    assert calculate(window(96_000, *after[:9], end=106_000)).status is Status.REWIND
+    assert calculate(window(*after, end=106_000)).status is Status.OK
+
+
+def test_stop_is_hidden_by_an_old_log_end() -> None:
+    """While the ring still has a log end that the consumer had reached, silence is no stop."""
+    silent = window(900, 1_000, end=5_000, silent_s=3_600, ends=(1_000, 5_000), lags=[9, 9])
+    assert calculate(silent).status is not Status.STOP
+    assert calculate(window(900, 1_000, end=5_000, silent_s=3_600, lags=[9, 9])).status is Status.STOP
+
+
+def test_quick_committer_is_a_stop_within_seconds() -> None:
+    """Ten commits a second apart give a patience of nine seconds, sixty seconds apart one of nine minutes."""
+    offsets = tuple(range(100, 110))
+    assert calculate(window(*offsets, every_s=1, silent_s=10)).status is Status.STOP
+    assert calculate(window(*offsets, every_s=60, silent_s=540)).status is not Status.STOP
+    assert calculate(window(*offsets, every_s=60, silent_s=541)).status is Status.STOP
+
+
+def test_clock_that_goes_back_is_no_stop() -> None:
+    """Commits from the future: the silence is negative."""
+    assert calculate(window(10, 20, silent_s=-3_600, lags=[5, 6])).status is Status.WARN
+
+
+# -- groups and storage -----------------------------------------------------------------------------
+
+
+def test_group_is_as_well_as_its_worst_partition() -> None:
+    """STOP, STALL and REWIND are all ERR for a group; completeness counts full windows only."""
+    fine, bad, half = window(900, 1_000), window(7, 7), window(5)
+    slots = Window([None, *half.commits], half.log_ends, 0, half.now_s)
+    found = evaluate_group({("t", 0): fine, ("t", 1): bad, ("t", 2): slots})
+    assert (found.status, round(found.complete, 4), found.total_lag, found.max_lag) == (
+        Status.ERR,
+        0.6667,
+        993,
+        ("t", 1),
+    )
+    assert evaluate_group(None).status is Status.NOTFOUND
+    assert (evaluate_group({}).status, evaluate_group({}).complete, evaluate_group({}).max_lag) == (
+        Status.OK,
+        0.0,
+        None,
+    )
+
+
+def test_storage_tells_what_became_of_a_commit() -> None:
+    """Appended, put in its place, merged, or dropped and why."""
+    storage = LagStorage(intervals=2, min_distance_s=10, expire_group_s=60)
+    now_ms = START_S * 1000
+
+    def add(offset: int, order: int, after_s: int) -> Stored:
+        return storage.add_commit("g", "t", 0, Commit(offset, now_ms + after_s * 1000, order=order), now_ms + 20_000)
+
+    assert add(1, 10, 0) is Stored.NO_LOG_END
+    storage.add_log_end("t", 0, 100)
+    assert [add(1, 10, 0), add(2, 20, 5), add(3, 30, 10), add(3, 30, 10)] == [
+        Stored.APPENDED, Stored.MERGED, Stored.APPENDED, Stored.SEEN_BEFORE,
+    ]  # fmt: skip
+    assert [add(2, 25, -100), add(2, 15, 3), add(2, 25, 9)] == [Stored.TOO_OLD, Stored.BEFORE_WINDOW, Stored.INSERTED]
+    assert storage.status("nobody", now_ms).status is Status.NOTFOUND
+    assert storage.windows("g", now_ms + 71_000) is None and "g" not in storage.groups
+
+
+EVENTS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 50), st.integers(0, 40)), max_size=25)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EVENTS, st.integers(1, 5))
+def test_ring_holds_the_newest_commits_in_their_order(events: list[tuple[int, int, int]], intervals: int) -> None:
+    """In whatever order commits come, the ring has the highest orders, each once, sorted, empty slots in front."""
+    ring = CommitRing(intervals)
+    orders: set[int] = set()
+    for order, offset, end in events:
+        ring.add(Commit(offset, 0, order=order), end)
+        orders.add(order)
+    kept = [each.order for each in ring.slots if each is not None]
+    assert kept == sorted(set(kept)) and len(ring.slots) == intervals
+    assert ring.slots == [*[None] * (intervals - len(kept)), *[each for each in ring.slots if each]]
+    assert not kept or kept[-1] == max(orders)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.builds(Commit, st.integers(0, 9), st.integers(-9, 9).map(lambda s: s * 500), st.none() | st.integers(0, 9)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.integers(0, 9),
+    st.integers(-9, 9),
+    st.integers(0, 3),
+)
+def test_every_window_has_one_answer_and_a_sentence(
+    commits: list[Commit], ends: list[int], lag: int, now_s: int, allowed_lag: int
+) -> None:
+    """The first rule that applies; the rules before it said nothing."""
+    given_ = Window(commits, ends, lag, now_s, allowed_lag)
+    found = calculate(given_)
+    names = [rule.name for rule in RULES]
+    assert found.why and [rule.why(given_) for rule in RULES[: names.index(found.rule)]] == [None] * names.index(
+        found.rule
+    )
+    assert lag > allowed_lag or found.status is Status.OK
+
+
+@pytest.mark.parametrize("knob", [{"intervals": 0}, {"min_distance_s": -1}, {"expire_group_s": -1}])
+def test_storage_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:
+    """A window of no slots can judge nothing."""
+    with pytest.raises(KnobError, match=next(iter(knob))):
+        LagStorage(**knob)  # type: ignore[arg-type]
+    with pytest.raises(KnobError, match="intervals is 0"):
+        CommitRing(0)

@@ -1,0 +1,554 @@
+"""The PartitionManager's promise, held against a log that grows, is shortened and compacted, and a bolt that fails."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kitlib.java.numbers import MAX_LONG, to_long
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, PartitionLog, Record
+from kitlib.mechanisms.offset_store import MemoryOffsetStore, read_stored_offset
+from kitlib.mechanisms.partition_manager import (
+    NO_OFFSET,
+    EmitState,
+    PartitionManager,
+    SpoutConfig,
+)
+from kitlib.mechanisms.spout_errors import (
+    FailedFetchError,
+    FetchCrashedError,
+    MissingTopologyNameError,
+    TooManyTupleFailuresError,
+)
+
+CONFIG = SpoutConfig("events", "spout", force_from_start=True)
+PATH = CONFIG.committed_path()
+
+
+def new_log(records: int = 10, batch: int = 5, start: int = 0) -> PartitionLog:
+    log = PartitionLog("events", start=start, end=start, max_fetch_records=batch)
+    log.append([b"v"] * records)
+    return log
+
+
+def spout(log: PartitionLog, store: MemoryOffsetStore | None = None, **settings: Any) -> PartitionManager:
+    return PartitionManager(replace(CONFIG, **settings), log, store or MemoryOffsetStore())
+
+
+def ledgers(manager: PartitionManager) -> dict[str, Any]:
+    return {
+        "emitted_to_offset": manager.emitted_to_offset, "committed_to": manager.committed_to,
+        "pending": list(manager.pending), "failed": list(manager.failed), "waiting": list(manager.waiting_to_emit),
+        "acked": manager.number_acked, "number_failed": manager.number_failed,
+    }  # fmt: skip
+
+
+def emitted(manager: PartitionManager, calls: int = 1_000) -> list[int]:
+    """The offsets that `next` emits until there is nothing to emit, at most `calls` of them."""
+    offsets = []
+    for _ in range(calls):
+        emission = manager.next()
+        if emission.record is None:
+            break
+        offsets.append(emission.record.offset)
+    return offsets
+
+
+class SpoutOnAChangingLog(RuleBasedStateMachine):
+    """Any order of fetches, acks, failures, commits, restarts, deletions and compactions.
+
+    What holds: every offset below the smallest pending one, from where the spout began, was acked
+    (null payloads by the spout itself), or cleared by an ack of an offset more than
+    max_offset_behind above it, or jumped over by a start or an out-of-range move, or taken out of
+    the log by compaction. Failures are of offsets that were emitted.
+    """
+
+    @initialize(
+        bound=st.sampled_from([MAX_LONG, 10, MAX_LONG, 3, 1, 0]),
+        batch=st.integers(1, 6),
+        forced=st.sampled_from([True, True, False]),
+        time=st.sampled_from([EARLIEST_TIME, EARLIEST_TIME, LATEST_TIME]),
+        follows=st.sampled_from([True, True, False]),
+        first=st.sampled_from([0, 1, 100]),
+    )
+    def begin(self, bound: int, batch: int, forced: bool, time: int, follows: bool, first: int) -> None:
+        self.log = PartitionLog("events", start=first, end=first, max_fetch_records=batch)
+        self.log.append([b"v"] * 15)
+        self.store = MemoryOffsetStore()
+        self.config = SpoutConfig(
+            "events", "spout", max_offset_behind=bound, force_from_start=forced, start_offset_time=time,
+            use_start_offset_time_if_offset_out_of_range=follows,
+        )  # fmt: skip
+        self.acked: set[int] = set()
+        self.excused: set[int] = set()  # cleared, jumped over, compacted away
+        self.emitted: list[int] = []  # and neither acked nor failed since
+        self.manager = PartitionManager(self.config, self.log, self.store)
+        self.began_at = self.manager.committed_to
+
+    @rule(
+        values=st.lists(st.sampled_from([b"v", b"v", b"v", None]), max_size=8),
+        gap=st.sampled_from([0, 0, 0, 2]),
+        compressed=st.booleans(),
+    )
+    def append(self, values: list[bytes | None], gap: int, compressed: bool) -> None:
+        self.excused.update(range(self.log.end, self.log.end + gap))
+        self.log.append(values, gap=gap, compressed=compressed)
+
+    @rule(part=st.sampled_from([0.0, 0.05, 0.1, 0.3, 1.0]))
+    def delete_before(self, part: float) -> None:
+        self.log.delete_before(self.log.start + round(part * (self.log.end - self.log.start)))
+
+    @rule(data=st.data())
+    def compact(self, data: st.DataObject) -> None:
+        offsets = [record.offset for record in self.log.records()]
+        if offsets:
+            gone = data.draw(st.lists(st.sampled_from(offsets), max_size=4))
+            self.log.compact(gone)
+            self.excused.update(gone)
+
+    @rule(times=st.integers(1, 4))
+    def next(self, times: int) -> None:
+        for _ in range(times):
+            self.next_once()
+
+    def next_once(self) -> None:
+        manager, before = self.manager, ledgers(self.manager)
+        try:
+            emission = manager.next()
+        except FailedFetchError as error:
+            assert error.error is FetchError.OFFSET_OUT_OF_RANGE
+            assert not self.config.use_start_offset_time_if_offset_out_of_range
+            assert ledgers(manager) == before
+            return
+        self.acked.update(emission.acked)
+        for null_payload in emission.acked:  # the spout's own ack clears as any other
+            bound = to_long(null_payload - self.config.max_offset_behind)
+            fetched = {*before["pending"], *range(before["emitted_to_offset"], manager.emitted_to_offset)}
+            self.excused.update(offset for offset in fetched if offset < bound)
+        if not before["waiting"]:
+            self.check_what_was_fetched(before, [*emission.acked, *([emission.record.offset] if emission.record else [])])
+        if emission.record is not None:
+            assert emission.record.value is not None and emission.tuples == (b"v",)
+            self.emitted.append(emission.record.offset)
+            more = EmitState.EMITTED_MORE_LEFT if manager.waiting_to_emit else EmitState.EMITTED_END
+            assert emission.state is more
+        elif not emission.acked and manager.emitted_to_offset != before["emitted_to_offset"]:
+            # Out of range: the position goes to the start or to the end, as the settings say.
+            assert manager.emitted_to_offset in (self.log.start, self.log.end)
+            self.excused.update(range(before["emitted_to_offset"], manager.emitted_to_offset))
+
+    def check_what_was_fetched(self, before: dict[str, Any], handled: list[int]) -> None:
+        """A fetch brings failed records if there are any, else new ones, in order, each pending and no longer failed."""
+        manager = self.manager
+        fetched = [*handled, *(record.offset for record in manager.waiting_to_emit)]
+        assert fetched == sorted(set(fetched))
+        if before["failed"]:
+            assert set(fetched) <= set(before["failed"])
+        else:
+            assert all(offset >= before["emitted_to_offset"] for offset in fetched)
+        assert not set(fetched) & set(manager.failed)
+        assert set(fetched) <= set(manager.pending) | self.acked | self.excused
+        if fetched:
+            assert manager.emitted_to_offset >= max(before["emitted_to_offset"], fetched[-1] + 1)
+
+    @precondition(lambda self: self.emitted)
+    @rule(data=st.data(), again=st.booleans())
+    def ack(self, data: st.DataObject, again: bool) -> None:
+        offset = data.draw(st.sampled_from(self.emitted))
+        for _ in range(1 + again):
+            before = list(self.manager.pending)
+            cleared = list(self.manager.ack(offset))
+            bound = to_long(offset - self.config.max_offset_behind)
+            assert cleared == [pending for pending in before if pending < bound]
+            assert list(self.manager.pending) == [p for p in before if p >= bound and p != offset]
+            self.excused.update(cleared)
+        self.acked.add(offset)
+        self.emitted.remove(offset)
+
+    @precondition(lambda self: self.emitted)
+    @rule(data=st.data())
+    def fail(self, data: st.DataObject) -> None:
+        manager, config = self.manager, self.config
+        offset = data.draw(st.sampled_from(self.emitted))
+        before = ledgers(manager)
+        too_old = offset < to_long(manager.emitted_to_offset - config.max_offset_behind)
+        try:
+            assert manager.fail(offset) is not too_old
+        except TooManyTupleFailuresError:
+            assert manager.number_acked == 0 and manager.number_failed > config.max_offset_behind
+        if too_old:
+            assert ledgers(manager) == before
+        else:
+            assert offset in manager.failed and manager.number_failed == before["number_failed"] + 1
+        self.emitted.remove(offset)
+
+    @rule(data=st.data(), failures=st.integers(1, 4), count=st.integers(1, 12))
+    def emit_fail_and_fetch_again(self, data: st.DataObject, failures: int, count: int) -> None:
+        for _ in range(count):
+            self.next_once()
+        for _ in range(min(failures, len(self.emitted))):
+            self.fail(data)
+        for _ in range(len(self.manager.waiting_to_emit) + 2):
+            self.next_once()
+
+    @rule()
+    def commit(self) -> None:
+        manager, before = self.manager, self.manager.committed_to
+        text = manager.commit()
+        smallest = min(manager.pending) if manager.pending else manager.emitted_to_offset
+        assert manager.committed_to == smallest
+        assert (text is None) is (before == smallest)
+        if text is not None:
+            assert json.loads(text)["offset"] == smallest and self.store.read(PATH) == text
+
+    @rule(broken=st.sampled_from([OSError("no route"), ValueError("a bug"), *FetchError]))
+    def fetch_that_fails(self, broken: Exception | FetchError) -> None:
+        """Whatever a fetch fails with, the ledgers stay as they were."""
+        follows = self.config.use_start_offset_time_if_offset_out_of_range
+        if broken is FetchError.NO_ERROR or (broken is FetchError.OFFSET_OUT_OF_RANGE and follows):
+            return
+        before, log = ledgers(self.manager), self.manager.log
+        self.manager.log = FailingLog(broken)
+        raised = FetchCrashedError if isinstance(broken, ValueError) else FailedFetchError
+        with pytest.raises(raised):
+            self.manager.fill()
+        self.manager.log = log
+        assert ledgers(self.manager) == before
+
+    @rule(forget=st.booleans(), luck=st.integers(0, 3))
+    def restart(self, forget: bool, luck: int) -> None:
+        if luck:  # a restart now and then, not at every tenth step
+            return
+        if forget:
+            self.store.texts.clear()
+        stored = read_stored_offset(self.store, PATH)
+        self.manager = PartitionManager(self.config, self.log, self.store)
+        time = self.config.start_offset_time if self.config.force_from_start else LATEST_TIME
+        current = self.log.offset_before(time)
+        assert current is not None
+        begin = self.manager.committed_to
+        usable = stored is not None and stored.offset > 0 and current - stored.offset <= self.config.max_offset_behind
+        assert begin == (stored.offset if stored is not None and usable else current)
+        assert self.manager.emitted_to_offset == begin and not self.manager.pending and not self.manager.failed
+        if not usable:
+            self.excused.update(range(self.began_at, begin))
+        self.began_at = min(self.began_at, begin)
+        self.emitted.clear()
+
+    @invariant()
+    def everything_below_the_smallest_pending_is_accounted_for(self) -> None:
+        unfinished = set(range(self.began_at, self.manager.last_completed_offset())) - self.acked - self.excused
+        assert not unfinished
+
+    @invariant()
+    def waiting_records_are_pending_unless_cleared_or_acked(self) -> None:
+        waiting = {record.offset for record in self.manager.waiting_to_emit}
+        assert waiting <= set(self.manager.pending) | self.excused | self.acked
+
+    @invariant()
+    def pending_and_failed_were_fetched(self) -> None:
+        assert all(offset < self.log.end for offset in (*self.manager.pending, *self.manager.failed))
+
+
+SpoutOnAChangingLog.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestSpoutOnAChangingLog = SpoutOnAChangingLog.TestCase
+
+
+class FailingLog:
+    """A reader whose fetch always ends the same way."""
+
+    def __init__(self, trouble: Exception | FetchError) -> None:
+        self.trouble = trouble
+
+    def fetch(self, offset: int) -> Fetch:
+        if isinstance(self.trouble, FetchError):
+            return Fetch(error=self.trouble)
+        raise self.trouble
+
+    def offset_before(self, time: int) -> int | None:
+        return 0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data(), st.integers(1, 40), st.integers(1, 12))
+def test_spout_unlimited_bound_and_finite_failures_finishes_every_record(
+    data: st.DataObject, records: int, batch: int
+) -> None:
+    """Without a bound, on a log that keeps its records, failures that end leave every record acked and the commit at the end."""
+    manager = spout(new_log(records, batch))
+    acked: set[int] = set()
+    on_their_way: list[int] = []
+    failures = 0
+    while len(acked) < records or on_their_way:
+        on_their_way += emitted(manager, data.draw(st.integers(1, 5), "calls of next"))
+        if not on_their_way:
+            continue
+        offset = on_their_way.pop(data.draw(st.integers(0, len(on_their_way) - 1), "which"))
+        if failures < 3 * records and data.draw(st.booleans(), "fails"):
+            failures += 1
+            assert manager.fail(offset)
+        else:
+            manager.ack(offset)
+            acked.add(offset)
+    manager.commit()
+    assert manager.committed_to == records and not manager.pending and not manager.failed
+
+
+# -- how a start chooses its offset ---------------------------------------------------------------
+
+
+def stored(offset: Any, topology_id: str = "topology-1") -> str:
+    return json.dumps({"topology": {"id": topology_id, "name": "t"}, "offset": offset})
+
+
+# A log [100, 200): (the stored text, settings) -> where the start begins.
+STARTS: dict[str, tuple[str | None, dict[str, Any], int]] = {
+    "nothing stored begins at the end": (None, {"force_from_start": False}, 200),
+    "nothing stored, forced, begins at the earliest": (None, {}, 100),
+    "nothing stored, forced to the latest": (None, {"start_offset_time": LATEST_TIME}, 200),
+    "nothing stored, forced to a time that the broker does not know": (None, {"start_offset_time": 5}, NO_OFFSET),
+    "a stored offset is gone on from": (stored(150), {"force_from_start": False}, 150),
+    "a stored offset of the same topology is gone on from though forced": (stored(150), {}, 150),
+    "a stored offset of another topology is gone on from": (stored(150, "x"), {"force_from_start": False}, 150),
+    "a stored offset of another topology, forced, does not count": (stored(150, "x"), {}, 100),
+    "a stored 0 counts as none": (stored(0), {"force_from_start": False}, 200),
+    "a stored 0, forced, begins at the earliest": (stored(0), {}, 100),
+    "a stored offset below 0 counts as none": (stored(-7), {"force_from_start": False}, 200),
+    "a stored 1 counts": (stored(1), {"force_from_start": False}, 1),
+    "50 behind the end with a bound of 50 is kept": (
+        stored(150), {"force_from_start": False, "max_offset_behind": 50}, 150),
+    "50 behind the end with a bound of 49 is too far": (
+        stored(150), {"force_from_start": False, "max_offset_behind": 49}, 200),
+    "forced, the bound is measured from the earliest": (stored(150), {"max_offset_behind": 0}, 150),
+    "far below the log's start and forced, it is measured from there": (stored(10), {"max_offset_behind": 89}, 100),
+    "beyond the end it is kept": (stored(500), {"force_from_start": False, "max_offset_behind": 0}, 500),
+    "a distance beyond 64 bits wraps and is not too far": (
+        stored(-(2**63) + 1, "x"), {"force_from_start": False, "max_offset_behind": MAX_LONG}, 200),
+    "a text that is not JSON counts as none": ("offset 150", {"force_from_start": False}, 200),
+    "an empty text counts as none": ("", {"force_from_start": False}, 200),
+    "a float counts as none": (stored(150.0), {"force_from_start": False}, 200),
+    "a string counts as none": (stored("150"), {"force_from_start": False}, 200),
+    "true counts as none": (stored(True), {"force_from_start": False}, 200),
+    "null counts as none": (stored(None), {"force_from_start": False}, 200),
+    "no topology counts as none": ('{"offset":150}', {"force_from_start": False}, 200),
+    "a topology id that is a number counts as none": (
+        '{"topology":{"id":7},"offset":150}', {"force_from_start": False}, 200),
+    "a list counts as none": ("[150]", {"force_from_start": False}, 200),
+    "a million brackets count as none": ("[" * 1_000_000, {"force_from_start": False}, 200),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_start_chooses_the_offset_as_storm(case: str) -> None:
+    """The start's offset follows from the stored text, the topology's id, the settings and the log, and nothing is written."""
+    text, given_settings, begin = STARTS[case]
+    store = MemoryOffsetStore({} if text is None else {PATH: text})
+    manager = spout(new_log(100, start=100), store, **given_settings)
+    assert manager.committed_to == manager.emitted_to_offset == begin
+    assert store.texts == ({} if text is None else {PATH: text})
+
+
+def test_start_store_that_cannot_be_read_counts_as_nothing_stored() -> None:
+    """A lost connection while reading is swallowed, and the start jumps to the end."""
+
+    class Lost(MemoryOffsetStore):
+        def read(self, path: str) -> str | None:
+            raise ConnectionError("lost")
+
+    assert spout(new_log(), Lost(), force_from_start=False).committed_to == 10
+
+
+def test_start_same_spout_id_on_another_topic_takes_over_its_offset() -> None:
+    """The path names spout and partition only: another topic's offset is taken for one's own."""
+    store = MemoryOffsetStore()
+    first = spout(new_log(), store)
+    for offset in emitted(first):
+        first.ack(offset)
+    first.commit()
+    assert spout(new_log(100), store, topic="other", force_from_start=False).committed_to == 10
+    assert spout(new_log(100), store, topic="other", id="own", force_from_start=False).committed_to == 100
+
+
+# -- tuples and null payloads ---------------------------------------------------------------------
+
+
+def test_next_null_payload_is_acked_on_the_spot_and_passed_over() -> None:
+    """Records whose scheme gives None are acked by the spout, counted, and the next record is emitted."""
+    log = new_log(0)
+    log.append([None, None, b"v", None])
+    manager = spout(log)
+    emission = manager.next()
+    assert (emission.acked, emission.record) == ([0, 1], Record(2, b"v"))
+    assert emission.state is EmitState.EMITTED_MORE_LEFT and manager.number_acked == 2
+    last = manager.next()
+    assert (last.state, last.record, last.acked) == (EmitState.NO_EMITTED, None, [3])
+    assert list(manager.pending) == [2]
+
+
+def test_next_fetch_of_null_payloads_only_emits_nothing_though_the_log_goes_on() -> None:
+    """A fetch full of tombstones answers NO_EMITTED; the next call fetches what follows."""
+    log = new_log(0, batch=2)
+    log.append([None, None, b"v"])
+    manager = spout(log)
+    assert manager.next().state is EmitState.NO_EMITTED
+    assert manager.last_completed_offset() == 2
+    assert emitted(manager) == [2]
+
+
+def test_next_null_payload_clears_what_lies_too_far_behind() -> None:
+    """The spout's own ack of a tombstone clears like any other."""
+    log = new_log(3)
+    log.append([None])
+    manager = spout(log, max_offset_behind=1)
+    assert emitted(manager, 3) == [0, 1, 2] and manager.next().acked == [3]
+    assert list(manager.pending) == [2]
+
+
+def test_next_scheme_without_tuples_leaves_the_record_pending() -> None:
+    """An empty list of tuples is emitted as nothing, and nobody will ever ack it."""
+    manager = spout(new_log(2), scheme=lambda record: [])
+    emission = manager.next()
+    assert emission.state is EmitState.EMITTED_MORE_LEFT and emission.record and not emission.tuples
+    assert list(manager.pending) == [0, 1] and manager.number_acked == 0
+
+
+def test_next_several_tuples_share_one_offset_and_one_ack_finishes_it() -> None:
+    """All tuples of a record carry its offset; the first ack takes it out of pending."""
+    manager = spout(new_log(2), scheme=lambda record: ["a", "b", "c"])
+    assert manager.next().tuples == ["a", "b", "c"]
+    manager.ack(0)
+    assert list(manager.pending) == [1]
+
+
+# -- what a refused or failed call leaves behind --------------------------------------------------
+
+
+def running(**given_settings: Any) -> PartitionManager:
+    """A spout with something in each ledger."""
+    manager = spout(new_log(20), **given_settings)
+    for _ in range(7):
+        manager.next()
+    manager.ack(1)
+    manager.fail(2)
+    return manager
+
+
+def test_commit_store_that_fails_leaves_committed_to() -> None:
+    """A write that raises leaves the ledgers, and the next commit writes the same offset."""
+
+    class Full(MemoryOffsetStore):
+        is_full = True
+
+        def write(self, path: str, text: str) -> None:
+            if self.is_full:
+                raise OSError("full")
+            self.texts[path] = text
+
+    store = Full()
+    manager = spout(new_log(), store)
+    for offset in emitted(manager):
+        manager.ack(offset)
+    before = ledgers(manager)
+    with pytest.raises(OSError, match="full"):
+        manager.commit()
+    assert ledgers(manager) == before and store.texts == {}
+    store.is_full = False
+    assert manager.commit() == store.texts[PATH] and manager.committed_to == 10
+
+
+def test_commit_without_topology_name_is_refused_and_writes_nothing() -> None:
+    """The stored text names the topology; without a name there is none."""
+    manager = running(topology_name=None)
+    manager.ack(0)
+    before = ledgers(manager)
+    with pytest.raises(MissingTopologyNameError, match=r"spout spout: commit of offset 2 needs topology_name, got None"):
+        manager.commit()
+    assert ledgers(manager) == before and manager.store.read(PATH) is None
+
+
+def test_commit_writes_storms_text() -> None:
+    """The text has Storm's keys in Storm's order, with its escaped slash."""
+    manager = spout(new_log(1), topology_name="a/b")
+    emitted(manager)
+    manager.ack(0)
+    assert manager.commit() == (
+        '{"topology":{"id":"topology-1","name":"a\\/b"},"offset":1,"partition":0,'
+        '"broker":{"host":"127.0.0.1","port":9092},"topic":"events"}'
+    )
+    assert manager.commit() is None
+
+
+def test_fetch_answers_that_are_errors_name_partition_offset_and_error() -> None:
+    """A refused fetch is told with topic, partition, broker, offset, the error's name and what to do."""
+    manager = spout(new_log())
+    manager.log = FailingLog(FetchError.NOT_LEADER_FOR_PARTITION)
+    with pytest.raises(FailedFetchError) as raised:
+        manager.next()
+    assert raised.value.error is FetchError.NOT_LEADER_FOR_PARTITION
+    told = str(raised.value)
+    assert told.startswith("events-0 at 127.0.0.1:9092: the fetch from offset 0 was answered with NOT_LEADER_FOR_PARTITION.")
+    assert "Find the partition's leader" in told
+
+
+def test_next_out_of_range_followed_moves_the_position_and_nothing_else() -> None:
+    """Pending and failed offsets stay, even if what they name is gone."""
+    manager = running(force_from_start=False)
+    manager.log.delete_before(15)  # type: ignore[attr-defined]
+    emitted(manager, 3)
+    before = ledgers(manager)
+    assert manager.next().state is EmitState.NO_EMITTED
+    assert ledgers(manager) == before | {"emitted_to_offset": 20}
+
+
+def test_fail_too_far_behind_is_neither_counted_nor_retried() -> None:
+    """The bound is measured from the end of the fetch, not from the last emitted record."""
+    manager = spout(new_log(20), max_offset_behind=2)
+    assert emitted(manager, 1) == [0]
+    before = ledgers(manager)
+    assert manager.fail(0) is False and manager.fail(2) is False
+    assert ledgers(manager) == before
+    assert manager.fail(3) is True
+
+
+def test_fail_more_often_than_the_bound_before_an_ack_raises_and_keeps_the_failure() -> None:
+    """With a bound of 2 the third failure is one too many; one ack switches that off for ever."""
+    manager = spout(new_log(20), max_offset_behind=2)
+    emitted(manager, 5)
+    assert manager.fail(3) and manager.fail(4)
+    with pytest.raises(TooManyTupleFailuresError, match="3 tuples failed and none was acked, max_offset_behind is 2"):
+        manager.fail(4)
+    assert list(manager.failed) == [3, 4] and manager.number_failed == 3
+    manager.ack(999_999)
+    assert manager.fail(4) is True
+
+
+def test_ack_far_ahead_and_unknown_empties_pending() -> None:
+    """Nothing asks whether an acked offset was ever emitted."""
+    manager = spout(new_log(5), max_offset_behind=10)
+    emitted(manager)
+    assert list(manager.ack(1_000)) == [0, 1, 2, 3, 4]
+    assert manager.last_completed_offset() == 5
+
+
+def test_repr_shows_the_ledgers() -> None:
+    """A PartitionManager shows where it stands."""
+    assert repr(running()) == (
+        "<PartitionManager events-0: committed_to=0, emitted_to_offset=10, 9 pending, 1 failed, 3 waiting>"
+    )
+
+
+def test_ledgers_copied_share_nothing() -> None:
+    """A deep copy is a spout of its own: what happens to it leaves the original."""
+    manager = running()
+    before = ledgers(manager)
+    twin = copy.deepcopy(manager)
+    twin.ack(3)
+    twin.next()
+    assert ledgers(manager) == before

@@ -1,0 +1,215 @@
+"""The coordinator, by a table of conversations that the real broker was asked as well, and by bugs that the table finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KnobError
+from kitlib.experiments.transactions.model_transactions import ModelTransactions
+from kitlib.mechanisms.broker.unified_log import UnifiedLog
+from kitlib.mechanisms.protocol import ErrorCode
+from kitlib.mechanisms.transactions import coordinator as module
+from kitlib.mechanisms.transactions.coordinator import CoordinatorConfig, TransactionCoordinator
+from kitlib.mechanisms.transactions.metadata import (
+    PREVIOUS,
+    IllegalTransitionError,
+    TransactionMetadata,
+    TransactionState,
+)
+from kitlib.mechanisms.transactions.offsets import GroupIdentity, GroupOffsets
+from tests.mechanisms.transactions.scenarios import SCENARIOS, differences
+
+PLACE = ("t", 0)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_scenario_is_answered_as_by_the_real_broker(name: str) -> None:
+    """Each conversation of the table."""
+    assert differences(ModelTransactions(), SCENARIOS[name]) == []
+
+
+# -- time ---------------------------------------------------------------------------------------------
+
+
+def open_one(timeout_ms: int = 1_000, **config: Any) -> tuple[TransactionCoordinator, int]:
+    """A coordinator with one open transaction that began at 100 ms; and its producer id."""
+    found = TransactionCoordinator(iter(range(100)).__next__, CoordinatorConfig(**config))
+    answer = found.init_producer_id("x", timeout_ms, 0)
+    found.add_partitions("x", answer.producer_id, answer.producer_epoch, [PLACE], 100)
+    return found, answer.producer_id
+
+
+def test_open_transaction_is_aborted_once_its_timeout_is_over() -> None:
+    """Not at the timeout itself, but after it; the marker has a higher epoch, so that the producer is fenced."""
+    found, producer_id = open_one()
+    assert found.abort_timed_out(1_100) == [] and found.abort_timed_out(1_101) == ["x"]
+    (sending,) = found.unsent
+    assert (sending.marker.is_commit, sending.marker.producer_epoch) == (False, 1)
+    assert found.add_partitions("x", producer_id, 0, [PLACE], 1_102) is ErrorCode.PRODUCER_FENCED
+    found.marker_written(sending, PLACE)
+    assert (
+        found.entries["x"].state is TransactionState.COMPLETE_ABORT
+        and found.transitions[-2].why == "transaction.timeout.ms"
+    )
+
+
+def test_producer_of_version_2_goes_on_after_a_timeout_and_one_of_version_1_does_not() -> None:
+    """The cluster's own aborts raise the epoch once; with version 2 the last one is remembered and may go on."""
+    for version, expected in ((2, ErrorCode.NONE), (1, ErrorCode.PRODUCER_FENCED)):
+        found, producer_id = open_one(transaction_version=version)
+        found.abort_timed_out(5_000)
+        found.marker_written(found.unsent[0], PLACE)
+        assert found.init_producer_id("x", 1_000, 5_001, (producer_id, 0)).error is expected
+
+
+def test_markers_on_their_way_let_nobody_begin() -> None:
+    """Until the last marker is written all but questions are told to come again."""
+    found, producer_id = open_one()
+    assert found.end_transaction("x", producer_id, 0, True, 200).error is ErrorCode.NONE
+    assert found.init_producer_id("x", 1_000, 201).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert found.add_partitions("x", producer_id, 0, [PLACE], 201) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert found.end_transaction("x", producer_id, 0, True, 201).error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert found.abort_timed_out(10**6) == [] and found.expire(10**12) == []
+    found.marker_written(found.unsent[0], PLACE)
+    assert found.add_partitions("x", producer_id, 0, [PLACE], 202) is ErrorCode.NONE
+
+
+def test_idle_id_is_forgotten_and_begins_anew() -> None:
+    """After transactional.id.expiration.ms the producer id is another one, with epoch 0."""
+    found = TransactionCoordinator(iter(range(100)).__next__, CoordinatorConfig(id_expiration_ms=50))
+    assert found.init_producer_id("x", 1_000, 0).producer_id == 0
+    assert found.expire(49) == [] and found.expire(50) == ["x"]
+    assert found.init_producer_id("x", 1_000, 60).producer_id == 1
+
+
+def test_epochs_that_ran_out_bring_another_producer_id() -> None:
+    """The highest epoch is never given out: it is kept to shut the producer out with."""
+    found, producer_id = open_one()
+    entry = found.entries["x"]
+    entry.producer_epoch = 32_766
+    answer = found.end_transaction("x", producer_id, 32_766, True, 200, version=2)
+    assert (answer.producer_id, answer.producer_epoch) == (producer_id + 1, 0)
+    assert found.unsent[0].marker.producer_epoch == 32_767 and found.unsent[0].marker.producer_id == producer_id
+    found.marker_written(found.unsent[0], PLACE)
+    assert (entry.producer_id, entry.producer_epoch) == (producer_id + 1, 0)
+    assert found.end_transaction("x", producer_id, 32_766, True, 201, version=2) == answer  # it comes again
+
+
+def test_no_step_of_an_entry_but_those_of_the_table() -> None:
+    """Every pair of states that PREVIOUS does not have is refused, and the entry stays as it was."""
+    for state in TransactionState:
+        entry = TransactionMetadata("x", 1, 1_000, producer_epoch=0, state=state)
+        goal = (
+            TransactionState.COMPLETE_COMMIT
+            if state is TransactionState.PREPARE_COMMIT
+            else TransactionState.COMPLETE_ABORT
+        )
+        if state in PREVIOUS[goal]:
+            assert entry.prepare_complete(0).state is goal and entry.pending_state is goal
+        else:
+            with pytest.raises(IllegalTransitionError, match=f"from {state.value} to"):
+                entry.prepare_complete(0)
+            assert not entry.is_pending
+    entry = TransactionMetadata("x", 1, 1_000)
+    with pytest.raises(IllegalTransitionError, match="from Empty to PrepareCommit"):
+        TransactionMetadata("x", 1, 1_000, producer_epoch=0).prepare_abort_or_commit(
+            TransactionState.PREPARE_COMMIT, 2, -1, 0, False
+        )
+    with pytest.raises(IllegalTransitionError, match="a marker was written in state Empty"):
+        entry.remove_partition(PLACE)
+
+
+def test_config_refuses_what_no_broker_takes() -> None:
+    """Ranges are told."""
+    with pytest.raises(KnobError, match="transaction_version is 3, expected one of 1, 2"):
+        CoordinatorConfig(transaction_version=3)
+    with pytest.raises(KnobError, match="max_timeout_ms is 0, expected at least 1 ms"):
+        CoordinatorConfig(max_timeout_ms=0)
+
+
+def test_group_takes_offsets_of_its_member_in_its_generation_alone() -> None:
+    """KIP-447: another member, or another generation, is refused; nobody in particular may commit within a transaction only."""
+    group = GroupOffsets("g", 4, {"A"})
+    asked = {who: group.check(GroupIdentity("g", *who)).name for who in [("A", 4), ("A", 3), ("B", 4), ("", -1)]}
+    assert list(asked.values()) == ["NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "NONE"]
+    assert group.commit({PLACE: 1}, GroupIdentity("g")) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.commit_transactional(5, {PLACE: 2}, GroupIdentity("g", "A", 4)) is ErrorCode.NONE
+    assert group.is_unstable(PLACE) and group.committed == {}
+    group.end_transaction(5, commit=True)
+    assert group.committed == {PLACE: 2} and not group.is_unstable(PLACE)
+
+
+# -- bugs that the table finds ------------------------------------------------------------------------
+
+
+def no_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new producer gets the epoch that is there."""
+    whole = TransactionMetadata.prepare_increment_producer_epoch
+
+    def same(self: TransactionMetadata, timeout_ms: int, expected: int | None, now_ms: int) -> Any:
+        to = whole(self, timeout_ms, expected, now_ms)
+        return replace(to, producer_epoch=max(0, self.producer_epoch))
+
+    monkeypatch.setattr(TransactionMetadata, "prepare_increment_producer_epoch", same)
+
+
+def any_epoch_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EndTxn of version 1 does not look at the epoch."""
+    whole = module._cannot_end_1
+    monkeypatch.setattr(
+        module, "_cannot_end_1", lambda entry, pid, epoch, commit: whole(entry, pid, entry.producer_epoch, commit)
+    )
+
+
+def double_bump(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With version 2 a fence raises the epoch, and the abort raises it again."""
+    whole = TransactionCoordinator._fence
+
+    def twice(self: TransactionCoordinator, entry: TransactionMetadata, now_ms: int, why: str) -> None:
+        entry.producer_epoch += 1
+        whole(self, entry, now_ms, why)
+
+    monkeypatch.setattr(TransactionCoordinator, "_fence", twice)
+
+
+def offsets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of a transaction are the group's before its marker."""
+
+    def at_once(self: GroupOffsets, producer_id: int, offsets: Any, who: GroupIdentity) -> ErrorCode:
+        self.committed.update(offsets)
+        return self.check(who)
+
+    monkeypatch.setattr(GroupOffsets, "commit_transactional", at_once)
+
+
+def verify_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition is said to be in the transaction."""
+    monkeypatch.setattr(TransactionCoordinator, "verify_partitions",
+                        lambda self, name, pid, epoch, asked: dict.fromkeys(asked, ErrorCode.NONE))  # fmt: skip
+
+
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last stable offset is the log's end."""
+    monkeypatch.setattr(UnifiedLog, "first_unstable_offset", property(lambda self: None))
+
+
+def no_timeout_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any timeout is taken."""
+    whole = TransactionCoordinator.init_producer_id
+    monkeypatch.setattr(
+        TransactionCoordinator, "init_producer_id", lambda self, name, timeout_ms, *more: whole(self, name, 1, *more)
+    )
+
+
+@pytest.mark.parametrize(
+    "bug", [no_fencing, any_epoch_ends, double_bump, offsets_at_once, verify_everything, no_waiting, no_timeout_check],
+    ids=lambda bug: bug.__name__,
+)  # fmt: skip
+def test_bug_is_found_by_the_table(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least one conversation ends otherwise."""
+    bug(monkeypatch)
+    assert any(differences(ModelTransactions(), talk) for talk in SCENARIOS.values())

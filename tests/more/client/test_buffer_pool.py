@@ -1,0 +1,135 @@
+"""The producer's memory against a model that only adds up: who has what, who waits, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kitlib.errors import KnobError
+from kitlib.more.client.buffer_pool import BUFFER_EXHAUSTED, CLOSED, Allocation, BufferPool
+
+TOTAL, SIZE = 40, 10
+
+
+def test_allocate_of_the_usual_size_takes_a_kept_buffer() -> None:
+    """Buffers of batch.size are not given back to the rest, they are used again."""
+    pool = BufferPool(TOTAL, SIZE)
+    pool.allocate(SIZE, 0, 0)
+    pool.deallocate(SIZE)
+    assert (pool.free, pool.non_pooled_available, pool.available) == (1, 30, 40)
+    pool.allocate(SIZE, 0, 0)
+    assert (pool.free, pool.non_pooled_available) == (0, 30)
+
+
+def test_allocate_of_a_large_record_breaks_kept_buffers_up() -> None:
+    """As many as are needed."""
+    pool = BufferPool(TOTAL, SIZE)
+    for _ in range(4):
+        pool.allocate(SIZE, 0, 0)
+    for _ in range(4):
+        pool.deallocate(SIZE)
+    assert pool.allocate(25, 0, 0).is_granted
+    assert (pool.free, pool.non_pooled_available) == (1, 5)
+
+
+def test_allocate_without_enough_memory_gives_up_after_max_block_and_leaves_what_it_had() -> None:
+    """Who waits collects, and who gives up returns what it had collected to the next one."""
+    pool = BufferPool(TOTAL, SIZE)
+    held = [pool.allocate(SIZE, 0, 0) for _ in range(4)]
+    large, small = pool.allocate(35, 1_000, 0), pool.allocate(SIZE, 5_000, 10)
+    pool.deallocate(held[0].size)
+    assert (large.accumulated, small.is_granted, pool.available) == (10, False, 0)
+    assert pool.expire(999) == [] and pool.next_expiry_ms() == 1_000
+    assert pool.expire(1_000) == [large]
+    assert (large.error, small.is_granted, pool.queued) == (BUFFER_EXHAUSTED, True, 0)
+
+
+def test_expire_of_two_at_once_gives_neither_what_the_other_had() -> None:
+    """Their time is up at the same moment: what the first had collected comes too late for the second."""
+    pool = BufferPool(TOTAL, SIZE)
+    held = [pool.allocate(SIZE, 0, 0) for _ in range(4)]
+    first, second, third = pool.allocate(35, 100, 0), pool.allocate(SIZE, 100, 0), pool.allocate(SIZE, 500, 0)
+    pool.deallocate(held[0].size)
+    assert pool.expire(100) == [first, second] and third.is_granted
+
+
+def test_close_with_waiters_ends_all_of_them() -> None:
+    """And nobody gets memory afterwards."""
+    pool = BufferPool(TOTAL, SIZE)
+    pool.allocate(TOTAL, 0, 0)
+    waiter = pool.allocate(SIZE, 1_000, 0)
+    pool.close()
+    assert (waiter.error, pool.allocate(0, 0, 0).error) == (CLOSED, CLOSED)
+
+
+@pytest.mark.parametrize("total, size", [(-1, 10), (40, 0)])
+def test_pool_with_impossible_sizes_is_refused(total: int, size: int) -> None:
+    """The message names both."""
+    with pytest.raises(KnobError, match=f"{total} bytes with buffers of {size}"):
+        BufferPool(total, size)
+
+
+def test_allocate_of_more_than_there_is_is_refused_at_once() -> None:
+    """Waiting would never end."""
+    with pytest.raises(KnobError, match="41 bytes are more than the whole pool of 40"):
+        BufferPool(TOTAL, SIZE).allocate(41, 1_000, 0)
+
+
+class Memory(RuleBasedStateMachine):
+    """Nothing is lost or made, and waiters go on in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = BufferPool(TOTAL, SIZE)
+        self.held: list[Allocation] = []
+        self.waiting: list[Allocation] = []
+        self.now_ms = 0
+
+    def look(self) -> None:
+        """Move those that were granted; only a first part of the queue may have been."""
+        over = [asked.is_over for asked in self.waiting]
+        granted = [asked.is_granted for asked in self.waiting if asked.error is None]
+        assert granted == sorted(granted, reverse=True), "somebody was overtaken"
+        self.held += [asked for asked in self.waiting if asked.is_granted]
+        self.waiting = [asked for asked, is_over in zip(self.waiting, over, strict=True) if not is_over]
+
+    @rule(size=st.sampled_from([SIZE, SIZE, 1, 7, 25, TOTAL]), block_ms=st.sampled_from([0, 100, 1_000]))
+    def ask(self, size: int, block_ms: int) -> None:
+        fits = self.pool.available >= size
+        asked = self.pool.allocate(size, block_ms, self.now_ms)
+        assert asked.is_granted is fits
+        (self.held if asked.is_granted else self.waiting).append(asked)
+        self.look()
+
+    @precondition(lambda self: self.held)
+    @rule(which=st.integers(0, 99))
+    def give_back(self, which: int) -> None:
+        self.pool.deallocate(self.held.pop(which % len(self.held)).size)
+        self.look()
+
+    @rule(ms=st.sampled_from([1, 100, 500]))
+    def time_passes(self, ms: int) -> None:
+        self.now_ms += ms
+        late = [asked for asked in self.waiting if asked.deadline_ms <= self.now_ms]
+        assert self.pool.expire(self.now_ms) == late
+        assert all(asked.error == BUFFER_EXHAUSTED for asked in late)
+        self.look()
+
+    @invariant()
+    def every_byte_is_somewhere(self) -> None:
+        held = sum(asked.size for asked in self.held)
+        collected = sum(asked.accumulated for asked in self.waiting)
+        assert held + collected + self.pool.available == TOTAL
+        assert list(self.pool.waiters) == self.waiting
+
+    @invariant()
+    def nobody_waits_for_what_is_there(self) -> None:
+        if self.waiting:
+            first = self.waiting[0]
+            assert self.pool.available < first.size - first.accumulated
+
+
+TestMemory = Memory.TestCase
+TestMemory.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -1,0 +1,193 @@
+"""A Connect cluster in virtual time: who runs what, and for how long nobody does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
+from kitlib.more.connect.work import ConnectError, ConnectSettings, configured_work
+
+SOURCE_AND_SINK = {"source": 2, "sink": 2}
+
+
+def cluster(workers: int = 3, connectors: dict[str, int] | None = None, **given: object) -> ConnectCluster:
+    """A cluster that has settled; one second for each rebalance."""
+    made = ConnectCluster(ConnectSettings(**given))  # type: ignore[arg-type]
+    made.configure(connectors or SOURCE_AND_SINK)
+    for number in range(workers):
+        made.start(f"w{number + 1}")
+    made.run_until(20_000)
+    made.take_events()
+    return made
+
+
+def times(found: ConnectCluster, what: str) -> list[int]:
+    return [event.at_ms for event in found.take_events() if event.what == what]
+
+
+@pytest.mark.parametrize(
+    ("workers", "connectors", "loads"),
+    [
+        (1, {"source": 1, "sink": 1}, [4]),
+        (1, SOURCE_AND_SINK, [6]),
+        (2, SOURCE_AND_SINK, [3, 3]),
+        (3, SOURCE_AND_SINK, [3, 2, 1]),
+    ],
+)
+def test_the_four_layouts_of_the_source(workers: int, connectors: dict[str, int], loads: list[int]) -> None:
+    """Connectors and tasks are spread evenly, each kind by itself; nothing runs twice."""
+    found = cluster(workers, connectors)
+    assert sorted((len(worker.work) for worker in found.workers.values()), reverse=True) == loads
+    assert not found.unassigned()
+
+
+def test_killed_worker_s_tasks_wait_for_session_and_delay() -> None:
+    """10 s until it is missed, 1 s to rebalance, 300 s of delay, 1 s to rebalance: then others have its work."""
+    found = cluster()
+    lost = list(found.workers["w3"].work.tasks)
+    found.kill("w3")
+    found.run_until(331_999)
+    assert list(found.unassigned().tasks) == lost
+    found.run_until(332_000)
+    assert not found.unassigned() and all(found.owner(task) != ["w3"] for task in lost)
+
+
+def test_worker_back_in_time_gets_its_own_work_but_only_when_the_delay_is_over() -> None:
+    """Nothing moves between the others; the returned worker sits idle until then."""
+    found = cluster()
+    before = {name: set(worker.work.tasks) for name, worker in found.workers.items()}
+    found.kill("w3")
+    found.run_until(80_000)
+    found.start("w3")
+    found.run_until(331_999)
+    assert found.unassigned() and not found.workers["w3"].work
+    found.run_until(332_000)
+    assert {name: set(worker.work.tasks) for name, worker in found.workers.items()} == before
+
+
+def test_without_a_delay_work_moves_at_once_and_again_when_the_worker_is_back() -> None:
+    """Its work runs elsewhere after 11 s, and a part of it moves a second time."""
+    found = cluster(scheduled_rebalance_max_delay_ms=0)
+    found.kill("w3")
+    found.run_until(31_000)
+    assert not found.unassigned()
+    found.take_events()
+    found.start("w3")
+    found.run_until(40_000)
+    assert len(times(found, "revoked")) and not found.unassigned() and found.workers["w3"].work
+
+
+def test_dead_leader_s_successor_does_not_wait() -> None:
+    """It has no memory of what ran where, so the lost work is new work to it."""
+    found = cluster()
+    assert found.snapshot()["leader"] == "w1"
+    found.kill("w1")
+    found.run_until(31_000)
+    assert found.snapshot()["leader"] == "w2" and not found.unassigned()
+
+
+def test_restart_within_the_session_time_out_waits_for_the_ghost() -> None:
+    """The rebalance cannot end before the coordinator gives the dead process up."""
+    found = cluster()
+    found.kill("w3")
+    found.run_until(22_000)
+    found.start("w3")
+    found.run_until(29_999)
+    assert found.rebalance_ms is not None and not times(found, "sync")
+    found.run_until(31_000)
+    assert len(found.order) == 3
+
+
+def test_eager_everybody_stands_still_during_each_rebalance() -> None:
+    """One more worker stops all tasks of all the others for as long as the joining takes."""
+    found = cluster(protocol="eager")
+    found.start("w4")
+    assert len(found.unassigned().tasks) == 4
+    found.run_until(21_000)
+    assert not found.unassigned()
+
+
+def test_leaving_in_order_is_noticed_at_once() -> None:
+    """No session timeout, but the delay all the same."""
+    found = cluster(scheduled_rebalance_max_delay_ms=5_000)
+    found.leave("w3")
+    found.run_until(26_999)
+    assert found.unassigned()
+    found.run_until(27_000)
+    assert not found.unassigned()
+
+
+def test_last_worker_gone_and_back() -> None:
+    """With nobody left nothing runs, and the next worker takes everything."""
+    found = cluster(workers=1)
+    found.kill("w1")
+    found.run_until(60_000)
+    assert found.leader is None and len(found.unassigned()) == 6
+    found.start("w1")
+    found.run_until(62_000)
+    assert not found.unassigned()
+
+
+HAPPENS = st.tuples(
+    st.sampled_from(["start", "kill", "leave"]), st.sampled_from(["w1", "w2", "w3", "w4"]), st.integers(0, 90_000)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from([0, 30_000, 300_000]), st.lists(HAPPENS, max_size=10))
+def test_cluster_no_work_is_ever_run_twice_and_none_is_lost_for_good(
+    delay_ms: int, history: list[tuple[str, str, int]]
+) -> None:
+    """Whoever starts, dies and leaves: each task has one worker at most at any time, and one in the end."""
+    found = cluster(workers=2, connectors={"a": 3, "b": 2}, scheduled_rebalance_max_delay_ms=delay_ms)
+
+    def settle(until_ms: int) -> None:
+        while (due := found.next_ms()) is not None and due <= until_ms:
+            found.run_until(due)
+            assert all(len(found.owner(task)) <= 1 for task in configured_work(found.published).tasks)
+            assert all(len(found.owner(name)) <= 1 for name in found.published)
+        found.run_until(until_ms)
+
+    for what, name, ms in history:
+        up = name in found.workers and found.workers[name].is_up
+        if (what == "start") != up:
+            getattr(found, what)(name)
+        settle(found.now_ms + ms)
+    if not any(worker.is_up for worker in found.workers.values()):
+        found.start("w1")
+    settle(found.now_ms + 2_000_000)
+    loads = [len(worker.work.tasks) for worker in found.workers.values() if worker.is_up]
+    assert not found.unassigned() and max(loads) - min(loads) <= 1
+
+
+def test_cluster_refuses_what_cannot_be() -> None:
+    """A name that runs, a name that does not, time that goes back, settings below 0."""
+    found = cluster(workers=1)
+    for ask, words in (
+        (lambda: found.start("w1"), "is already running"),
+        (lambda: found.kill("w9"), "is not running"),
+        (lambda: found.run_until(0), "expected a later time"),
+        (lambda: ConnectSettings(join_ms=-1), "join_ms"),
+        (lambda: ConnectSettings(protocol="lazy"), "connect.protocol"),  # type: ignore[arg-type]
+        (lambda: found.configure({"a": -1}), "expected 0 or more"),
+    ):
+        with pytest.raises(ConnectError, match=words):
+            ask()
+    assert found.wanted == SOURCE_AND_SINK
+
+
+def test_standalone_runs_everything_or_nothing() -> None:
+    """No rebalance, no delay, and no second worker."""
+    alone = StandaloneWorker()
+    alone.configure({"source": 1, "sink": 1})
+    assert len(alone.snapshot()["unassigned"]["tasks"]) == 2
+    alone.start()
+    assert len(alone.work) == 4 and not alone.snapshot()["unassigned"]["tasks"]
+    with pytest.raises(ConnectError, match="alone"):
+        alone.start()
+    alone.kill()
+    assert not alone.work
+    with pytest.raises(ConnectError, match="is not running"):
+        alone.kill()

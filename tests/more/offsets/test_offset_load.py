@@ -1,0 +1,246 @@
+"""The load of a coordinator's cache: how long it takes, what it reads, and what the rules of 2015 made of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.more.offsets.messages import RECORD_TYPES
+from kitlib.more.offsets.offset_cache import TopicPartition
+from kitlib.more.offsets.offset_manager import LedState, OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.records import OffsetsRecord, decode, encode
+from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
+
+# -- the load -----------------------------------------------------------------------------------------
+
+
+def written(commits: int, rules: str = "4.3.1", now_ms: int = 0) -> SegmentedLog:
+    """A log with so many commits of g for one partition: 1, 2, 3..."""
+    manager = led(rules, now_ms=now_ms)
+    for offset in range(1, commits + 1):
+        manager.commit("g", {T: offset}, now_ms)
+    return manager.led[0].log
+
+
+@pytest.mark.parametrize("rules", ["0.8.2", "0.9.0", "4.3.1"])
+def test_load_takes_its_time_and_a_reader_is_told_to_ask_again(rules: str) -> None:
+    """12 records at 10 a second are loaded after 1,200 ms in chunks of 5, 5 and 2; before that there is no offset to be had."""
+    manager = led(rules, written(12, rules))
+    assert manager.next_due() == 500
+    notes = manager.advance(1_199)
+    assert [each.data for each in notes] == [{"from": 0, "to": 4}, {"from": 5, "to": 9}]
+    assert offset_of(manager) == (OffsetError.COORDINATOR_LOAD_IN_PROGRESS, -1)
+    load = manager.led[0].load
+    assert load is not None and load.progress() == (10, 12) and manager.led[0].cache.offsets[("g", *T)].committed_offset == 10
+    assert manager.advance(1_200)[-1] == OffsetEvent("load_end", {"records": 12, "ms": 1_200})
+    assert offset_of(manager) == (OffsetError.NONE, 12) and manager.led[0].state is LedState.ACTIVE
+
+
+@pytest.mark.parametrize(("rules", "first_ms"), [("0.8.2", 10_000), ("0.9.0", 10_000), ("4.3.1", 14_200)])
+def test_purge_after_a_load_comes_with_the_broker_s_timer_or_an_interval_later(rules: str, first_ms: int) -> None:
+    """The old timer is the broker's and runs from its start; today each partition's begins when its load has ended."""
+    manager = OffsetManager(1, RULES[rules], CONFIG)
+    manager.lead(0, written(12, rules), 3_000)
+    manager.advance(4_200)
+    assert manager.led[0].state is LedState.ACTIVE and manager.next_due() == first_ms
+    manager.advance(first_ms)
+    assert manager.next_due() == first_ms + 10_000
+
+
+def test_load_of_an_empty_log_ends_at_once_and_parts_of_a_ms_count_whole() -> None:
+    """No records, no time; one record at 3 a second takes 334 ms."""
+    assert led("4.3.1").led[0].load is None
+    manager = led("4.3.1", written(1), replace(CONFIG, load_records_per_s=3))
+    assert manager.next_due() == 334 and manager.advance(333) == []
+    assert manager.advance(334)[-1].data == {"records": 1, "ms": 334}
+
+
+@pytest.mark.parametrize(
+    ("rules", "error", "offset"), [("0.8.2", 0, 99), ("2015-04", 0, 12), ("0.9.0", 14, 12), ("4.3.1", 14, 12)]
+)
+def test_commit_during_a_load_was_taken_before_0_9(rules: str, error: int, offset: int) -> None:
+    """It joins the log, and the load reads it at the end; what cannot read it is left with the last one before it."""
+    manager = led(rules, written(12, "0.8.2"))
+    manager.advance(600)
+    assert manager.commit("g", {T: 99}, 600)[0] == {T: OffsetError(error)}
+    manager.advance(5_000)
+    assert offset_of(manager) == (OffsetError.NONE, offset)
+
+
+ODD = {"a type that is not known": b"\x7f\xff", "a later version": None}
+# odd record, rules -> the answer after the load: (error, offset), and whether the load failed
+AFTER = {
+    ("a type that is not known", "0.8.2"): (OffsetError.NONE, 6, True),
+    ("a type that is not known", "0.9.0"): (OffsetError.NONE, 6, True),
+    ("a type that is not known", "4.3.1"): (OffsetError.NONE, 12, False),
+    ("a later version", "0.8.2"): (OffsetError.NONE, 6, True),
+    ("a later version", "0.9.0"): (OffsetError.NONE, 6, True),
+    ("a later version", "4.3.1"): (OffsetError.NOT_COORDINATOR, -1, True),
+}
+
+
+@pytest.mark.parametrize(("odd", "rules"), AFTER)
+def test_load_that_meets_a_record_of_later(odd: str, rules: str) -> None:
+    """The old rules answer from what was read until then; today a type that is not known is passed over, and any other ends it all."""
+    first = led(rules)
+    for offset in range(1, 7):
+        first.commit("g", {T: offset}, 0)
+    log = first.led[0].log
+    key, value = encode(OffsetsRecord(RECORD_TYPES[1], {"group": "g", "topic": "t", "partition": 0})) [0], b"\x7f\xff\x00"
+    log.append([(ODD[odd] or key, value, 0)])
+    for offset in range(7, 13):
+        first.commit("g", {T: offset}, 0)
+    error, offset, failed = AFTER[odd, rules]
+    manager = led(rules, log)
+    notes = manager.advance(5_000)
+    assert offset_of(manager) == (error, offset)
+    assert [each.data["at"] for each in notes if each.what == "load_failed"] == ([6] if failed else [])
+    assert manager.led[0].failure.startswith("offset 6: ") is failed
+    if error is OffsetError.NOT_COORDINATOR:
+        assert manager.commit("g", {T: 1}, 5_000)[0] == {T: error} and manager.num_offsets == 0
+        assert manager.advance(50_000) == []
+
+
+def test_load_of_april_2015_ends_at_the_first_record_that_it_wrote_itself() -> None:
+    """The stale offset: one of the old format lies below, is read, and is told, though the log holds newer ones."""
+    log = written(3, "0.8.2")
+    writer = led("2015-04", log)
+    writer.advance(1_000)
+    writer.commit("g", {T: 500}, 1_000)
+    assert offset_of(writer) == (OffsetError.NONE, 500)
+    reader = led("2015-04", log)
+    reader.advance(1_000)
+    assert offset_of(reader) == (OffsetError.NONE, 3)
+
+
+def test_stale_offset_of_the_old_format_outlives_the_cleaner() -> None:
+    """Its key has another first number, so it is another key: no later commit replaces it."""
+    log = written(3, "0.8.2")
+    writer = led("2015-04", log)
+    writer.advance(1_000)
+    for offset in range(500, 510):
+        writer.commit("g", {T: offset}, 1_000)
+    log.roll()
+    LogCleaner(log, CleanerConfig()).clean(2_000)
+    left = [decode(each.key, each.value) for each in log.records()]
+    assert [(each.type.number, each.value and each.value["offset"]) for each in left] == [(0, 3), (1, 509)]
+
+
+@pytest.mark.parametrize(
+    ("rules", "offset"), [("0.8.2", -1), ("2015-04", -1), ("0.9.0", 12), ("4.3.1", 12)], ids=str
+)
+def test_purge_during_a_load_loses_the_fresh_offset_before_0_9(rules: str, offset: int) -> None:
+    """The dead cleaner: the purge meets an old value in the half-filled cache, and its tombstone lies behind the fresh one."""
+    written_by = "0.8.2"
+    old = written(150, written_by)  # 15 s of reading, all of it older than the retention
+    writer = led(written_by, old, replace(CONFIG, load_records_per_s=10**6), now_ms=2 * DAY_MS - 5_000)
+    writer.advance(2 * DAY_MS - 4_000)
+    for value in range(1, 13):
+        writer.commit("g", {T: value}, 2 * DAY_MS)
+    manager = led(rules, old, now_ms=2 * DAY_MS)
+    notes = manager.advance(2 * DAY_MS + 60_000)
+    assert offset_of(manager) == (OffsetError.NONE, offset)
+    assert [each.data["why"] for each in notes if each.what == "evict"] == (["expired", "tombstone"] if offset < 0 else [])
+
+
+@pytest.mark.parametrize(("rules", "offset"), [("0.9.0", 8), ("4.3.1", 12)])
+def test_load_of_early_releases_ends_at_the_high_watermark(rules: str, offset: int) -> None:
+    """What the new leader does not know to be on all copies is loaded today, and was never seen before 0.11."""
+    log = written(12, rules)
+    log.update_high_watermark(8)
+    manager = led(rules, log)
+    manager.advance(2_000)
+    log.update_high_watermark(12)
+    assert manager.fetch("g", [T], require_stable=True)[1][T].offset == offset == offset_of(manager)[1]
+
+
+def test_fetch_without_require_stable_is_answered_from_the_replicated_part() -> None:
+    """A new coordinator of today tells an old offset to who does not ask for stable ones, until it knows its high watermark."""
+    log = written(12)
+    log.update_high_watermark(8)
+    manager = led("4.3.1", log)
+    manager.advance(2_000)
+    told = [manager.fetch("g", asked, stable)[1][T].offset for stable in (False, True) for asked in ([T], None)]
+    assert told == [8, 8, 12, 12]
+    log.update_high_watermark(0)
+    assert manager.fetch("g", [T])[1][T].offset == -1 and manager.fetch("g") == (OffsetError.NONE, {})
+    log.update_high_watermark(12)
+    assert offset_of(manager) == (OffsetError.NONE, 12)
+
+
+# -- any history ----------------------------------------------------------------------------------------
+
+GROUPS, WHERE = st.sampled_from("gh"), st.sampled_from([T, U, ("payments", 0)])
+
+
+class Moving(RuleBasedStateMachine):
+    """Commits, tombstones, cleaning and moves in any order, beside a dictionary."""
+
+    release = "4.3.1"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log, self.now_ms = SegmentedLog(), 0
+        config = OffsetConfig(partitions=1, load_chunk_records=3, offsets_retention_ms=10**12)
+        self.brokers = [OffsetManager(number, RULES[self.release], config) for number in (1, 2)]
+        self.leader = 0
+        self.brokers[0].lead(0, self.log, 0)
+        self.cleaner = LogCleaner(self.log, CleanerConfig(delete_retention_ms=100))
+        self.known: dict[tuple[str, TopicPartition], int] = {}
+
+    @rule(group=GROUPS, where=WHERE, offset=st.integers(0, 9))
+    def commit(self, group: str, where: TopicPartition, offset: int) -> None:
+        errors, _ = self.brokers[self.leader].commit(group, {where: offset}, self.now_ms)
+        assert errors == {where: OffsetError.NONE}
+        self.known[group, where] = offset
+
+    @rule(group=GROUPS, where=WHERE)
+    def delete(self, group: str, where: TopicPartition) -> None:
+        self.brokers[self.leader].delete(group, [where], self.now_ms)
+        self.known.pop((group, where), None)
+
+    @rule()
+    def clean(self) -> None:
+        self.log.roll()
+        self.cleaner.clean(self.now_ms)
+
+    @rule(ms=st.sampled_from([1, 99, 200]))
+    def wait(self, ms: int) -> None:
+        self.now_ms += ms
+        for broker in self.brokers:
+            broker.advance(self.now_ms)
+
+    @rule()
+    def move(self) -> None:
+        self.brokers[self.leader].resign(0)
+        self.leader = 1 - self.leader
+        manager = self.brokers[self.leader]
+        manager.lead(0, self.log, self.now_ms)
+        while manager.led[0].load is not None:
+            assert manager.fetch("g", [T])[0] is OffsetError.COORDINATOR_LOAD_IN_PROGRESS
+            self.now_ms = max(self.now_ms, manager.next_due() or 0)
+            manager.advance(self.now_ms)
+
+    @invariant()
+    def every_commit_is_fetched_and_nothing_else(self) -> None:
+        for group in "gh":
+            told = {where: each.offset for where, each in self.brokers[self.leader].fetch(group)[1].items()}
+            assert told == {where: offset for (name, where), offset in self.known.items() if name == group}
+
+
+class MovingIn2015(Moving):
+    """The same under the rules of 0.8.2, whose faults need records of others or old ones."""
+
+    release = "0.8.2"
+
+
+TestMoving = Moving.TestCase
+TestMovingIn2015 = MovingIn2015.TestCase
+TestMoving.settings = TestMovingIn2015.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)

@@ -1,0 +1,229 @@
+"""The offset manager: what is committed is fetched, wherever the coordinator is, and a wrong answer needs the old rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kitlib.errors import KitError, KnobError
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.more.hashes import group_partition
+from kitlib.more.offsets.messages import RECORD_TYPES, SUBSCRIPTION
+from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition
+from kitlib.more.offsets.offset_manager import Fetched, OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.records import OffsetsRecord, decode, encode
+from kitlib.more.offsets.wire import write_message
+from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
+
+OLD_RULES = ("0.8.2", "2015-04", "0.9.0")
+
+
+def words(notes: list[OffsetEvent]) -> list[str]:
+    """What the notes tell of."""
+    return [each.what for each in notes]
+
+
+def subscription(*topics: str) -> bytes:
+    """A member's subscription, version 0."""
+    return b"\x00\x00" + write_message(SUBSCRIPTION, 0, {"topics": list(topics), "userData": None})
+
+
+# -- commit and fetch -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_fetch_answers_the_last_commit_and_minus_one_for_none(rules: str) -> None:
+    """The last commit counts, lower or not; what was never committed is -1 without an error; all are told when none is named."""
+    manager = led(rules)
+    for offset in (7, 3):
+        errors, notes = manager.commit("g", {T: offset}, 10)
+        assert errors == {T: OffsetError.NONE} and words(notes) == ["write", "cache"]
+    assert offset_of(manager) == (OffsetError.NONE, 3) and offset_of(manager, U) == (OffsetError.NONE, -1)
+    assert manager.fetch("g") == (OffsetError.NONE, {T: Fetched(3)}) and manager.fetch("h") == (OffsetError.NONE, {})
+    assert (manager.num_offsets, manager.num_groups) == (1, 1)
+
+
+FORMATS = {"0.8.2": (0, 0, None), "2015-04": (1, 1, 10 + DAY_MS), "0.9.0": (1, 1, 10 + DAY_MS), "4.3.1": (1, 4, None)}
+
+
+@pytest.mark.parametrize("rules", FORMATS)
+def test_commit_writes_the_format_of_its_release(rules: str) -> None:
+    """The key's type, the value's version, and the expiry that only the middle ones write down."""
+    manager, (kind, version, expires_ms) = led(rules), FORMATS[rules]
+    manager.commit("g", {T: 5}, 10)
+    (record,) = manager.led[0].log.records()
+    found = decode(record.key, record.value)
+    assert found.value is not None and (found.type.number, found.version) == (kind, version)
+    assert found.value.get("expireTimestamp") == expires_ms and found.value["commitTimestamp"] == 10
+
+
+def test_commit_with_a_retention_of_its_own_loses_the_leader_epoch_at_the_next_load() -> None:
+    """It is written as version 1, which has no place for an epoch; the cache keeps it until the coordinator moves."""
+    manager = led("4.3.1")
+    manager.commit("g", {T: 5}, 0, leader_epoch=3, retention_ms=1_000)
+    log = manager.led[0].log
+    assert decode(log.records()[0].key, log.records()[0].value).version == 1
+    assert manager.fetch("g", [T])[1][T].leader_epoch == 3
+    other = led("4.3.1", log)
+    other.advance(200)
+    assert other.fetch("g", [T])[1][T] == Fetched(5, None)
+
+
+def test_commit_with_too_much_metadata_writes_nothing_but_makes_the_group() -> None:
+    """The group is known from then on, and the purge takes it away again."""
+    manager = led("4.3.1", config=replace(CONFIG, metadata_max_chars=3))
+    errors, notes = manager.commit("g", {T: 5, U: 6}, 0, metadata="long")
+    assert set(errors.values()) == {OffsetError.OFFSET_METADATA_TOO_LARGE} and not notes
+    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.NONE}
+    assert [decode(*encode_of(each)).type.name for each in manager.purge(0, 1)] == ["GROUP_METADATA"]
+
+
+def encode_of(note: OffsetEvent) -> tuple[bytes, bytes | None]:
+    """The bytes of a group's tombstone that a note tells of."""
+    assert note.what == "write" and note.data["value"] is None
+    return encode(OffsetsRecord(RECORD_TYPES[2], {"group": note.data["key"].removeprefix("group ")}))
+
+
+def test_fetch_of_a_topic_that_was_made_anew_is_none() -> None:
+    """An offset with another topic id is not this topic's; a side that knows no id takes the name's word."""
+    manager, first, second = led("4.3.1"), "B" * 21 + "A", "C" * 21 + "A"
+    manager.commit("g", {T: 5}, 0, topic_id=first)
+    asked = [manager.fetch("g", [T], topic_ids=ids)[1][T].offset for ids in ({}, {"orders": first}, {"orders": second})]
+    assert asked == [5, 5, -1]
+
+
+def test_answers_elsewhere_are_not_coordinator() -> None:
+    """A broker that does not lead the group's partition says so, to commits and fetches; so does one that has resigned."""
+    manager = OffsetManager(config=replace(CONFIG, partitions=50))
+    assert manager.partition_of("g") == group_partition("g") != manager.partition_of("h")
+    manager.lead(manager.partition_of("g"), SegmentedLog(), 0)
+    assert manager.commit("h", {T: 1}, 0)[0] == {T: OffsetError.NOT_COORDINATOR} == {T: manager.fetch("h", [T])[0]}
+    manager.commit("g", {T: 1}, 0)
+    assert manager.resign(manager.partition_of("g")) == [OffsetEvent("evict", {"key": "g orders-0", "why": "moved"})]
+    assert manager.fetch("g", [T]) == (OffsetError.NOT_COORDINATOR, {T: Fetched(error=OffsetError.NOT_COORDINATOR)})
+    assert manager.resign(3) == [] and manager.next_due() is None
+    with pytest.raises(KitError, match="broker 1 does not lead partition"):
+        manager.write_group("g", 0)
+
+
+def test_bad_arguments_are_refused() -> None:
+    """A setting below its least value, a partition led twice, and a clock that goes back."""
+    with pytest.raises(KnobError, match="load_records_per_s is 0: give 1 or more"):
+        OffsetConfig(load_records_per_s=0)
+    manager = led("4.3.1")
+    with pytest.raises(KitError, match="already leads partition 0"):
+        manager.lead(0, SegmentedLog(), 0)
+    manager.advance(20)
+    with pytest.raises(KitError, match="from 20 back to 19 ms"):
+        manager.advance(19)
+
+
+# -- transactions' records, deletion ------------------------------------------------------------------
+
+
+def test_end_transaction_keeps_what_stands_later_in_the_log() -> None:
+    """A transaction's offset counts from its marker on, unless a plain commit was written after it; an aborted one never does."""
+    cache = OffsetCache()
+
+    def record(offset: int | None, where: TopicPartition = T) -> OffsetsRecord:
+        value = None if offset is None else {"offset": offset, "metadata": "", "commitTimestamp": 0}
+        return OffsetsRecord(RECORD_TYPES[1], {"group": "g", "topic": where[0], "partition": where[1]}, 0, value)
+
+    cache.replay(0, record(1), producer_id=7)
+    cache.replay(1, record(2, U), producer_id=7)
+    cache.replay(2, record(9))
+    assert cache.has_pending(("g", *T)) and cache.has_open_transactions("g") and ("g", *U) not in cache.offsets
+    cache.end_transaction(7, committed=True)
+    assert {key[2]: value.committed_offset for key, value in cache.offsets.items()} == {0: 9, 1: 2}
+    cache.replay(3, record(5), producer_id=8)
+    cache.end_transaction(8, committed=False)
+    assert cache.offsets[("g", *T)].committed_offset == 9 and not cache.has_open_transactions("g")
+    cache.replay(4, record(5), producer_id=8)
+    assert cache.replay(5, record(None)) == ("g", *T) and not cache.has_pending(("g", *T))
+
+
+def test_delete_spares_what_a_member_reads() -> None:
+    """OffsetDelete forgets what nobody subscribes to, with a tombstone; a group that is not there is an error."""
+    manager = led("4.3.1")
+    other = ("payments", 0)
+    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_ID_NOT_FOUND}
+    manager.write_group("g", 0, members={"A": subscription("orders")})
+    manager.commit("g", {T: 1, other: 2}, 0)
+    answers, notes = manager.delete("g", [T, other, ("payments", 1)], 0)
+    assert answers == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC, other: OffsetError.NONE, ("payments", 1): OffsetError.NONE}
+    assert words(notes) == ["write", "evict"] and notes[1].data == {"key": "g payments-0", "why": "deleted"}
+    manager.write_group("g", 0, members={"A": b"\x00"})  # nobody can read what it subscribes to
+    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC}
+    manager.write_group("g", 0, protocol_type="connect", members={"A": b""})
+    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.NON_EMPTY_GROUP}
+
+
+# -- the purge ----------------------------------------------------------------------------------------
+
+
+def test_purge_by_the_new_clock_keeps_what_is_read_and_then_forgets_the_group() -> None:
+    """A live group's offsets stay; those of an empty one go when it has been empty for the retention, and the group with them."""
+    manager = led("4.3.1", config=replace(CONFIG, retention_check_interval_ms=DAY_MS // 10))
+    manager.write_group("g", 0, members={"A": subscription("orders")})
+    manager.commit("g", {T: 1}, 0)
+    manager.advance(3 * DAY_MS)
+    assert offset_of(manager) == (OffsetError.NONE, 1)
+    manager.write_group("g", 3 * DAY_MS)
+    notes = manager.advance(4 * DAY_MS - 1)
+    assert not notes and offset_of(manager)[1] == 1
+    notes = manager.advance(4 * DAY_MS)
+    assert [(each.what, each.data["key"]) for each in notes] == [
+        ("write", "g orders-0"), ("evict", "g orders-0"), ("write", "group g"),
+    ]  # fmt: skip
+    assert offset_of(manager)[1] == -1 and not manager.led[0].cache.groups
+
+
+@pytest.mark.parametrize("rules", OLD_RULES)
+def test_purge_by_the_old_clock_forgets_a_quiet_partition_of_a_live_group(rules: str) -> None:
+    """The partition that is committed again keeps its offset, the quiet one loses it after the retention."""
+    manager = led(rules)
+    manager.commit("g", {T: 1, U: 1}, 0)
+    manager.advance(DAY_MS // 2)
+    manager.commit("g", {T: 2}, DAY_MS // 2)
+    notes = manager.advance(DAY_MS + 10_000)
+    assert [each.data["key"] for each in notes if each.what == "evict"] == ["g orders-1"]
+    assert (offset_of(manager)[1], offset_of(manager, U)[1]) == (2, -1)
+
+
+def test_purge_leaves_an_offset_that_a_transaction_may_still_change() -> None:
+    """A pending offset of the same partition keeps the committed one."""
+    manager = led("4.3.1")
+    manager.commit("g", {T: 1}, 0)
+    cache, log = manager.led[0].cache, manager.led[0].log
+    cache.replay(9, decode(log.records()[0].key, log.records()[0].value), producer_id=7)
+    assert manager.purge(0, 2 * DAY_MS) == []
+    assert manager.fetch("g", [T], require_stable=True)[1][T].error is OffsetError.UNSTABLE_OFFSET_COMMIT
+    cache.end_transaction(7, committed=False)
+    assert words(manager.purge(0, 2 * DAY_MS)) == ["write", "evict", "write"]
+
+
+def test_purge_of_a_group_of_the_newer_protocol_ends_it_with_its_three_records() -> None:
+    """Its members' topics keep their offsets; without members they age from their commits, and the group goes with them."""
+    manager = led("4.3.1")
+    cache = manager.led[0].cache
+
+    def member(name: str, topics: list[str] | None) -> OffsetsRecord:
+        told = {"subscribedTopicNames": topics, "subscribedTopicRegex": None}
+        key = {"groupId": "g", "memberId": name}
+        return OffsetsRecord(RECORD_TYPES[5], key, 0, None) if topics is None else OffsetsRecord(RECORD_TYPES[5], key, 0, told)
+
+    cache.replay(0, OffsetsRecord(RECORD_TYPES[5], {"groupId": "g", "memberId": "B"}))
+    assert not cache.groups  # who ends a member of a group that is not there makes none
+    manager.commit("g", {T: 1, ("payments", 0): 2}, 0)
+    cache.replay(1, OffsetsRecord(RECORD_TYPES[3], {"groupId": "g"}, 0, {"epoch": 1}))
+    cache.replay(2, member("A", ["orders"]))
+    cache.replay(3, member("B", ["clicks"]))
+    assert [each.data["key"] for each in manager.purge(0, 2 * DAY_MS)] == ["g payments-0"] * 2
+    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC}
+    cache.replay(4, member("A", None))
+    cache.replay(5, member("B", None))
+    assert [each.data["key"] for each in manager.purge(0, 2 * DAY_MS)] == ["g orders-0"] * 2 + ["group g"] * 3
+    kinds = [decode(each.key, each.value).type.number for each in manager.led[0].log.records()]
+    assert kinds == [1, 1, 1, 1, 6, 4, 3] and not cache.groups

@@ -1,0 +1,211 @@
+"""Records of __consumer_offsets: whatever is written is read again, and whatever is broken is told and passed over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.more.offsets.messages import RECORD_TYPES, Field, Kind, Message
+from kitlib.more.offsets.records import (
+    TOLD_BROKEN,
+    OffsetsRecord,
+    Reading,
+    assignment_of,
+    decode,
+    encode,
+    read_records,
+    subscription_of,
+)
+from kitlib.more.offsets.wire import UNKNOWN_TAGS, BrokenRecordError, Reader, WireError, write_unsigned_varint
+
+COMMIT = RECORD_TYPES[1]
+KEY = {"group": "billing", "topic": "orders", "partition": 3}
+VALUE = {"offset": 1234, "leaderEpoch": 5, "metadata": "meta", "commitTimestamp": 1_700_000_000_000}
+INTS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
+
+
+def values_of(kind: Kind, version: int) -> st.SearchStrategy[Any]:
+    """Any value of a kind."""
+    if kind.name == "array":
+        assert kind.of is not None
+        return st.lists(values_of(kind.of, version), max_size=2)
+    if kind.name == "struct":
+        return structs(kind.fields, version)
+    if kind.name in INTS:
+        bits = INTS[kind.name]
+        low, high = (0, 2**bits - 1) if kind.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        return st.integers(low, high)
+    strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+    uuids = st.sampled_from(["A" * 22, "ESIzRFVmd4iZqrvM3e7_AA"])
+    return {"string": strings, "bytes": st.binary(max_size=4), "uuid": uuids}[kind.name]
+
+
+def structs(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Any struct that Kafka could have written: a tagged field with its default is left out."""
+    there = {each.name: each for each in fields if each.since <= version <= each.until}
+    values = {
+        name: st.none() | values_of(each.kind, version) if each.nullable else values_of(each.kind, version)
+        for name, each in there.items()
+    }
+    return st.fixed_dictionaries(values).map(
+        lambda found: {
+            name: value for name, value in found.items() if there[name].tag is None or value != there[name].default
+        }
+    )
+
+
+def messages(message: Message, version: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Any message in this version."""
+    return structs(message.fields, version)
+
+
+@st.composite
+def any_record(draw: st.DrawFn) -> OffsetsRecord:
+    """A record of any type and version, or a tombstone."""
+    kind = RECORD_TYPES[draw(st.sampled_from(sorted(RECORD_TYPES)))]
+    key = draw(messages(kind.key, 0))
+    if draw(st.booleans()) and draw(st.booleans()):
+        return OffsetsRecord(kind, key)
+    version = draw(st.integers(0, kind.value.highest))
+    return OffsetsRecord(kind, key, version, draw(messages(kind.value, version)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(any_record())
+def test_record_of_any_type_is_read_as_it_was_written(record: OffsetsRecord) -> None:
+    """Every field comes back, and the same bytes from it."""
+    found = decode(*encode(record))
+    assert found == record and encode(found) == encode(record)
+    assert decode(*encode(record)).as_json()["tombstone"] is record.is_tombstone
+
+
+@settings(max_examples=60, deadline=None)
+@given(any_record(), st.data())
+def test_record_that_is_cut_is_broken_and_nothing_worse(record: OffsetsRecord, data: st.DataObject) -> None:
+    """Whatever bytes there are, the reader gives a record or a sentence; a key without its last byte is always broken."""
+    key, value = encode(record)
+    with pytest.raises(BrokenRecordError, match="key's buffer"):
+        decode(key[:-1], value)
+    if value:
+        cut = data.draw(st.integers(0, len(value) - 1))
+        junk = value[:cut] + data.draw(st.binary(max_size=6)) + value[cut + 1 :]
+        for broken in (value[:cut], junk):
+            try:
+                decode(key, broken)
+            except BrokenRecordError as error:
+                assert str(error) and error.java_class
+
+
+def test_value_of_a_commit_in_the_broker_s_version_is_these_bytes() -> None:
+    """What a broker of today writes for a plain commit."""
+    key, value = encode(OffsetsRecord(COMMIT, KEY, 4, VALUE))
+    assert key.hex() == "0001000762696c6c696e6700066f726465727300000003"
+    assert value is not None and value.hex() == "000400000000000004d200000005056d6574610000018bcfe5680000"
+
+
+def test_unknown_tagged_fields_are_kept_in_their_place() -> None:
+    """A tag that only a newer broker knows goes out again, before or after the known ones, by its number."""
+    tagged = VALUE | {"topicId": "ESIzRFVmd4iZqrvM3e7_AA", UNKNOWN_TAGS: [(5, b"\xbe\xef")]}
+    record = OffsetsRecord(COMMIT, KEY, 4, tagged)
+    assert decode(*encode(record)) == record and UNKNOWN_TAGS not in str(record.as_json())
+    falling = OffsetsRecord(COMMIT, KEY, 4, VALUE | {UNKNOWN_TAGS: [(5, b""), (3, b"")]})
+    with pytest.raises(BrokenRecordError, match="tag 3 comes after tag 5"):
+        encode(falling)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (VALUE | {"offset": 2**63}, "offset is '9223372036854775808': expected an int64"), (VALUE | {"offset": "1"}, "expected an int64"),
+        (VALUE | {"metadata": None}, "metadata is null and may not be"), (VALUE | {"metadata": 7}, "metadata is '7': expected a string"),
+        (VALUE | {"metadata": "x" * 32_768}, "metadata has 32768 bytes: a string has at most 32767"),
+        (VALUE | {"topicId": "short"}, "topicId is 'short': expected a UUID"),
+    ],
+)  # fmt: skip
+def test_value_that_does_not_fit_is_told(value: dict[str, Any], words: str) -> None:
+    """A field that cannot be written is named, with what was expected."""
+    with pytest.raises(BrokenRecordError, match=words):
+        encode(OffsetsRecord(COMMIT, KEY, 4, value))
+
+
+def test_version_that_the_type_lacks_cannot_be_written() -> None:
+    """Versions 0 to 4 for a commit."""
+    with pytest.raises(BrokenRecordError, match="OFFSET_COMMIT has no value version 5: expected 0 to 4"):
+        encode(OffsetsRecord(COMMIT, KEY, 5, VALUE))
+
+
+def test_group_s_members_are_told_with_what_they_have() -> None:
+    """Subscription and assignment of a classic consumer group are read; of any other group they stay bytes."""
+    raw = bytes.fromhex("000300000001000174ffffffff0000000100017400000002000000000000000100000006ffff")
+    assert subscription_of(raw) == {
+        "version": 3, "topics": ["t"], "user_data_hex": None, "owned": [["t", 0], ["t", 1]], "generation": 6, "rack": None,
+    }  # fmt: skip
+    newer = b"\x00\x63" + raw[2:] + b"more"
+    assert subscription_of(newer) == {**(subscription_of(raw) or {}), "version": 99}
+    for broken in (b"", b"\x00", b"\xff\xff" + raw[2:], raw[:9]):
+        assert subscription_of(broken) is None and assignment_of(broken) is None
+    member = {
+        "memberId": "m",
+        "clientId": "c",
+        "clientHost": "/h",
+        "sessionTimeout": 1,
+        "subscription": raw,
+        "assignment": b"",
+    }
+    group = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m", "members": [member]}
+    told = OffsetsRecord(RECORD_TYPES[2], {"group": "g"}, 0, group).members()
+    assert (
+        told is not None and told[0]["assignment"] is None and told[0]["subscription"]["owned"] == [["t", 0], ["t", 1]]
+    )
+    assert OffsetsRecord(RECORD_TYPES[2], {"group": "g"}, 0, group | {"protocolType": "connect"}).members() is None
+
+
+def test_read_records_passes_over_the_broken_ones_and_tells_them() -> None:
+    """One good record among many broken ones is read; all are counted, the first ones are told with their offsets."""
+    key, value = encode(OffsetsRecord(COMMIT, KEY, 4, VALUE))
+    broken = [
+        (b"\x00\x63", b""),
+        (key, b""),
+        (key[:-1], value),
+        (key, value and value[:9]),
+        (None, value),
+        (key, b"\x00\x09"),
+    ]
+    rows = [(offset, *row) for offset, row in enumerate([(key, value), *broken * 30, (key, None)])]
+    reading = Reading()
+    found = list(read_records(rows, reading))
+    assert [(offset, record.is_tombstone) for offset, record in found] == [(0, False), (181, True)]
+    assert (reading.decoded, reading.broken, len(reading.told)) == (2, 180, TOLD_BROKEN)
+    assert str(reading) == "2 records read, 180 skipped; the first one is offset 1: Found an unknown record type 99"
+    assert [str(each).split(": ")[0] for each in reading.told[:3]] == ["offset 1", "offset 2", "offset 3"]
+    assert len(list(read_records(rows))) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=60)), max_size=5))
+def test_read_records_of_any_bytes_ends_with_a_count(rows: list[tuple[bytes | None, bytes | None]]) -> None:
+    """Nothing that stands in a record ends the reader."""
+    reading = Reading()
+    found = list(
+        read_records(((at, b"\x00\x01" + (key or b""), value) for at, (key, value) in enumerate(rows)), reading)
+    )
+    assert len(found) == reading.decoded and reading.decoded + reading.broken == len(rows)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_unsigned_varint_is_read_as_java_s_int(number: int) -> None:
+    """Five bytes at most; a number above 2^31 - 1 is a negative int."""
+    out = bytearray()
+    write_unsigned_varint(out, number)
+    assert len(out) <= 5 and Reader(bytes(out)).unsigned_varint() == (number if number < 2**31 else number - 2**32)
+    with pytest.raises(WireError, match="null"):
+        Reader(bytes(out[:-1])).unsigned_varint()
+
+
+def test_unsigned_varint_that_is_too_long_is_told() -> None:
+    """A fifth byte that says there are more is refused, in Java's words."""
+    with pytest.raises(WireError, match="Varint is too long, the most significant bit in the 5th byte is set"):
+        Reader(b"\xff" * 6).unsigned_varint()

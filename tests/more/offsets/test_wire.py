@@ -1,0 +1,146 @@
+"""Corners of Kafka's wire forms, each as the generated classes of Kafka 4.3.1 have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kitlib.more.offsets.messages import RECORD_TYPES, STRING, SUBSCRIPTION
+from kitlib.more.offsets.records import OffsetsRecord, decode, encode, subscription_of
+from kitlib.more.offsets.wire import UNKNOWN_TAGS, BrokenRecordError, Reader, WireError, read_length, write_message
+
+COMMIT_KEY = bytes.fromhex("000100016700017400000001")
+COMMIT_V4 = bytes.fromhex("0004000000000000006400000009036d6400000000000003e8")  # up to its tagged fields
+TOPIC_ID = bytes.fromhex("112233445566778899aabbccddeeff00")
+MEMBER: dict[str, Any] = {
+    "clientId": "c",
+    "clientHost": "h",
+    "subscribedTopicNames": [],
+    "instanceId": None,
+    "rackId": None,
+}
+
+
+def read(tags: str) -> OffsetsRecord:
+    """A commit in version 4 with these tagged fields."""
+    return decode(COMMIT_KEY, COMMIT_V4 + bytes.fromhex(tags))
+
+
+def test_known_tagged_fields_are_written_before_unknown_ones_with_higher_tags() -> None:
+    """In the order of their tags, however they stand in the record."""
+    tags = "020010" + TOPIC_ID.hex() + "0502beef"
+    value = read(tags).value
+    assert (
+        value is not None and value["topicId"] == "ESIzRFVmd4iZqrvM3e7_AA" and value[UNKNOWN_TAGS] == [(5, b"\xbe\xef")]
+    )
+    assert encode(read(tags)) == (COMMIT_KEY, COMMIT_V4 + bytes.fromhex(tags))
+
+
+def test_tagged_field_that_has_its_default_is_as_good_as_absent() -> None:
+    """A topic id of zeros, written out, is not told, and not written again."""
+    record = read("010010" + "00" * 16)
+    assert record == read("00") and "topicId" not in record.as_json()["value"]["data"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        ("0105ffffffff0f", "due to: -1."), ("010504beef", "Error reading byte array of 4 byte(s): only 2 byte(s) available."),
+        ("0100", "due to: null."), ("", "due to: null."), ("ffffffffff", "Varint is too long"), ("010010" + "00" * 15, "due to: null."),
+    ],
+)  # fmt: skip
+def test_broken_tagged_fields_are_told_in_java_s_words(tags: str, words: str) -> None:
+    """A size below 0, bytes that are not there, a number that does not end."""
+    with pytest.raises(BrokenRecordError) as told:
+        read(tags)
+    assert words in str(told.value) and str(told.value).startswith(
+        "Could not read record with version 4 from value's buffer"
+    )
+
+
+def test_length_of_the_least_int_is_the_largest_as_in_java() -> None:
+    """One less than the least int is the largest one: no null, but far too long."""
+    reader = Reader(b"\x80\x80\x80\x80\x08")
+    assert read_length(reader, STRING, flexible=True) == 2**31 - 1
+    with pytest.raises(BrokenRecordError, match="string field metadata had invalid length 2147483647"):
+        decode(COMMIT_KEY, COMMIT_V4[:14] + b"\x80\x80\x80\x80\x08")
+
+
+@pytest.mark.parametrize(
+    ("classic", "tail"),
+    [
+        (None, "01000100"),
+        ({"sessionTimeoutMs": 0, "supportedProtocols": []}, "00"),
+        ({"sessionTimeoutMs": 5, "supportedProtocols": []}, "0100070100000005" + "0100"),
+    ],
+)
+def test_tagged_struct_that_may_be_null_begins_with_a_varint(classic: dict[str, Any] | None, tail: str) -> None:
+    """0 says null, 1 says that it follows; with its default it is left out."""
+    value = MEMBER | {
+        "subscribedTopicRegex": None,
+        "serverAssignor": None,
+        "rebalanceTimeoutMs": 7,
+        "classicMemberMetadata": classic,
+    }
+    key, raw = encode(OffsetsRecord(RECORD_TYPES[5], {"groupId": "g", "memberId": "m"}, 0, value))
+    assert raw is not None and raw.hex().endswith("0000000700" + tail)
+    told = decode(key, raw).value
+    assert (
+        told is not None
+        and told.get("classicMemberMetadata", {"sessionTimeoutMs": 0, "supportedProtocols": []}) == classic
+    )
+
+
+@pytest.mark.parametrize(("endpoint", "told"), [(None, "ff"), ({"host": "h", "port": 65_535}, "01" + "0268ffff00")])
+def test_struct_that_may_be_null_begins_with_a_byte(endpoint: dict[str, Any] | None, told: str) -> None:
+    """-1 says null, 1 says that it follows."""
+    value = MEMBER | {
+        "rebalanceTimeoutMs": 7,
+        "topologyEpoch": 1,
+        "processId": "p",
+        "userEndpoint": endpoint,
+        "clientTags": [],
+    }
+    key, raw = encode(OffsetsRecord(RECORD_TYPES[19], {"groupId": "g", "memberId": "m"}, 0, value))
+    assert raw is not None and raw.hex().endswith("0270" + told + "0100")
+    found = decode(key, raw).value
+    assert found is not None and found["userEndpoint"] == endpoint
+
+
+@pytest.mark.parametrize("generation", [-1, -2, -(2**31)])
+def test_rack_of_no_letters_is_no_rack_and_no_generation_is_below_none(generation: int) -> None:
+    """As the consumer protocol's own reader has it."""
+    told = {"topics": ["t"], "userData": b"\x01", "rackId": "", "generationId": generation}
+    raw = b"\x00\x03" + write_message(SUBSCRIPTION, 3, told)
+    found = subscription_of(raw)
+    assert found is not None and (found["rack"], found["user_data_hex"], found["generation"]) == (None, "01", -1)
+
+
+def test_collection_longer_than_its_bytes_is_refused_before_it_is_made() -> None:
+    """A number in a broken record does not become a list of two thousand millions."""
+    with pytest.raises(
+        BrokenRecordError, match="Tried to allocate a collection of size 2147483646, but there are only 0 bytes"
+    ):
+        decode(b"\x00\x10\x00\x01g\x00\x01r", b"\x00\x00\xff\xff\xff\xff\x07")
+
+
+def test_string_that_is_no_utf_8_is_read_with_a_mark() -> None:
+    """Java puts U+FFFD in the place of what it cannot read; written again, the bytes are others."""
+    key, value = COMMIT_KEY, bytes.fromhex("0000000000000000000100016100000000000003e8").replace(b"a", b"\xff")
+    record = decode(key, value)
+    assert record.value is not None and record.value["metadata"] == "\ufffd" and encode(record)[1] != value
+
+
+def test_bytes_may_be_given_in_base64_and_nothing_else() -> None:
+    """What the JSON form has can be written as it stands."""
+    written = write_message(SUBSCRIPTION, 0, {"topics": [], "userData": "AQI="})
+    assert written == write_message(SUBSCRIPTION, 0, {"topics": [], "userData": b"\x01\x02"})
+    with pytest.raises(BrokenRecordError, match="userData is 'a b': expected bytes"):
+        write_message(SUBSCRIPTION, 0, {"topics": [], "userData": "a b"})
+    with pytest.raises(BrokenRecordError, match="topics is 't': expected a list"):
+        write_message(SUBSCRIPTION, 0, {"topics": "t"})
+    with pytest.raises(BrokenRecordError, match="is no struct: expected topic, partitions"):
+        write_message(SUBSCRIPTION, 1, {"topics": [], "ownedPartitions": [7]})
+    with pytest.raises(WireError, match="-2"):
+        Reader(b"abc").raw(-2)

@@ -1,0 +1,235 @@
+"""Topologies and their tasks; an application whose instances die; and what queries get meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from kitlib.more.streams.app import StreamsApp, StreamsSettings, metadata_for_key, query, task_of_key
+from kitlib.more.streams.assignor import AssignmentSettings, StreamsAssignmentError
+from kitlib.more.streams.topology import StreamsTopology, TopologyError, task_name
+
+
+def counting(width: int | None = 4) -> StreamsTopology:
+    """Orders are counted by customer: a repartition topic cuts the topology in two."""
+    made = StreamsTopology().source("orders", "orders").processor("rekey", "orders")
+    made.repartition("by-customer", "rekey", width).processor("count", "by-customer-source", stores=("counts",))
+    return made.sink("out", "totals", "count")
+
+
+def app(standbys: int = 0, instances: int = 2, threads: int = 1) -> StreamsApp:
+    """An application that has run for two minutes."""
+    made = StreamsApp(counting(), {"orders": 6}, StreamsSettings(AssignmentSettings(num_standby_replicas=standbys)))
+    for number in range(instances):
+        made.start(f"i{number + 1}", threads)
+    made.run_for(120_000)
+    made.take_events()
+    return made
+
+
+# -- topologies ------------------------------------------------------------------------------------
+
+
+def test_repartition_topic_cuts_the_topology() -> None:
+    """What comes before it and what comes after it run apart, each with as many tasks as its widest topic."""
+    subs = counting().sub_topologies()
+    assert [sub.source_topics for sub in subs] == [("orders",), ("by-customer",)]
+    assert [sub.sink_topics for sub in subs] == [("by-customer",), ("totals",)]
+    assert [sub.stores for sub in subs] == [(), ("counts",)]
+    tasks = counting().tasks({"orders": 6})
+    assert [task_name(task) for task in tasks] == ["0_0", "0_1", "0_2", "0_3", "0_4", "0_5", "1_0", "1_1", "1_2", "1_3"]
+    assert counting().stateful(tasks) == {(1, 0), (1, 1), (1, 2), (1, 3)}
+
+
+def test_narrow_repartition_topic_caps_a_wide_application() -> None:
+    """12 partitions at the front, 2 behind it; without a number it is as wide as what writes it."""
+    assert sum(task[0] == 1 for task in counting(2).tasks({"orders": 12})) == 2
+    assert sum(task[0] == 1 for task in counting(None).tasks({"orders": 12})) == 12
+
+
+def test_common_store_and_common_source_join_what_is_apart() -> None:
+    """Two inputs of one task: partition 1 of both."""
+    made = (
+        StreamsTopology()
+        .source("a", "a")
+        .source("b", "b")
+        .processor("pa", "a", stores=("s",))
+        .processor("pb", "b", stores=("s",))
+    )
+    assert len(made.sub_topologies()) == 1
+    assert made.tasks({"a": 2, "b": 3})[0, 1] == (("a", 1), ("b", 1)) and made.tasks({"a": 2, "b": 3})[0, 2] == (
+        ("b", 2),
+    )
+
+
+def test_join_of_topics_that_do_not_fit_is_looked_at_only_beside_a_repartition_topic() -> None:
+    """Six tasks, of which the last two read one of the topics alone; Streams says nothing until something is repartitioned."""
+    made = StreamsTopology().source("a", "a").source("b", "b").processor("join", "a", "b", stores=("s",)).joined("a", "b")
+    assert made.tasks({"a": 6, "b": 4})[0, 5] == (("a", 5),)
+    with pytest.raises(TopologyError, match="a has 6, b has 4"):
+        made.repartition("r", "join", 2).tasks({"a": 6, "b": 4})
+
+
+def test_open_repartition_topic_of_a_join_is_as_wide_as_the_other_side() -> None:
+    """A stream of six partitions is keyed anew and joined with a table of three; one that is joined with itself keeps its six."""
+    made = StreamsTopology().source("a", "a").source("b", "b").repartition("r", "a").processor("join", "r-source", "b", stores=("s",))
+    assert made.joined("r", "b").partitions({"a": 6, "b": 3})["r"] == 3
+    own = StreamsTopology().source("a", "a").repartition("r", "a").processor("join", "a", "r-source", stores=("s",))
+    assert own.partitions({"a": 6})["r"] == 6
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: counting().source("orders", "x"), "it already exists"),
+        (lambda: counting().processor("p", "nowhere"), "not a source or processor"),
+        (lambda: counting().processor("p", "out"), "not a source or processor"),
+        (lambda: counting(0), "expected 1 or more"),
+        (lambda: counting().tasks({}), "topic orders: it has no partitions"),
+        (lambda: counting().joined("orders", "by-customer").tasks({"orders": 6}), "orders has 6, by-customer has 4"),
+    ],
+)
+def test_topology_refuses_what_cannot_run(ask: object, words: str) -> None:
+    """Names that clash, parents that are not there, topics without partitions, joins that do not fit."""
+    with pytest.raises(TopologyError, match=words):
+        ask()  # type: ignore[operator]
+
+
+# -- failover --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("standbys", "restored"), [(0, 12_000), (1, 0)])
+def test_failover_restores_all_of_the_changelog_or_what_the_standby_lacks(standbys: int, restored: int) -> None:
+    """Two minutes at 100 records a second are read from the start; a standby has them."""
+    found = app(standbys)
+    moved = sorted(task for task in found.instances["i2"].active if task in found.stateful)
+    found.kill("i2")
+    assert found.run_until_settled(300_000)
+    assert [found.restored[task] for task in moved] == [restored] * 2
+    assert found.idle_ms[moved[0]] == 45_000 + 1_000 + 1_000 + restored // 5 - (100 if restored else 0)
+
+
+def test_restarted_instance_reads_on_from_its_own_disk() -> None:
+    """With its disk it lacks only what was written since; without one it lacks all, and warms up first."""
+    for disk, first in ((True, "restoring"), (False, "standby")):
+        found = app()
+        found.run_for(600_000)
+        found.kill("i2")
+        assert found.run_until_settled(300_000)
+        found.take_events()
+        found.start("i2", disk=disk)
+        found.run_for(2_000)
+        told = [
+            event.what for event in found.take_events() if event.who == "i2" and event.data.get("task", "")[:1] == "1"
+        ]
+        assert told[0] == first
+
+
+def test_probing_rebalance_moves_the_task_when_the_warm_up_has_caught_up() -> None:
+    """Until then the old instance goes on; nobody waits."""
+    found = app(instances=1)
+    found.run_for(600_000)
+    found.start("i2")
+    found.run_for(2_000)
+    assert found.probing_ms is not None and not found.instances["i2"].active & found.stateful
+    idle = dict(found.idle_ms)
+    found.run_for(700_000)
+    assert len(found.instances["i2"].active & found.stateful) == 2 and found.probing_ms is None
+    assert all(found.idle_ms[task] - idle[task] == 0 for task in found.stateful & found.instances["i1"].active)
+
+
+def test_threads_beyond_the_tasks_idle() -> None:
+    """Ten tasks and twelve threads: two have nothing to do."""
+    found = app(instances=2, threads=6)
+    threads = [tasks for each in found.snapshot()["instances"].values() for tasks in each["threads"].values()]
+    assert len(threads) == 12 and sum(not tasks for tasks in threads) == 2
+
+
+def test_application_refuses_what_cannot_be() -> None:
+    """A name that runs, a name that does not, no threads, a rate below one record a tick."""
+    found = app()
+    for ask, words in (
+        (lambda: found.start("i1"), "is already running"),
+        (lambda: found.kill("i9"), "is not running"),
+        (lambda: found.start("i3", 0), "expected 1 or more"),
+        (lambda: StreamsSettings(restore_per_s=5), "expected 10 or more"),
+    ):
+        with pytest.raises(StreamsAssignmentError, match=words):
+            ask()
+
+
+# -- queries ---------------------------------------------------------------------------------------
+
+
+def outcomes(found: StreamsApp, key: str) -> dict[str, tuple[str, str]]:
+    """What each instance answers, strict and stale."""
+    return {
+        name: (query(found, name, "counts", key).outcome, query(found, name, "counts", key, stale=True).outcome)
+        for name in found.instances
+    }
+
+
+def test_query_of_the_owner_is_exact_and_of_another_is_null() -> None:
+    """Null from an instance that has the store's other partitions: not an error, and no value."""
+    found = app()
+    where = metadata_for_key(found, "counts", "alice")
+    assert (where.active, where.standby, where.task) == ("i2", (), task_of_key(found, "counts", "alice"))
+    exact = query(found, "i2", "counts", "alice")
+    assert (exact.value, exact.behind) == (found.processed[where.task] // 10, 0)
+    assert outcomes(found, "alice") == {"i1": ("null", "null"), "i2": ("value", "value")}
+
+
+def test_query_while_the_owner_is_dead_and_while_it_is_restored() -> None:
+    """No answer until the group notices; then an error until the store is whole; stale reads go up from nothing."""
+    found = app()
+    found.kill("i2")
+    assert metadata_for_key(found, "counts", "alice").active == "i2"
+    assert outcomes(found, "alice") == {"i1": ("null", "null"), "i2": ("no answer", "no answer")}
+    found.run_for(46_500)
+    assert metadata_for_key(found, "counts", "alice").active == "i1"
+    assert outcomes(found, "alice")["i1"] == ("InvalidStateStoreException", "value")
+    assert 0 < query(found, "i1", "counts", "alice", stale=True).behind < 12_000
+    assert found.run_until_settled(60_000) and query(found, "i1", "counts", "alice").behind == 0
+
+
+def test_query_of_a_key_that_never_moved_fails_too_while_its_thread_restores() -> None:
+    """One restoring task makes the whole instance refuse, for all of its keys."""
+    found = app()
+    key = next(key for key in map(str, range(99)) if metadata_for_key(found, "counts", key).active == "i1")
+    found.kill("i2")
+    found.run_for(46_500)
+    assert outcomes(found, key)["i1"] == ("InvalidStateStoreException", "value")
+
+
+def test_standby_answers_stale_queries_through_the_failover() -> None:
+    """It is at most one poll of its changelog behind, and there is no restoring afterwards."""
+    found = app(standbys=1)
+    found.run_for(500)
+    assert metadata_for_key(found, "counts", "alice").standby == ("i1",)
+    assert query(found, "i1", "counts", "alice").outcome == "null"
+    stale = query(found, "i1", "counts", "alice", stale=True)
+    assert stale.outcome == "value" and 0 < stale.behind <= 100
+    found.kill("i2")
+    found.run_for(46_000)
+    assert outcomes(found, "alice")["i1"] == ("value", "value")
+
+
+def test_query_of_a_store_that_is_nowhere() -> None:
+    """An unknown store is refused; one that this instance has no part of may have migrated."""
+    found = app(instances=5)
+    assert {answer for name in found.instances for answer in outcomes(found, "alice")[name][:1]} >= {"value"}
+    nothing = [name for name, each in found.instances.items() if not each.active & found.stateful]
+    assert nothing and "migrated" in query(found, nothing[0], "counts", "alice").why
+    with pytest.raises(TopologyError, match="there is no store"):
+        query(found, "i1", "sums", "alice")
+
+
+def test_thread_that_dies_leaves_its_stores_to_the_other_threads_of_its_process() -> None:
+    """Its tasks wait for the session timeout, go to the process that has their stores, and nothing is restored."""
+    made = app(instances=1, threads=2)
+    made.lose_thread("i1", 2)
+    assert made.instances["i1"].thread_names == ["i1-1"] and not made.is_settled
+    made.run_until_settled(120_000)
+    assert made.is_settled and sum(made.restored.values()) == 0
+    assert max(made.idle_ms.values()) >= made.settings.session_timeout_ms
+    with pytest.raises(StreamsAssignmentError, match="two or more"):
+        made.lose_thread("i1", 1)

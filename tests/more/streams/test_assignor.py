@@ -1,0 +1,112 @@
+"""Streams' assignor against answers of Kafka 4.3.1's own classes, and what is true of it whatever happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kitlib.more.streams.assignor import (
+    RUNNING_LAG,
+    AssignmentSettings,
+    ClientState,
+    HighAvailabilityTaskAssignor,
+    StreamsAssignmentError,
+    as_hash_set,
+    assign_to_threads,
+)
+from kitlib.more.streams.topology import StreamsTaskId, task_name
+
+RECORDED = (Path(__file__).parent / "recorded_assignments.txt").read_text(encoding="utf-8").splitlines()
+
+
+def tasks_in(text: str) -> list[StreamsTaskId]:
+    return [(int(each.split("_")[0]), int(each.split("_")[1])) for each in text.split(",") if each]
+
+
+def lagged(text: str, mark: str) -> dict[StreamsTaskId, int]:
+    pairs = (each.split(mark) for each in text.split(",") if each)
+    return {tasks_in(task)[0]: int(lag) for task, lag in pairs}
+
+
+def listed(tasks: object) -> str:
+    return "[" + ", ".join(task_name(task) for task in tasks) + "]"  # type: ignore[attr-defined]
+
+
+def answer(row: str) -> str:
+    """The kit's answer to a recorded row, written as the recording is."""
+    kind, *rest = row.split("|")
+    if kind == "HA":
+        standbys, lag, warmups, tasks, stateful, *told = rest
+        clients = {}
+        for number, one in enumerate(told):
+            threads, lags = one.split(";")
+            clients[f"i{number}"] = ClientState(f"i{number}", int(threads), lagged(lags, "="))
+        asked = AssignmentSettings(int(standbys), int(lag), int(warmups))
+        probing = HighAvailabilityTaskAssignor(clients, asked).assign(tasks_in(tasks), tasks_in(stateful))
+        shares = (f"|{listed(sorted(each.active))}{listed(sorted(each.standby))}" for each in clients.values())
+        return str(probing).lower() + "".join(shares)
+    stateful, tasks, loads, previous = rest
+    load = {each.split("=")[0]: int(each.split("=")[1]) for each in loads.split(",") if each}
+    had = {each.split("=")[0]: list(lagged(each.split("=")[1], ":")) for each in previous.split(";")}
+    dealt = assign_to_threads(tasks_in(tasks), stateful == "true", had, had, load)
+    shares = (f"{thread}={listed(dealt[thread])}" for thread in sorted(dealt))
+    counts = (f"{thread}={count}" for thread, count in sorted(load.items()))
+    return "{" + ", ".join(shares) + "} {" + ", ".join(counts) + "}"
+
+
+def test_assignors_answer_as_the_real_classes_did() -> None:
+    """81 recorded rows of HighAvailabilityTaskAssignor and assignTasksToThreads, Kafka 4.3.1."""
+    assert len(RECORDED) == 81
+    for line in RECORDED:
+        row, recorded = line.split(" -> ")
+        assert answer(row) == recorded, row
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 2), st.data())
+def test_each_task_runs_once_and_its_copies_lie_elsewhere(
+    instances: int, width: int, standbys: int, data: st.DataObject
+) -> None:
+    """One runner for each task, never a standby beside it, and a runner that is not behind another copy beyond what is acceptable."""
+    tasks = [(0, partition) for partition in range(width)]
+    lags = st.sampled_from([0, 5, 20_000])
+    clients = {}
+    for number in range(instances):
+        behind = {task: data.draw(lags) for task in tasks}
+        clients[f"i{number}"] = ClientState(f"i{number}", data.draw(st.integers(1, 3)), behind)
+    before = {name: dict(client.lags) for name, client in clients.items()}
+    HighAvailabilityTaskAssignor(clients, AssignmentSettings(num_standby_replicas=standbys)).assign(tasks, tasks)
+    for task in tasks:
+        runners = [client for client in clients.values() if task in client.active]
+        assert len(runners) == 1 and task not in runners[0].standby
+        best = min(lag[task] for lag in before.values())
+        assert before[runners[0].name][task] <= max(best, 10_000)
+        copies = sum(task in client.standby for client in clients.values())
+        assert copies >= min(standbys, instances - 1)
+
+
+def test_new_instance_warms_up_before_it_runs() -> None:
+    """It gets a copy of two tasks (max.warmup.replicas); the old one runs all of them until a probing rebalance."""
+    tasks = [(0, partition) for partition in range(4)]
+    old = ClientState("old", 1, dict.fromkeys(tasks, RUNNING_LAG))
+    new = ClientState("new", 1, dict.fromkeys(tasks, 1_000_000))
+    assert HighAvailabilityTaskAssignor({"old": old, "new": new}).assign(tasks, tasks)
+    assert old.active == set(tasks) and not new.active and len(new.standby) == 2
+
+
+def test_active_tasks_are_dealt_in_the_order_of_javas_hash_set() -> None:
+    """A queue made of a set is put in order from the middle down; sorted tasks are dealt otherwise. Recorded from Kafka 4.3.1."""
+    threads = [f"t{number}" for number in range(5)]
+    dealt = assign_to_threads(as_hash_set([(0, 2), (1, 7), (3, 8)]), True, threads, {}, {})
+    assert [dealt[name] for name in threads] == [[(0, 2)], [(3, 8)], [(1, 7)], [], []]
+
+
+def test_assignor_refuses_what_cannot_be() -> None:
+    """No instance, and settings out of range."""
+    with pytest.raises(StreamsAssignmentError, match="at least 1"):
+        HighAvailabilityTaskAssignor({}).assign([(0, 0)], [])
+    with pytest.raises(StreamsAssignmentError, match="max_warmup_replicas"):
+        AssignmentSettings(max_warmup_replicas=0)

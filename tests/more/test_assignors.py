@@ -1,0 +1,187 @@
+"""What every assignment must be, for random groups: complete, even, sticky; and the order of Java's hash tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kitlib.errors import KnobError
+from kitlib.more.assignors import (
+    ASSIGNORS,
+    Assignment,
+    AssignorFailedError,
+    Subscription,
+    TopicPartition,
+    as_the_leader_sees,
+    assign,
+    rounds,
+)
+
+TOPICS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=5)
+IDS = st.lists(st.text("xyz0123456789-", min_size=1, max_size=6), min_size=1, max_size=7, unique=True)
+STICKY = ("sticky", "cooperative-sticky")
+
+
+@st.composite
+def groups(draw: st.DrawFn, same: bool = False) -> tuple[dict[str, int], list[Subscription]]:
+    """Topics, and members that want one of them at least; all the same with `same`."""
+    topics = draw(TOPICS)
+    wanted = st.sets(st.sampled_from(sorted(topics)), min_size=1)
+    everybody = draw(wanted)
+    members = [
+        Subscription(
+            name, tuple(sorted(everybody if same else draw(wanted))), instance_id=draw(st.none() | st.just(f"i-{name}"))
+        )
+        for name in draw(IDS)
+    ]
+    return topics, members
+
+
+def holders(assignment: Assignment) -> dict[TopicPartition, list[str]]:
+    """Who has each partition."""
+    found: dict[TopicPartition, list[str]] = {}
+    for member, has in assignment.items():
+        for partition in has:
+            found.setdefault(partition, []).append(member)
+    return found
+
+
+def after(members: list[Subscription], assignment: Assignment, generation: int = 1) -> list[Subscription]:
+    """The members when they own what they were given; new ones own nothing."""
+    return [
+        replace(each, owned=tuple(assignment[each.member]), generation=generation)
+        if each.member in assignment
+        else each
+        for each in members
+    ]
+
+
+def check_complete(assignment: Assignment, topics: dict[str, int], members: list[Subscription]) -> None:
+    """Every partition of a wanted topic has one owner, which wants the topic; nothing else has any."""
+    wants = {each.member: each.topics for each in members}
+    owners = holders(assignment)
+    wanted = {topic for each in members for topic in each.topics}
+    assert set(owners) == {TopicPartition(topic, number) for topic in wanted for number in range(topics[topic])}
+    for partition, who in owners.items():
+        assert len(who) == 1 and partition.topic in wants[who[0]]
+
+
+@given(groups(), st.sampled_from(sorted(ASSIGNORS)))
+def test_partition_has_one_owner_that_wants_it(group: tuple[dict[str, int], list[Subscription]], strategy: str) -> None:
+    """In a new group all four assign everything, once, to members that want it."""
+    check_complete(assign(strategy, *group), *group)
+
+
+@given(groups(same=True), st.sampled_from(["roundrobin", *STICKY]))
+def test_equal_subscriptions_get_equal_shares(group: tuple[dict[str, int], list[Subscription]], strategy: str) -> None:
+    """No member has two partitions more than another."""
+    sizes = [len(has) for has in assign(strategy, *group).values()]
+    assert max(sizes) - min(sizes) <= 1
+
+
+@given(groups())
+def test_range_is_even_topic_by_topic_and_in_runs(group: tuple[dict[str, int], list[Subscription]]) -> None:
+    """A topic's members have neighbouring partitions of it, the first ones one more."""
+    topics, members = group
+    assignment = assign("range", topics, members)
+    for topic in topics:
+        runs = [
+            [each.partition for each in assignment[m.member] if each.topic == topic]
+            for m in members
+            if topic in m.topics
+        ]
+        assert all(run == list(range(run[0], run[0] + len(run))) for run in runs if run)
+        assert not runs or max(map(len, runs)) - min(map(len, runs)) <= 1
+
+
+@given(groups(), st.sampled_from(STICKY))
+def test_sticky_changes_nothing_when_nothing_has_changed(
+    group: tuple[dict[str, int], list[Subscription]], strategy: str
+) -> None:
+    """The same members with what they own get it again."""
+    topics, members = group
+    first = assign(strategy, topics, members)
+    assert holders(assign(strategy, topics, after(members, first))) == holders(first)
+
+
+@given(groups(same=True), st.data())
+def test_sticky_survivors_keep_all_when_a_member_leaves(
+    group: tuple[dict[str, int], list[Subscription]], data: st.DataObject
+) -> None:
+    """With equal subscriptions only the partitions of who left change hands."""
+    topics, members = group
+    first = assign("sticky", topics, members)
+    gone = data.draw(st.sampled_from(members))
+    left = [each for each in members if each is not gone]
+    if left:
+        now = assign("sticky", topics, after(left, first))
+        check_complete(now, topics, left)
+        assert all(set(first[each.member]) <= set(now[each.member]) for each in left)
+
+
+@given(groups(same=True))
+def test_sticky_moves_only_to_the_member_that_joins(group: tuple[dict[str, int], list[Subscription]]) -> None:
+    """With equal subscriptions the others lose, and get nothing from each other."""
+    topics, (newcomer, *members) = group
+    if members:
+        first = assign("sticky", topics, members)
+        now = assign("sticky", topics, [newcomer, *after(members, first)])
+        assert all(set(now[each.member]) <= set(first[each.member]) for each in members)
+
+
+@given(groups(), st.data())
+def test_cooperative_never_gives_what_another_owns(
+    group: tuple[dict[str, int], list[Subscription]], data: st.DataObject
+) -> None:
+    """Whoever joins or leaves, a partition has two owners at no time, and in the end exactly one."""
+    topics, members = group
+    before = data.draw(st.lists(st.sampled_from(members), min_size=1, unique=True))
+    owned = assign("cooperative-sticky", topics, before)
+    seen = as_the_leader_sees(topics, after(members, owned))
+    rebalances = rounds(*seen)
+    for given_now in rebalances:
+        for partition, who in holders(given_now).items():
+            others = {m for m, has in owned.items() if partition in has and m in given_now}
+            assert len(who) == 1 and others <= {who[0]}
+        owned = given_now
+    check_complete(rebalances[-1], topics, members)
+
+
+def test_cooperative_hands_over_in_the_second_rebalance() -> None:
+    """The first one only takes away."""
+    members = [Subscription(name, ("t",)) for name in "AB"]
+    first = assign("cooperative-sticky", {"t": 6}, members)
+    joined = [*after(members, first), Subscription("C", ("t",))]
+    taken, given_over = rounds(*as_the_leader_sees({"t": 6}, joined))
+    assert {name: len(has) for name, has in taken.items()} == {"A": 2, "B": 2, "C": 0}
+    assert {name: len(has) for name, has in given_over.items()} == {"A": 2, "B": 2, "C": 2}
+
+
+def test_sticky_where_the_real_class_throws_says_so() -> None:
+    """A member that owns partitions of a topic that has shrunk hides the others: some are left over."""
+    gone = tuple(TopicPartition("t", number) for number in range(3, 6))
+    with pytest.raises(AssignorFailedError, match="IllegalStateException") as failed:
+        assign(
+            "sticky", {"t": 3, "u": 3}, [Subscription("A", ("t", "u"), gone, 1), Subscription("B", ("t", "u"), (), 1)]
+        )
+    assert failed.value.exception == "IllegalStateException"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "topics", "members", "said"),
+    [
+        ("rangy", {"t": 1}, ["A"], "there is no assignor"),
+        ("range", {"t": 0}, ["A"], "Give 1 or more"),
+        ("sticky", {"t": 1}, [], "give 1 member or more"),
+        ("sticky", {"t": 1}, ["A", "A"], "each with its own id"),
+    ],
+)
+def test_group_that_cannot_be_is_a_knob_error(
+    strategy: str, topics: dict[str, int], members: list[str], said: str
+) -> None:
+    """An unknown assignor, a topic without partitions, no members, two with one id."""
+    with pytest.raises(KnobError, match=said):
+        assign(strategy, topics, [Subscription(name, ("t",)) for name in members])

@@ -1,0 +1,303 @@
+"""What anchoring, acking and failing do to the trees, and the three ways to give reliability up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from operator import xor
+from typing import Any
+
+import pytest
+
+from kitlib.more.topology import BasicBolt, Bolt, FailedError, Fault, TopologyBuilder
+from tests.more.topology.parts import Event, Holder, Join, Numbers, Once, Pass, Slow, Store, Watch, chain, started
+
+
+def bolt_that(does: Callable[[Any, Any], object]) -> type[Bolt]:
+    class Does(Holder):
+        def execute(self, given: Any) -> None:
+            does(self, given)
+
+    return Does
+
+
+def vals(event: Event) -> dict[int, int]:
+    return dict(event["vals"])
+
+
+def test_multi_anchoring_one_id_per_anchor_goes_into_each_of_its_trees() -> None:
+    """A tuple with two anchors of one tree each: an id for each, which that anchor's ack carries, too."""
+    run, watch = started(chain(lambda: Numbers(2), Join, Store))
+    run.run_for(50)
+    (send,), emits, acks = watch.of("send"), watch.of("emit"), watch.of("bolt_ack", "a")
+    first, second = emits[0]["root"], emits[1]["root"]
+    ids = dict(send["ids"])
+    assert list(ids) == [first, second] and ids[first] != ids[second]
+    for emit, ack in zip(emits, acks, strict=True):
+        ((number, _, edge),) = emit["tuples"]
+        assert ack["tuple"] == number and vals(ack) == {emit["root"]: edge ^ ids[emit["root"]]}
+    assert vals(*watch.of("bolt_ack", "b")) == ids and watch.messages("ack") == [0, 1]
+
+
+def test_multi_anchoring_an_anchor_of_two_trees_gives_both_the_same_id() -> None:
+    """A child of one tuple that is in two trees has one id in both, and each tree's ack carries it."""
+    run, watch = started(chain(lambda: Numbers(2), Join, Pass, Store))
+    run.run_for(50)
+    joined, child = watch.of("send")
+    assert len(child["ids"]) == 2 and len({at for _, at in child["ids"]}) == 1
+    edge = child["ids"][0][1]
+    assert vals(*watch.of("bolt_ack", "b")) == {root: at ^ edge for root, at in joined["ids"]}
+    assert watch.messages("ack") == [0, 1]
+
+
+def test_multi_anchoring_two_anchors_of_one_tree_put_the_xor_of_two_ids_into_it() -> None:
+    """Branches of one tree that meet again (a DAG): the tuple's id there is the XOR of one id for each anchor."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", lambda: Numbers(3))
+    builder.set_bolt("left", Pass).shuffle_grouping("spout")
+    builder.set_bolt("right", Pass).shuffle_grouping("spout")
+    builder.set_bolt("join", Join).global_grouping("left").global_grouping("right")
+    builder.set_bolt("store", Store).shuffle_grouping("join")
+    run, watch = started(builder.create_topology())
+    run.run_for(100)
+    assert sorted(watch.messages("ack")) == [0, 1, 2] and watch.effects() == {0: 1, 1: 1, 2: 1}
+    for join in watch.of("send", "join"):
+        ((root, at),) = join["ids"]
+        (given, other) = [next(e for e in watch.of("send") if e["tuple"] == parent) for parent in join["parents"]]
+        edges = [vals(e)[root] ^ dict(s["ids"])[root]
+                 for s in (given, other) for e in watch.of("bolt_ack", "join") if e["tuple"] == s["tuple"]]  # fmt: skip
+        assert reduce(xor, edges) == at
+
+
+def test_multi_anchoring_one_failed_child_fails_both_roots() -> None:
+    """A tuple that is anchored to two is failed: both of their spout tuples fail and are handed out again."""
+    run, watch = started(chain(lambda: Numbers(4), Join, Store), [Fault("fail", "b", nth=[1])])
+    run.run_for(1_000)
+    assert watch.messages("fail") == [0, 1]
+    assert len(watch.of("bolt_fail")[0]["roots"]) == 2 and watch.count("acker_fail", end="fail") == 2
+    assert {event["why"] for event in watch.of("fail")} == {"failed"} and {event["retry"] for event in watch.of("fail")} == {True}
+    assert sorted(watch.messages("ack")) == [0, 1, 2, 3]
+
+
+def test_unanchored_child_is_lost_unseen() -> None:
+    """A child without an anchor belongs to no tree: when it is dropped its root is acked all the same."""
+    forgets = bolt_that(lambda bolt, given: (bolt.collector.emit(given.values), bolt.collector.ack(given)))
+    run, watch = started(chain(Numbers, forgets, Store), [Fault("drop", "b", nth=[4])])
+    run.run_for(100_000)
+    assert watch.messages("ack") == list(range(10)) and not watch.of("fail")
+    assert 3 not in watch.effects() and sum(watch.effects().values()) == 9
+    assert {tuple(event["ids"]) for event in watch.of("send")} == {()} and not run.pending
+
+
+@pytest.mark.parametrize(
+    ("anchored", "acks", "fails", "lost", "upstream"),
+    [(False, 100, 0, 10, 100), (True, 100, 10, 0, 110)],
+    ids=["not anchored: 10 lost and 100 acks", "anchored: 10 fails, 10 replays, nothing lost, 10 effects upstream twice"],
+)
+def test_anchoring_in_the_middle_decides_what_ten_dropped_children_cost(
+    anchored: bool, acks: int, fails: int, lost: int, upstream: int
+) -> None:
+    """Of 100 children 10 are dropped behind a middle bolt that anchors, or does not (B3)."""
+
+    def middle(bolt: Any, given: Any) -> None:
+        bolt.context.note("upstream", n=given["n"])
+        bolt.collector.emit(given.values, anchors=given if anchored else ())
+        bolt.collector.ack(given)
+
+    faults = [Fault("drop", "b", nth=range(10, 101, 10))]
+    run, watch = started(chain(lambda: Numbers(100), bolt_that(middle), Store), faults)
+    run.run_for(100_000)
+    assert len(watch.of("ack")) == acks and len(watch.of("fail")) == fails
+    assert 100 - len(watch.effects()) == lost and len(watch.of("upstream")) == upstream
+    assert {event["outstanding"] for event in watch.of("ack")} == {0}
+
+
+@pytest.mark.parametrize(
+    ("way", "config"),
+    [("no ackers", {"topology_ackers": 0}), ("no message ids", {}), ("not anchored", {})],
+    ids=["no ackers: acked when it is emitted", "no message ids: nobody hears of the end", "not anchored: acked too early"],
+)
+def test_reliability_switched_off_loses_what_a_crash_takes(way: str, config: dict[str, Any]) -> None:
+    """Each of the three ways: what a dead task had in its inbox is gone, and no spout hears of it."""
+    first = bolt_that(lambda bolt, given: (bolt.collector.emit(given.values), bolt.collector.ack(given)))
+    topology = chain(
+        lambda: Numbers(60, message_ids=way != "no message ids"), first if way == "not anchored" else Pass, Slow
+    )
+    run, watch = started(topology, [Fault("crash", "b", at_ms=1_050)], **config)
+    run.run_for(200_000)
+    assert watch.of("crash")[0]["lost"] == 50 and len(watch.effects()) == 10 and not watch.of("fail")
+    assert len(watch.of("ack")) == (0 if way == "no message ids" else 60) and run.pending == run.queued == 0
+    acked_by = max((event.at_ms for event in watch.of("ack")), default=0)
+    assert acked_by < 100, "long before anybody could know"
+    if way == "no ackers":
+        assert [event.at_ms for event in watch.of("ack")] == [event.at_ms for event in watch.of("emit")]
+        assert {(event["root"], event["outstanding"]) for event in watch.of("ack")} == {(None, 0)}
+
+
+def test_reliability_on_the_same_crash_loses_nothing() -> None:
+    """With ackers, message ids and anchors the 50 time out and are handed out again."""
+    run, watch = started(chain(lambda: Numbers(60), Pass, Slow), [Fault("crash", "b", at_ms=1_050)])
+    run.run_for(200_000)
+    assert watch.of("crash")[0]["lost"] == 50 and len(watch.of("fail")) == 50
+    assert sorted(watch.messages("ack")) == list(range(60)) and watch.effects() == dict.fromkeys(range(60), 1)
+
+
+# -- what a bolt may do to its tuples ------------------------------------------------------------------
+
+
+def twice(bolt: Any, given: Any) -> None:
+    bolt.collector.emit(given.values, anchors=given)
+    bolt.collector.ack(given)
+    bolt.collector.ack(given)
+
+
+def thrice(bolt: Any, given: Any) -> None:
+    twice(bolt, given)
+    bolt.collector.ack(given)
+
+
+def ack_emit_ack(bolt: Any, given: Any) -> None:
+    bolt.collector.emit(given.values, anchors=given)
+    bolt.collector.ack(given)
+    bolt.collector.emit(given.values, anchors=given)
+    bolt.collector.ack(given)
+
+
+def fail_then_ack(bolt: Any, given: Any) -> None:
+    bolt.collector.fail(given)
+    bolt.collector.ack(given)
+
+
+def same_anchor_twice(bolt: Any, given: Any) -> None:
+    bolt.collector.emit(given.values, anchors=[given, given])
+    bolt.collector.ack(given)
+
+
+def forgets_to_ack(bolt: Any, given: Any) -> None:
+    bolt.collector.emit(given.values, anchors=given)
+
+
+def acks_first(bolt: Any, given: Any) -> None:
+    bolt.collector.ack(given)
+    bolt.collector.emit(given.values, anchors=given)
+
+
+HABITS = {
+    "two acks cancel each other: the tree never ends and times out": (twice, [], ["timeout"], 0),
+    "three acks are as one: two of them cancel each other": (thrice, [0], [], 0),
+    "two acks with another child between: the tuple's id and the first child's are told three times, so it never ends": (
+        ack_emit_ack,
+        [],
+        ["timeout"],
+        0,
+    ),
+    "a fail ends the tree, and the ack after it is late for good": (fail_then_ack, [], ["failed"], 0),
+    "one tuple as two anchors of another counts twice, and all ends well": (same_anchor_twice, [0], [], 0),
+    "a tuple that is never acked times out": (forgets_to_ack, [], ["timeout"], 0),
+    "a child that is anchored after the ack is not in the tree: it is acked too early": (acks_first, [0], [], 1),
+}
+
+
+@pytest.mark.parametrize(("does", "acks", "whys", "outstanding"), HABITS.values(), ids=HABITS)
+def test_bolt_with_a_habit_meets_the_rules_of_storm(
+    does: Callable[[Any, Any], None], acks: list[int], whys: list[str], outstanding: int
+) -> None:
+    """What a bolt says twice, too late or not at all is sent as it is said."""
+
+    run, watch = started(chain(lambda: Once(1), bolt_that(does), Store))
+    run.run_for(70_000)
+    assert watch.messages("ack") == acks and [event["why"] for event in watch.of("fail")] == whys
+    assert [event["outstanding"] for event in watch.of("ack")] == [outstanding] * len(acks)
+    assert {event["retry"] for event in watch.of("fail")} <= {True}
+
+
+def test_ack_says_at_the_second_time_what_was_anchored_since() -> None:
+    """The ack value is kept: a second ack carries the ids of all children so far, those of the first ack again."""
+    run, watch = started(chain(lambda: Numbers(1), bolt_that(ack_emit_ack), Store))
+    run.run_for(50)
+    root, ((_, _, edge),) = watch.of("emit")[0]["root"], watch.of("emit")[0]["tuples"]
+    one, two = (dict(event["ids"])[root] for event in watch.of("send"))
+    assert [vals(event)[root] for event in watch.of("bolt_ack", "a")] == [edge ^ one, edge ^ one ^ two]
+
+
+def test_spout_without_a_fail_of_its_own_says_that_nothing_is_retried() -> None:
+    """A failed message of such a spout is gone, and the trace says so."""
+
+    class Forgetful(Numbers):
+        fail = Numbers.__mro__[1].fail
+
+    run, watch = started(chain(lambda: Forgetful(2), Store), [Fault("fail", "a", nth=[1])])
+    run.run_for(100)
+    assert [event.data for event in watch.of("fail")] == [
+        {"message_id": 0, "root": watch.of("emit")[0]["root"], "retry": False, "why": "failed"}
+    ]
+
+
+def test_basic_bolt_fails_the_tuple_on_failed_error_and_acks_it_otherwise() -> None:
+    """A BasicBolt acks when `process` returns, and fails on FailedError; what it sends is anchored."""
+
+    class Odd(BasicBolt):
+        output_fields = ("n",)
+        refused: list[int] = []  # noqa: RUF012
+
+        def prepare(self, *told: Any) -> None:
+            """Without a word to the base class."""
+
+        def process(self, given: Any, collector: Any) -> None:
+            if given["n"] % 2 and given["n"] not in self.refused:
+                self.refused.append(given["n"])
+                raise FailedError
+            collector.emit(given.values)
+
+    run, watch = started(chain(Numbers, Odd, Store))
+    run.run_for(100)
+    assert watch.messages("fail") == [1, 3, 5, 7, 9] and sorted(watch.messages("ack")) == list(range(10))
+    assert all(event["parents"] and event["ids"] for event in watch.of("send"))
+
+
+@pytest.mark.parametrize(("bits", "is_false"), [(4, True), (8, True), (64, False)], ids=["4 bits", "8 bits", "64 bits"])
+def test_ids_of_few_bits_end_trees_too_early(bits: int, is_false: bool) -> None:
+    """With few bits the ids of open tuples XOR to zero by accident; with 64 it does not happen (B7)."""
+    run, watch = started(chain(lambda: Numbers(400), FanOut, Pass, Store), id_bits=bits)
+    run.run_for(20_000)
+    false = [event for event in watch.of("ack") if event["outstanding"] > 0]
+    assert bool(false) == is_false
+    assert max(event["val"] for event in watch.of("acker_init")) < 2**bits
+    missed = sum_of_open_tuples(watch)
+    assert {event["root"]: event["outstanding"] for event in watch.of("ack")} == missed
+
+
+class FanOut(BasicBolt):
+    output_fields = ("n",)
+
+    def process(self, given: Any, collector: Any) -> None:
+        for _ in range(3):
+            collector.emit(given.values)
+
+
+def sum_of_open_tuples(watch: Watch) -> dict[int, int]:
+    """By root: how many of its tuples had been sent, and their acks not arrived, when an acker called it finished."""
+    open_now: dict[int, int] = {}
+    found = {}
+    for event in watch.events:
+        if event.what == "emit":
+            open_now[event["root"]] = len(event["tuples"])
+        elif event.what == "send":
+            for root, _ in event["ids"]:
+                open_now[root] += 1
+        elif event.what == "acker_ack":
+            open_now[event["root"]] -= 1
+        if event.what in ("acker_init", "acker_ack") and event["end"] == "ack":
+            found.setdefault(event["root"], open_now[event["root"]])
+    return found
+
+
+def test_root_ids_of_few_bits_let_two_trees_be_taken_for_one() -> None:
+    """Two open trees with one root: the later message takes the place of the first, which never hears of its end."""
+    run, watch = started(chain(lambda: Numbers(200), Slow), root_id_bits=6)
+    run.run_for(100_000)
+    roots = [event["root"] for event in watch.of("emit")]
+    assert len(set(roots)) <= 64 < len(roots)
+    ended = {*watch.messages("ack"), *watch.messages("fail")}
+    assert ended < set(range(200)), "some were overwritten: neither acked nor failed"
+    assert not run.pending and {event["outstanding"] for event in watch.of("ack")} == {0}, "the tuples of both are counted"

@@ -1,0 +1,288 @@
+"""What a topology may look like, and what a learner hears who declares another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from kitlib.more.topology import (
+    BasicBolt,
+    Bolt,
+    Fault,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyConfig,
+    TopologyError,
+    TopologyRun,
+)
+from tests.more.topology.parts import Numbers, Pass, Store, by_chance, chain
+
+
+def declared(change: Callable[[TopologyBuilder], object], spout: Any = Numbers) -> Topology:
+    """A good topology, changed by `change` before it is created."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", spout)
+    builder.set_bolt("pass", Pass).shuffle_grouping("spout")
+    change(builder)
+    return builder.create_topology()
+
+
+class Two(Spout):
+    output_fields = {"evens": ("n",), "odds": ("n", "half")}  # noqa: RUF012
+
+    def next_tuple(self) -> None:
+        self.collector.emit([1, 0], stream="odds")
+
+
+class NeedsArguments(Store):
+    def __init__(self, table: str) -> None:
+        self.table = table
+
+
+class NoNextTuple(Spout):
+    output_fields = ("n",)
+
+
+class NoExecute(Bolt):
+    pass
+
+
+class NoProcess(BasicBolt):
+    pass
+
+
+class Yields(Numbers):
+    def next_tuple(self) -> Any:
+        yield 1
+
+
+class Async(Store):
+    async def process(self, given: Any, collector: Any) -> None:
+        pass
+
+
+def with_fields(fields: Any) -> type[Spout]:
+    return type("Told", (Numbers,), {"output_fields": fields})
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "no spout": (lambda: TopologyBuilder().create_topology(), "no spout.*Add one with set_spout"),
+    "an unknown component": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping("nobody")),
+        "bolt 'x' subscribes to 'nobody', which the topology has not. Its components are spout, pass, x",
+    ),
+    "an unknown stream": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping("pass", "odds")),
+        "stream 'odds' of 'pass', which has no such stream. Its streams are default",
+    ),
+    "a component that sends nothing": (
+        lambda: declared(lambda b: (b.set_bolt("x", Store).all_grouping("spout"), b.set_bolt("y", Store).all_grouping("x"))),
+        "stream 'default' of 'x'.* Its streams are none; set output_fields",
+    ),
+    "a spout without output fields": (
+        lambda: declared(lambda b: None, with_fields(())),
+        "bolt 'pass' subscribes to stream 'default' of 'spout'.* set output_fields",
+    ),
+    "an unknown field": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", ["n", "word"])),
+        "bolt 'x' groups 'spout' by the field 'word', which it has not. Its fields are n",
+    ),
+    "a fields grouping without a field": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", [])),
+        r"fields \[\], expected a list of names",
+    ),
+    "a fields grouping by a number": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", 0)),
+        "fields 0, expected a list of names",
+    ),
+    "a subscription to an object": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping(Numbers)),
+        "subscribes to <class .*Numbers'>, stream 'default', expected the names",
+    ),
+    "a bolt that nobody feeds": (lambda: declared(lambda b: b.set_bolt("x", Store)), "nothing feeds bolt 'x'. Subscribe it"),
+    "the same stream twice": (
+        lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping("spout").fields_grouping("spout", "n")),
+        "bolt 'x' subscribes twice to stream 'default' of 'spout'.* leave one",
+    ),
+    "a name twice": (lambda: declared(lambda b: b.set_spout("pass", Numbers)), "two components with the name 'pass'"),
+    "a name of Storm's own": (lambda: declared(lambda b: b.set_spout("__acker", Numbers)), "does not begin with '__'"),
+    "a name that is no text": (lambda: declared(lambda b: b.set_spout(7, Numbers)), "name is 7, expected a text"),
+    "an object instead of a class": (
+        lambda: declared(lambda b: b.set_bolt("x", Store())),
+        "x: expected a class or a function that makes one.* Give Store instead",
+    ),
+    "a spout as a bolt": (lambda: declared(lambda b: b.set_bolt("x", Numbers)), "x: Numbers is no Bolt. Subclass .*Bolt"),
+    "a bolt as a spout": (lambda: declared(lambda b: None, Store), "spout: Store is no Spout"),
+    "a function that makes nothing": (
+        lambda: declared(lambda b: b.set_bolt("x", lambda: None)),
+        "x: <lambda> makes None, expected a Bolt",
+    ),
+    "a function that raises": (
+        lambda: declared(lambda b: b.set_bolt("x", lambda: 1 // 0)),
+        "x: making a Bolt raised ZeroDivisionError: integer division or modulo by zero",
+    ),
+    "a class that needs arguments": (
+        lambda: declared(lambda b: b.set_bolt("x", NeedsArguments)),
+        r"x: NeedsArguments cannot be made without arguments .*'table'.* lambda: NeedsArguments\(...\)",
+    ),
+    "no tasks": (lambda: declared(lambda b: b.set_bolt("x", Store, 0)), "x: parallelism is 0, expected 1 to 1,000 tasks"),
+    "half a task": (lambda: declared(lambda b: b.set_bolt("x", Store, 1.5)), "x: parallelism is 1.5"),
+    "a spout without next_tuple": (lambda: declared(lambda b: None, NoNextTuple), "NoNextTuple has no next_tuple. Write it"),
+    "a bolt without execute": (
+        lambda: declared(lambda b: b.set_bolt("x", NoExecute)),
+        "x: NoExecute has no execute. Write it",
+    ),
+    "a BasicBolt without process": (
+        lambda: declared(lambda b: b.set_bolt("x", lambda: NoProcess())),
+        "x: NoProcess has no process. Write it",
+    ),
+    "a next_tuple that yields": (
+        lambda: declared(lambda b: None, Yields),
+        "Yields.next_tuple has a yield or is async.* send with self.collector.emit",
+    ),
+    "a process that is async": (lambda: declared(lambda b: b.set_bolt("x", Async)), "Async.process has a yield or is async"),
+    "output fields that are one text": (
+        lambda: declared(lambda b: None, with_fields("word")),
+        r"spout: output_fields of stream 'default' are 'word', expected a tuple of names, such as \('word',\)",
+    ),
+    "output fields that are a number": (lambda: declared(lambda b: None, with_fields(3)), "are 3, expected a tuple of names"),
+    "output fields that are numbers": (lambda: declared(lambda b: None, with_fields((1, 2))), r"are \(1, 2\), expected"),
+    "a field twice": (
+        lambda: declared(lambda b: None, with_fields(("n", "n"))),
+        "a field of stream 'default' comes twice in n, n",
+    ),
+    "a stream of Storm's own": (
+        lambda: declared(lambda b: None, with_fields({"__ack_init": ("n",)})),
+        "spout: a stream in output_fields is called '__ack_init'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("declare", "says"), WRONG.values(), ids=WRONG)
+def test_create_topology_of_what_cannot_run_says_what_is_wrong(declare: Callable[[], object], says: str) -> None:
+    """Each mistake is told of before anything runs: who, what was found, and what to do."""
+    with pytest.raises(TopologyError, match=says):
+        declare()
+
+
+def run_of(faults: Any = (), chance: Any = by_chance, **config: Any) -> TopologyRun:
+    return TopologyRun(
+        chain(Numbers, Pass, Store), TopologyConfig(**config), rng=Random(1), chance=chance, faults=faults
+    )
+
+
+SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
+    "fewer than no ackers": (lambda: run_of(topology_ackers=-1), "topology_ackers is -1, expected a whole number from 0 to"),
+    "half a second": (lambda: run_of(topology_message_timeout_secs=0.5), "topology_message_timeout_secs is 0.5, expected"),
+    "no tuple may be pending": (
+        lambda: run_of(topology_max_spout_pending=0),
+        "topology_max_spout_pending is 0, expected a whole number from 1 on, or None",
+    ),
+    "a text": (lambda: run_of(topology_max_spout_pending="10"), "topology_max_spout_pending is '10'"),
+    "65 bits": (lambda: run_of(id_bits=65), "id_bits is 65, expected a whole number from 1 to 64"),
+    "no bits": (lambda: run_of(root_id_bits=0), "root_id_bits is 0"),
+    "a message that takes no time": (lambda: run_of(transfer_ms=0), "transfer_ms is 0, expected a whole number from 1 on"),
+    "an unknown release": (lambda: run_of(acker_release="1.0"), "acker_release is '1.0', expected '0.9.3' or '2.4.0'"),
+    "an unknown way with errors": (lambda: run_of(errors="ignore"), "errors is 'ignore', expected 'raise' or 'crash'"),
+    "jitter without chance": (lambda: run_of(chance=None, transfer_jitter_ms=3), "transfer_jitter_ms needs chance"),
+    "settings that are a dict": (
+        lambda: TopologyRun(chain(Numbers, Store), {"topology_ackers": 1}, rng=Random(1)),
+        "the config is {'topology_ackers': 1}, expected a TopologyConfig",
+    ),
+    "a builder instead of a topology": (
+        lambda: TopologyRun(TopologyBuilder(), rng=Random(1)),
+        r"topology is .*, expected what create_topology\(\) .*gives",
+    ),
+    "no generator": (lambda: TopologyRun(chain(Numbers, Store), rng=None), "rng is None, expected a generator such as"),
+    "one fault without a list": (lambda: run_of(Fault("fail", "a")), r"faults is Fault\(.*, expected a list of Faults"),
+    "a fault that is a word": (lambda: run_of(["crash"]), r"faults is \['crash'\], expected a list of Faults"),
+    "a chance that is a number": (lambda: run_of(chance=0.5), "chance is 0.5, expected a function of what and count"),
+    "an observer that is a list": (
+        lambda: TopologyRun(chain(Numbers, Store), rng=Random(1), observer=[]),
+        r"observer is \[\], expected a function of the actor",
+    ),
+    "a fault of an unknown kind": (lambda: run_of([Fault("explode", "a")]), "kind is 'explode', expected one of fail, hang"),
+    "a fault of an unknown component": (
+        lambda: run_of([Fault("fail", "nobody")]),
+        "fault fail: there is no component 'nobody'. There are spout, a, b and __acker",
+    ),
+    "a bolt's fault on a spout": (lambda: run_of([Fault("drop", "spout")]), "fault drop is for bolts, spout is not a bolt"),
+    "a bolt's fault on an acker": (lambda: run_of([Fault("hang", "__acker")]), "fault hang is for bolts"),
+    "a percentage above 100": (lambda: run_of([Fault("fail", "a", percent=101)]), "percent is 101, expected a number from 0"),
+    "a percentage without chance": (lambda: run_of([Fault("fail", "a", percent=1)], None), "percent needs chance"),
+    "a number for nth": (lambda: run_of([Fault("fail", "a", nth=3)]), "nth is 3, expected a list of whole numbers"),
+    "the tuple before the first": (lambda: run_of([Fault("fail", "a", nth=(0,))]), r"nth is \(0,\), expected"),
+    "a hang of less than no time": (lambda: run_of([Fault("hang", "a", ms=-1)]), "ms is -1, expected a whole number"),
+    "a crash at no time": (lambda: run_of([Fault("crash", "a")]), "at_ms is None, expected a time from 0 ms on"),
+    "a crash of a task that is not there": (
+        lambda: run_of([Fault("crash", "a", at_ms=1, task_index=1)]),
+        "task_index is 1, expected the number of one of its 1 tasks",
+    ),
+    "a crash of an acker where none is": (
+        lambda: run_of([Fault("crash", "__acker", at_ms=1)], topology_ackers=0),
+        "fault crash of __acker: task_index is 0, expected the number of one of its 0 tasks",
+    ),
+}
+
+
+@pytest.mark.parametrize(("begin", "says"), SETTINGS.values(), ids=SETTINGS)
+def test_run_with_a_setting_out_of_range_says_which(begin: Callable[[], object], says: str) -> None:
+    """A setting or a fault that cannot be is told of before the first tuple, with what may be."""
+    with pytest.raises(TopologyError, match=says):
+        begin()
+
+
+def test_config_changed_to_a_bad_value_while_it_runs_is_told_of() -> None:
+    """What a slider sets while the run goes on is checked as at the start."""
+    run = run_of()
+    run.run_for(10)
+    run.config.topology_message_timeout_secs = -1
+    with pytest.raises(TopologyError, match="topology_message_timeout_secs is -1"):
+        run.run_for(10)
+
+
+def test_streams_a_component_may_have_several_with_fields_of_their_own() -> None:
+    """A bolt subscribes to one stream by name and gets that one only."""
+    got = []
+
+    class Odd(BasicBolt):
+        def process(self, given: Any, collector: Any) -> None:
+            got.append((given.stream, given["half"]))
+
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Two)
+    builder.set_bolt("odd", Odd).shuffle_grouping("spout", "odds")
+    builder.set_bolt("even", Store).fields_grouping("spout", "n", "evens")
+    TopologyRun(builder.create_topology(), rng=Random(1)).run_for(5)
+    assert set(got) == {("odds", 0)}
+
+
+def test_conf_reaches_open_and_prepare() -> None:
+    """What set_spout and set_bolt get by name is handed to each task's begin."""
+    confs = []
+
+    class Told(Numbers):
+        def open(self, conf: Any, context: Any, collector: Any) -> None:
+            confs.append((context.task, context.task_index, dict(conf)))
+
+    class ToldBolt(Store):
+        def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+            confs.append((context.task, context.task_index, dict(conf)))
+
+    builder = TopologyBuilder()
+    builder.set_spout("spout", Told, 2, table="a")
+    builder.set_bolt("store", ToldBolt, table="b").shuffle_grouping("spout")
+    run = TopologyRun(builder.create_topology(), rng=Random(1))
+    told = [("store-3", 0, {"table": "b"}), ("spout-1", 0, {"table": "a"}), ("spout-2", 1, {"table": "a"})]
+    assert confs == told and run.tasks_of == {"spout": [1, 2], "store": [3], "__acker": [4]}
+
+
+def test_repr_of_topology_and_run_say_what_they_are() -> None:
+    """A topology and its run show themselves in a notebook."""
+    run = run_of()
+    assert repr(run.topology) == "<Topology: spout x 1, a x 1, b x 1>"
+    assert repr(run) == "<TopologyRun at 0 ms: 0 trees pending, 0 tuples queued>"

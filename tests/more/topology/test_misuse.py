@@ -1,0 +1,257 @@
+"""What a learner hears who misuses a running topology; never a hang, never a riddle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from kitlib.errors import KitError
+from kitlib.more.topology import Bolt, Spout, TopologyBuilder, TopologyConfig, TopologyError, TopologyRun
+from tests.more.topology.parts import Numbers, Pass, Store, Watch, by_chance, chain, started
+
+
+def spout_that(does: Callable[[Any], object]) -> Callable[[], Spout]:
+    class Does(Numbers):
+        def next_tuple(self) -> None:
+            does(self)
+
+    return Does
+
+
+def bolt_that(does: Callable[[Any, Any], object], execute_ms: Any = 1) -> Callable[[], Bolt]:
+    class Does(Bolt):
+        output_fields = ("n",)
+
+        def execute(self, given: Any) -> None:
+            does(self, given)
+
+    Does.execute_ms = execute_ms
+    return Does
+
+
+def endless(spout: Any) -> None:
+    while True:
+        spout.collector.emit([1], message_id=1)
+
+
+SPOUTS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "values that are a text": (lambda s: s.collector.emit("a"), r"spout sends 'a' on stream 'default', expected a list of 1 \(n\)"),
+    "a value without a list": (lambda s: s.collector.emit(7), "spout sends 7 on stream 'default', expected a list of 1"),
+    "no values": (lambda s: s.collector.emit(None), "spout sends None on stream 'default'"),
+    "a generator": (lambda s: s.collector.emit(n for n in [1]), "spout sends <generator"),
+    "too many values": (lambda s: s.collector.emit([1, 2]), r"spout sends 2 values .* expected a list of 1 \(n\)"),
+    "too few values": (lambda s: s.collector.emit([]), "spout sends 0 values"),
+    "an unknown stream": (lambda s: s.collector.emit([1], stream="odds"), "spout sends on stream 'odds', which it has not"),
+    "a loop without an end": (endless, "spout-1 sent more than 1,000 tuples in one call"),
+    "an error of its own": (lambda s: 1 // 0, "spout-1 raised ZeroDivisionError in next_tuple: integer division"),
+    "an exit": (lambda s: (_ for _ in ()).throw(SystemExit(3)), "spout-1 raised SystemExit in next_tuple: 3"),
+    "calls without an end": (lambda s: s.next_tuple(), "spout-1 raised RecursionError in next_tuple"),
+}
+
+
+@pytest.mark.parametrize(("does", "says"), SPOUTS.values(), ids=SPOUTS)
+def test_spout_that_does_what_it_may_not_is_told_so(
+    does: Callable[[Any], object], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who, what was got, what was expected; and the run ends instead of hanging."""
+    monkeypatch.setattr("kitlib.more.topology.tasks.MAX_TUPLES_A_CALL", 1_000)
+    run, _ = started(chain(spout_that(does), Store))
+    with pytest.raises(TopologyError, match=says):
+        run.run_for(10)
+
+
+def test_bolt_that_sends_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in execute a loop without an end is found by what it sends."""
+    monkeypatch.setattr("kitlib.more.topology.tasks.MAX_TUPLES_A_CALL", 1_000)
+
+    def sends(bolt: Any, given: Any) -> None:
+        while True:
+            bolt.collector.emit([1], anchors=given)
+
+    run, _ = started(chain(Numbers, bolt_that(sends), Store))
+    with pytest.raises(TopologyError, match="a-2 sent more than 1,000 tuples in one call"):
+        run.run_for(10)
+
+
+BOLTS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
+    "the anchor before the values": (lambda b, t: b.collector.emit(t, [1]), "a sends a whole tuple.* The values come first"),
+    "an anchor that is no tuple": (lambda b, t: b.collector.emit([1], anchors=[1]), "a-2 anchors to 1, expected a tuple that"),
+    "no anchors at all": (lambda b, t: b.collector.emit([1], anchors=None), "a-2 anchors to None, expected a tuple"),
+    "an ack of a number": (lambda b, t: b.collector.ack(t["n"]), "a-2 acks 0, expected a tuple that it was given"),
+    "a fail of nothing": (lambda b, t: b.collector.fail(None), "a-2 fails None, expected a tuple"),
+    "more time in 0.9.3": (lambda b, t: b.collector.reset_timeout(t), "a-2 calls reset_timeout, which Storm 0.9.3 has not"),
+    "an unknown field": (lambda b, t: t["word"], "tuple 1 of spout has no field 'word'. Its fields are n"),
+    "a field by its place": (lambda b, t: t[0], "tuple 1 of spout has no field 0"),
+}
+
+
+@pytest.mark.parametrize(("does", "says"), BOLTS.values(), ids=BOLTS)
+def test_bolt_that_does_what_it_may_not_is_told_so(does: Callable[[Any, Any], object], says: str) -> None:
+    """Who, what was got, what was expected."""
+    run, _ = started(chain(Numbers, bolt_that(does), Store))
+    with pytest.raises(TopologyError, match=says):
+        run.run_for(10)
+
+
+@pytest.mark.parametrize("ms", [-1, 0.5, None, "1", True], ids=repr)
+def test_execute_ms_that_is_no_time_is_told_of(ms: Any) -> None:
+    """How long a tuple takes is a whole number of ms, whatever the class says."""
+    run, _ = started(chain(Numbers, bolt_that(lambda bolt, given: None, ms)))
+    with pytest.raises(TopologyError, match=f"a-2: execute_ms is {ms!r}, expected a whole number of ms from 0 on"):
+        run.run_for(10)
+
+
+@pytest.mark.parametrize("ms", [-1, 0.5, None], ids=repr)
+def test_run_for_a_time_that_is_none_is_told_of(ms: Any) -> None:
+    """Only time that goes forward can pass."""
+    run, _ = started(chain(Numbers, Store))
+    with pytest.raises(TopologyError, match=f"run_for: ms is {ms!r}, expected a whole number of ms from 0 on"):
+        run.run_for(ms)
+
+
+def test_ack_of_a_tuple_of_another_task_is_refused() -> None:
+    """A tuple belongs to the task that it was given to."""
+    kept = []
+    run, _ = started(chain(Numbers, bolt_that(lambda bolt, given: (kept.append(given), bolt.collector.emit([1]))),
+                           bolt_that(lambda bolt, given: bolt.collector.ack(kept[0]))))  # fmt: skip
+    with pytest.raises(TopologyError, match="b-3 acks tuple 1 of spout, which it was never given"):
+        run.run_for(10)
+
+
+def test_one_object_for_two_tasks_is_refused() -> None:
+    """Each task has a spout of its own, or the second `open` would take the first one's collector away."""
+    spout = Numbers()
+    with pytest.raises(TopologyError, match=r"spout-2 was given the same object as spout-1. Each task needs one of its own"):
+        started(chain(lambda: spout, Store, spouts=2))
+
+
+@pytest.mark.parametrize("message_id", [0, "", False, [1, 2], {"a": 1}, object()], ids=lambda value: type(value).__name__)
+def test_message_id_may_be_anything_but_none(message_id: Any) -> None:
+    """The spout gets back the very object that it gave, hashable or not."""
+    got = []
+
+    class Once(Numbers):
+        def next_tuple(self) -> None:
+            if self.left:
+                self.left = []
+                self.collector.emit([1], message_id=message_id)
+
+        def ack(self, message_id: Any) -> None:
+            got.append(message_id)
+
+    started(chain(Once, Store))[0].run_for(20)
+    assert len(got) == 1 and got[0] is message_id
+
+
+def test_values_changed_after_the_emit_do_not_change_the_tuple() -> None:
+    """A list that is used again is copied when it is sent."""
+
+    class Reuses(Numbers):
+        def open(self, *told: Any) -> None:
+            self.row = [0]
+
+        def next_tuple(self) -> None:
+            self.row[0] += 1
+            self.collector.emit(self.row)
+
+    run, watch = started(chain(Reuses, Store))
+    run.run_for(6)
+    assert [event["n"] for event in watch.of("process")] == [1, 2, 3, 4]
+
+
+def test_emit_in_open_and_in_prepare_is_delivered() -> None:
+    """All tasks are there before the first message arrives."""
+
+    class Early(Numbers):
+        def open(self, *told: Any) -> None:
+            self.collector.emit([-1], message_id="early")
+
+    class EarlyBolt(Pass):
+        def prepare(self, *told: Any) -> None:
+            self.collector.emit([-2])
+
+    run, watch = started(chain(lambda: Early(0), EarlyBolt, Store))
+    run.run_for(100)
+    assert watch.messages("ack") == ["early"] and watch.effects() == {-1: 1, -2: 1}
+
+
+@pytest.mark.parametrize("where", ["open", "ack", "fail", "is_retried", "close"])
+def test_error_of_a_spout_s_other_methods_names_the_method(where: str) -> None:
+    """Whatever of it Storm calls: the task, the error, the method."""
+
+    def broken(self: Any, *told: Any) -> None:
+        raise ValueError("no table")
+
+    Broken = type("Broken", (Numbers,), {where: broken})
+    is_failed, told = where in ("fail", "is_retried"), "fail" if where == "is_retried" else where
+    fails = bolt_that(lambda bolt, given: bolt.collector.fail(given) if is_failed else bolt.collector.ack(given))
+    with pytest.raises(TopologyError, match=f"spout-1 raised ValueError in {told}: no table. In Storm its worker would die"):
+        run, _ = started(chain(lambda: Broken(1), fails))
+        run.run_for(10)
+        run.close()
+
+
+def test_error_with_crash_the_task_dies_of_it_and_comes_back() -> None:
+    """errors="crash": a KitError of a component, too, is what Storm's worker would die of; misuse still ends the run."""
+
+    def raises_once(bolt: Any, given: Any) -> None:
+        if bolt.context.now_ms < 100:
+            raise KitError("the disk is full. Make room.")
+        bolt.collector.ack(given)
+
+    run, watch = started(chain(Numbers, bolt_that(raises_once)), errors="crash", restart_ms=200)
+    run.run_for(61_000)
+    assert watch.of("fault", "a")[0].data == {"kind": "raise", "error": "KitError: the disk is full. Make room."}
+    assert [event.at_ms for event in watch.of("restart")] == [watch.of("crash")[0].at_ms + 200]
+    assert sorted(watch.messages("ack")) == list(range(10)) and len(watch.of("fail")) == 10
+    run, _ = started(chain(Numbers, bolt_that(lambda bolt, given: bolt.collector.ack(None))), errors="crash")
+    with pytest.raises(TopologyError, match="a-2 acks None"):
+        run.run_for(10)
+
+
+def test_error_of_the_kit_s_own_passes_as_it_is() -> None:
+    """errors="raise": a KitError says already what to do, and is not wrapped."""
+
+    def full(spout: Any) -> None:
+        raise KitError("the disk is full. Make room.")
+
+    run, _ = started(chain(spout_that(full), Store))
+    with pytest.raises(KitError, match=r"^the disk is full. Make room.$"):
+        run.run_for(10)
+
+
+@pytest.mark.parametrize("errors", ["raise", "crash"])
+@pytest.mark.parametrize("word", ["emit", "execute", "send", "process", "acker_init", "ack", "spout_tick"])
+def test_what_an_observer_raises_ends_the_run_and_nobody_is_blamed(word: str, errors: str) -> None:
+    """An observer may end a run from within a component's call; no task dies of it."""
+
+    class Enough(Exception):
+        pass
+
+    class Stops(Watch):
+        def __call__(self, actor: str, what: str, data: dict[str, Any]) -> None:
+            super().__call__(actor, what, data)
+            if what == word:
+                raise Enough
+
+    watch = Stops()
+    topology, config = chain(Numbers, Pass, Store), TopologyConfig(errors=errors)
+    run = TopologyRun(topology, config, rng=Random(1), chance=by_chance, observer=watch)
+    with pytest.raises(Enough):
+        run.run_for(60_000)
+    assert watch.events[-1].what == word and not watch.of("crash")
+
+
+def test_bolts_that_breed_without_time_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cycle that sends more and more ends with a sentence before it fills the memory."""
+    monkeypatch.setattr("kitlib.more.topology.run.MAX_EVENTS_AT_ONCE", 1_000)
+    builder = TopologyBuilder()
+    builder.set_spout("spout", lambda: Numbers(1))
+    breeds = bolt_that(lambda bolt, given: [bolt.collector.emit([1], anchors=given) for _ in range(3)], 0)
+    builder.set_bolt("a", breeds).shuffle_grouping("spout").shuffle_grouping("a")
+    run, _ = started(builder.create_topology())
+    with pytest.raises(TopologyError, match=r"1,000 things happened without time moving.*Look at the cycles"):
+        run.run_for(1_000)

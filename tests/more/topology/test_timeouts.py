@@ -1,0 +1,205 @@
+"""The timeout: ticks, ages, what a timeout does not do (it cancels nothing), and the livelock that follows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from kitlib.more.topology import Bolt, Fault
+from tests.more.topology.parts import Endless, Holder, Numbers, Pass, Slow, Store, chain, started
+
+
+@pytest.mark.parametrize(
+    ("pending", "acks", "fails", "last_ack_ms", "queued"),
+    [
+        (200, (19_990, 20_000), (0, 0), (1_999_000, 2_000_000), (199, 201)),
+        (450, (10_200, 10_300), (9_700, 9_800), (1_999_000, 2_000_000), (449, 451)),
+        (600, (595, 601), (19_000, 20_000), (59_000, 60_000), (650, 750)),
+        (1_000, (595, 601), (32_000, 33_000), (59_000, 60_000), (14_250, 14_350)),
+    ],
+    ids=[
+        "200 pending: no replay",
+        "450 pending: 49 % of the work is wasted",
+        "600 pending: 600 acks, the last at 60 s",
+        "1,000 pending: the same, and the queue grows to 14,300",
+    ],
+)
+def test_livelock_of_a_bolt_at_100_ms(
+    pending: int, acks: tuple[int, int], fails: tuple[int, int], last_ack_ms: tuple[int, int], queued: tuple[int, int]
+) -> None:
+    """One bolt, 100 ms a tuple, a timeout of 30 s, 2,000 s: more pending than fit into it is work for nothing (B2)."""
+    run, _ = started(chain(Endless, SlowAndQuiet), topology_max_spout_pending=pending)
+    acked_at_ms, counts = [], Counter()
+
+    def tally(actor: str, what: str, data: dict[str, Any]) -> None:
+        counts[what] += 1
+        if what == "ack":
+            acked_at_ms.append(run.now_ms)
+        assert what != "fail" or data["why"] == "timeout"
+
+    run.observer = tally  # to keep every event would take most of the time
+    run.run_for(2_000_000)
+    assert acks[0] <= counts["ack"] <= acks[1] and fails[0] <= counts["fail"] <= fails[1]
+    assert last_ack_ms[0] <= acked_at_ms[-1] <= last_ack_ms[1] and queued[0] <= run.queued <= queued[1]
+    assert counts["execute"] >= 19_998, "the bolt is never idle"
+    assert run.pending <= pending
+    wasted = 1 - counts["ack"] / counts["execute"]
+    assert {200: wasted == 0, 450: 0.48 < wasted < 0.5}.get(pending, wasted > 0.95)
+
+
+class SlowAndQuiet(Slow):
+    def process(self, given: Any, collector: Any) -> None:
+        """Works, and tells nobody."""
+
+
+class AtRandom(Endless):
+    """Emits at random times."""
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.rng = Random(context.task_id)
+
+    def next_tuple(self) -> None:
+        self.every_ms = self.rng.randrange(1, 400)
+        super().next_tuple()
+
+
+def test_time_out_comes_after_30_to_60_s_in_the_spout_and_in_the_acker_of_0_9_3() -> None:
+    """Two buckets, rotated every 30 s: what nobody touches lives between one and two timeouts (B4)."""
+    run, watch = started(chain(AtRandom, Holder))
+    run.run_for(900_000)
+    ages, dropped = watch.ages()
+    assert len(ages) > 1_000 and 30_000 <= min(ages) < 30_500 and 59_500 < max(ages) <= 60_000
+    assert len(dropped) > 1_000 and 29_999 <= min(dropped) < 30_500 and 59_500 < max(dropped) <= 60_000
+
+
+def test_time_out_is_counted_in_ticks_of_the_task_s_own() -> None:
+    """Ticks come every timeout from the task's start, whatever is emitted; each rotates both maps once."""
+    run, watch = started(chain(Numbers, Holder), topology_message_timeout_secs=7)
+    run.run_for(30_000)
+    assert [event.at_ms for event in watch.of("spout_tick")] == [event.at_ms for event in watch.of("acker_tick")]
+    assert [(event.at_ms, event["expired"]) for event in watch.of("spout_tick")] == [
+        (7_000, 0),
+        (14_000, 10),
+        (21_000, 0),
+        (28_000, 10),
+    ]
+
+
+def test_time_out_covers_the_whole_tree_and_is_not_renewed_by_progress() -> None:
+    """A tree that moves on every 10 s times out all the same; the acker's entry, touched each time, lives on."""
+
+    class TenSeconds(Pass):
+        execute_ms = 10_000
+
+    run, watch = started(chain(lambda: Numbers(1), *[TenSeconds] * 6))
+    run.run_for(60_000)
+    assert [(event.at_ms, event["why"]) for event in watch.of("fail")] == [(60_000, "timeout")]
+    assert not any(event["dropped"] for event in watch.of("acker_tick"))
+    assert watch.of("acker_ack", "__acker")[0].at_ms < 10_010
+
+
+@pytest.mark.parametrize(
+    ("release", "late"),
+    [("0.9.3", []), ("2.4.0", ["ack"])],
+    ids=["0.9.3: its acker has forgotten the tree, too", "2.4.0: its acker still answers, for a root that is not pending"],
+)
+def test_time_out_cancels_nothing_and_the_late_ack_is_ignored(release: str, late: list[str]) -> None:
+    """A replay queues behind the old copy, which is done, too; the old copy's ack helps nobody (B2)."""
+    faults = [Fault("hang", "a", nth=[1], ms=70_000)]
+    run, watch = started(chain(lambda: Numbers(1), Store), faults, acker_release=release)
+    run.run_for(150_000)
+    first, second = watch.of("emit")
+    assert len(watch.of("fail")) == 1 and watch.effects()[0] == 2 and watch.messages("ack") == [0]
+    assert [(event["root"], event["answer"]) for event in watch.of("late")] == [(first["root"], word) for word in late]
+    old, new = watch.of("acker_ack")
+    assert (old["before"] is None) == (not late) and (new["root"], new["end"]) == (second["root"], "ack")
+
+
+def test_late_fail_is_ignored_as_a_late_ack_is() -> None:
+    """A fail for a tree that has timed out reaches no spout."""
+
+    class FailsLate(Bolt):
+        execute_ms = 100_000
+
+        def execute(self, given: Any) -> None:
+            self.collector.fail(given)
+
+    run, watch = started(chain(lambda: Numbers(1), FailsLate), topology_message_timeout_secs=60)
+    run.run_for(110_000)
+    assert [event["why"] for event in watch.of("fail")] == ["failed"]
+    topology = chain(lambda: Numbers(1), FailsLate)
+    run, watch = started(topology, topology_message_timeout_secs=40, acker_release="2.4.0")
+    run.run_for(100_100)
+    assert [event["why"] for event in watch.of("fail")] == ["timeout"]
+    assert [event["answer"] for event in watch.of("late")] == ["fail"]
+
+
+class Window(Holder):
+    """Keeps its tuples for 60 s, and acks them together."""
+
+    def execute(self, given: Any) -> None:
+        super().execute(given)
+        if self.context.now_ms >= getattr(self, "ends_at_ms", 60_000):
+            self.ends_at_ms = self.context.now_ms + 60_000
+            for tuple_ in self.held:
+                self.collector.ack(tuple_)
+            self.held = []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "is_replayed"), [(30, True), (120, False)], ids=["30 s: replays", "120 s: none"]
+)
+def test_window_longer_than_the_time_out_replays_by_design(timeout: int, is_replayed: bool) -> None:
+    """Tuples that are kept for a window of 60 s time out before it ends, unless the timeout is longer (B4)."""
+    topology = chain(lambda: Endless(every_ms=100), Window)
+    run, watch = started(topology, topology_message_timeout_secs=timeout)
+    run.run_for(300_000)
+    emits, fails = watch.messages("emit"), watch.messages("fail")
+    assert bool(fails) == is_replayed
+    if is_replayed:
+        first = {event["message_id"] for event in watch.of("emit") if event.at_ms < 29_000}
+        assert first <= set(fails), "whoever came in the first half"
+    else:
+        assert len(emits) == len(set(emits)) and len(watch.of("ack")) > 1_400
+
+
+def test_time_outs_switched_off_what_is_lost_stays_pending_and_the_spout_stands_still() -> None:
+    """1 % dropped, 100 may be pending: after about 10,000 emits all 100 places are taken for ever (B1)."""
+    run, watch = started(
+        chain(Endless, Store),
+        [Fault("drop", "a", percent=1)],
+        topology_enable_message_timeouts=False,
+        topology_max_spout_pending=100,
+    )
+    run.run_for(100_000)
+    emits = len(watch.of("emit"))
+    assert 8_000 < emits < 12_000 and run.pending == 100 and not watch.of("fail") and not watch.of("spout_tick")
+    run.run_for(1_000_000)
+    assert len(watch.of("emit")) == emits
+    run.config.topology_enable_message_timeouts = True
+    run.run_for(70_000, until=lambda: run.tuples_made > emits)
+    assert run.tuples_made == emits + 1, "with timeouts it goes on"
+
+
+def test_ackers_switched_off_a_dead_bolt_s_tuples_are_lost_though_the_spout_was_told_ack() -> None:
+    """With 0 ackers `ack` runs inside `emit`: 50 tuples die with a task, and all are acked long before (B1)."""
+    order: list[Any] = []
+
+    class Tells(Numbers):
+        def next_tuple(self) -> None:
+            if self.left:
+                order.append("next")
+                super().next_tuple()
+                order.append("sent")
+
+        def ack(self, message_id: Any) -> None:
+            order.append(message_id)
+
+    run, watch = started(chain(lambda: Tells(60), Slow), [Fault("crash", "a", at_ms=1_050)], topology_ackers=0)
+    run.run_for(100_000)
+    assert order[:6] == ["next", 59 - 59, "sent", "next", 1, "sent"]
+    assert len(watch.of("ack")) == 60 and watch.of("crash")[0]["lost"] == 50 and len(watch.effects()) == 10
+    assert not [event for event in watch.events if event.actor.startswith("__acker")]
