@@ -18,7 +18,6 @@ from statistics import median
 from time import perf_counter
 from typing import Any, Final
 
-import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
@@ -28,17 +27,14 @@ from pyspark.sql import functions as F
 from kitlib.errors import KitError
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.kafka_backend import hand_over, publish
-from kitlib.java.numbers import MAX_LONG, MIN_LONG
 from kitlib.lab import kafka_server, workspace
 from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
-from kitlib.mechanisms.acker import Acker
 from kitlib.mechanisms.log import Fetch, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.pipelines.audit import audit
-from kitlib.pipelines.batch_acker import ACK, INIT, BatchAcker
 from kitlib.pipelines.partition_manager_source import partition_manager_stream
 from kitlib.pipelines.sweep import sweep as spark_sweep
 from kitlib.pipelines.topics import Topics, trace_topic
@@ -137,37 +133,6 @@ def partition_manager(rounds: int, say: Say) -> Iterator[Ratio]:
     few, many = paired(rounds, *(partial(steady_seconds, pending) for pending in PENDING))
     say(f"{2 * OPERATIONS / many:,.0f} operations/s with {PENDING[1]:,} offsets pending")
     yield Ratio(f"PartitionManager: an operation with {PENDING[1]:,} pending, to one with {PENDING[0]}", many / few, 1.5, at_most=True)
-
-
-TREES, OPEN = 200_000, 50_000  # in all, and open at any time
-
-
-def acker(rounds: int, say: Say) -> Iterator[Ratio]:
-    """The acker on columns, to the acker message by message. KitError unless both end every tree."""
-    rng = np.random.default_rng(4)
-    roots, one, two = rng.integers(MIN_LONG, MAX_LONG, (3, TREES), np.int64, endpoint=True)
-    tree, which = np.divmod(np.arange(3 * TREES), 3)
-    order = np.argsort(tree + which * (OPEN // 2), kind="stable")  # a tree's messages lie far apart
-    tree, which = tree[order], which[order]
-    val = np.stack([one, one ^ two, two])[which, tree]
-    columns = (np.where(which == 0, INIT, ACK), roots[tree], val, np.ones(len(tree), np.int32))
-    rows = list(zip(*(column.tolist() for column in columns), strict=True))
-
-    def ended(work: Callable[[], int]) -> float:
-        found: list[int] = []
-        taken = seconds(lambda: found.append(work()))
-        if found != [TREES]:
-            raise KitError(f"bench of the acker: {found[0]:,} trees ended, expected {TREES:,}. Run the acker's tests.")
-        return taken
-
-    def plain() -> int:
-        ours = Acker()
-        ends = (ours.init(root, val, task) if kind == INIT else ours.ack(root, val) for kind, root, val, task in rows)
-        return sum(end is not None for end in ends)
-
-    by_message, by_column = paired(rounds, partial(ended, plain), partial(ended, lambda: len(BatchAcker().feed(*columns))))
-    say(f"Acker {len(rows) / by_message:,.0f} messages/s, BatchAcker {len(rows) / by_column:,.0f}")
-    yield Ratio("BatchAcker to Acker, messages a second", by_message / by_column, 4)
 
 
 SENT: Final = 100_000

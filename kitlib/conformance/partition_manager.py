@@ -13,18 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import KitError
+from kitlib.mechanisms import spout_errors
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
-from kitlib.mechanisms.partition_manager import (
-    PartitionManager,
-    SpoutConfig,
-)
-from kitlib.mechanisms.spout_errors import (
-    FailedFetchError,
-    FetchCrashedError,
-    MissingTopologyNameError,
-    TooManyTupleFailuresError,
-)
+from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 
 Build = Callable[[SpoutConfig, "RecordedLog", "FaultyStore"], Any]
 
@@ -259,19 +251,19 @@ def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
 
 def _exception(error: Exception, config: Any) -> dict[str, Any]:
     """The Java exception that Storm throws where the model raises `error`."""
-    if isinstance(error, FailedFetchError | FetchCrashedError):
+    if isinstance(error, spout_errors.FailedFetchError | spout_errors.FetchCrashedError):
         java = (
-            "storm.kafka.FailedFetchException" if isinstance(error, FailedFetchError) else "java.lang.RuntimeException"
+            "storm.kafka.FailedFetchException" if isinstance(error, spout_errors.FailedFetchError) else "java.lang.RuntimeException"
         )
         if error.__cause__ is not None:
             name = str(error.__cause__)
             return {"class": java, "message": name, "cause": {"class": name, "message": None}}
         where = f"Partition{{host={config.broker_host}:{config.broker_port}, partition={config.partition}}}"
-        name = error.error.name if isinstance(error, FailedFetchError) and error.error else "UNKNOWN"
+        name = error.error.name if isinstance(error, spout_errors.FailedFetchError) and error.error else "UNKNOWN"
         return {"class": java, "message": f"Error fetching data from [{where}] for topic [{config.topic}]: [{name}]"}
-    if isinstance(error, TooManyTupleFailuresError):
+    if isinstance(error, spout_errors.TooManyTupleFailuresError):
         return {"class": "java.lang.RuntimeException", "message": "Too many tuple failures"}
-    if isinstance(error, MissingTopologyNameError):
+    if isinstance(error, spout_errors.MissingTopologyNameError):
         return {"class": "java.lang.NullPointerException", "message": "null value in entry: name=null"}
     if isinstance(error, ConnectionLossError):
         cause = _CONNECTION_LOSS

@@ -22,16 +22,10 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.exercises.sandbox_values import shown
-from kitlib.mechanisms.acker import (
-    ACKER_ACK_STREAM_ID,
-    ACKER_FAIL_STREAM_ID,
-    AckerEntry,
-    Completion,
-    UnknownStreamError,
-)
+from kitlib.mechanisms import acker
 
 METHODS = ("init", "ack", "fail", "tick")  # what a learner's acker must have
-STREAMS = {"ack": ACKER_ACK_STREAM_ID, "fail": ACKER_FAIL_STREAM_ID}  # a learner's short word -> Storm's
+STREAMS = {"ack": acker.ACKER_ACK_STREAM_ID, "fail": acker.ACKER_FAIL_STREAM_ID}  # a learner's short word -> Storm's
 BUCKETS = ("newer", "older")
 WANTED = "instead of None or (spout_task, stream, root)"
 
@@ -58,7 +52,7 @@ class Yours:
         return lambda *given: completions_of(getattr(self.made, method)(*given))
 
     def reset_timeout(self, root: int) -> None:
-        raise UnknownStreamError
+        raise acker.UnknownStreamError
 
     @property
     def pending(self) -> Any:
@@ -72,7 +66,7 @@ class Yours:
         return SimpleNamespace(buckets=read if can_be_read else [])
 
 
-def completions_of(returned: Any) -> list[Completion]:
+def completions_of(returned: Any) -> list[acker.Completion]:
     """The completions that a method returned; one without a root says what else it returned. A dict is what the kit's tick dropped."""
     if returned is None or isinstance(returned, dict):
         return []
@@ -81,20 +75,20 @@ def completions_of(returned: Any) -> list[Completion]:
         found = [completion for completion in map(completion_of, each) if completion]
         if len(found) == len(each):
             return found
-    return [Completion(None, f"{shown(returned)} {WANTED}", None)]  # type: ignore[arg-type]
+    return [acker.Completion(None, f"{shown(returned)} {WANTED}", None)]  # type: ignore[arg-type]
 
 
-def completion_of(value: Any) -> Completion | None:
+def completion_of(value: Any) -> acker.Completion | None:
     """What a learner's method returned as a completion."""
     names = ("spout_task", "stream", "root")
     parts: list[Any] = list(value) if isinstance(value, list | tuple) else [getattr(value, name, None) for name in names]
     if len(parts) != 3 or not isinstance(parts[1], str):
         return None
     task, stream, root = parts
-    return Completion(whole(task, shown(task)), STREAMS.get(stream, stream), whole(root, shown(root)))
+    return acker.Completion(whole(task, shown(task)), STREAMS.get(stream, stream), whole(root, shown(root)))
 
 
-def entry_of(entry: Any) -> AckerEntry | None:
+def entry_of(entry: Any) -> acker.AckerEntry | None:
     """Value, spout task and failed; None when these cannot be found."""
     names = ("val", "spout_task", "failed")
     parts = [entry.get(name) if isinstance(entry, dict) else getattr(entry, name, None) for name in names]
@@ -102,7 +96,7 @@ def entry_of(entry: Any) -> AckerEntry | None:
     if len(parts) != 3 or all(part is None for part in parts):
         return None
     val, task = whole(parts[0] or 0, None), whole(parts[1], None)
-    return None if val is None or (task is None and parts[1] is not None) else AckerEntry(val, task, bool(parts[2]))
+    return None if val is None or (task is None and parts[1] is not None) else acker.AckerEntry(val, task, bool(parts[2]))
 
 
 def whole(value: Any, otherwise: Any) -> Any:

@@ -20,14 +20,7 @@ from kitlib.conformance.offsets_topic import Serde, told
 from kitlib.java.texts import text_of
 from kitlib.lab.client_processes import java as java_consumer
 from kitlib.lab.java_client import JavaClient
-from kitlib.more.assignors import (
-    ASSIGNORS,
-    COOPERATIVE,
-    AssignorFailedError,
-    Subscription,
-    TopicPartition,
-    assign,
-)
+from kitlib.more.assignors import ASSIGNORS, COOPERATIVE, AssignorFailedError, Subscription, TopicPartition, assign
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

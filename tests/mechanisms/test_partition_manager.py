@@ -15,12 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kitlib.java.numbers import MAX_LONG, to_long
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore, read_stored_offset
-from kitlib.mechanisms.partition_manager import (
-    NO_OFFSET,
-    EmitState,
-    PartitionManager,
-    SpoutConfig,
-)
+from kitlib.mechanisms.partition_manager import NO_OFFSET, EmitState, PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import (
     FailedFetchError,
     FetchCrashedError,

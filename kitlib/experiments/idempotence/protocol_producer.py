@@ -24,16 +24,9 @@ from typing import Any, Self
 from kitlib.errors import KnobError, LabError
 from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
 from kitlib.lab.wire.records import WireBatch
+from kitlib.mechanisms import protocol
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion, Sender
-from kitlib.mechanisms.protocol import (
-    Batch,
-    ErrorCode,
-    InitProducerIdAnswer,
-    InitProducerIdRequest,
-    PartitionAnswer,
-    ProduceRequest,
-)
 
 MAX_IN_FLIGHT = range(1, 11)
 CONNECT_TIMEOUT_S = 2.0
@@ -107,7 +100,7 @@ class ProtocolProducer:
         self.is_closed = False
         self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
         self._open: dict[int, _Open] = {}
-        self._requests: deque[ProduceRequest] = deque()  # those whose answers have not come, the oldest first
+        self._requests: deque[protocol.ProduceRequest] = deque()  # those whose answers have not come, the oldest first
         self._completions: deque[Completion] = deque()  # not yet told
         self._drops = 0
         self._backoff_s = RECONNECT_BACKOFF_S
@@ -124,9 +117,9 @@ class ProtocolProducer:
         """The topic's partitions, with a connection to their leader; LabError when there is no such topic, or no such one broker."""
         assert self.wire is not None
         metadata = self.wire.metadata([self.topic], timeout_s)
-        error, found = metadata.topics.get(self.topic, (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {}))
+        error, found = metadata.topics.get(self.topic, (int(protocol.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {}))
         if error or not found:
-            raise LabError(f"Topic '{self.topic}' at {self.host}:{self.port}: {ErrorCode.of(error).name}. Create it first.")
+            raise LabError(f"Topic '{self.topic}' at {self.host}:{self.port}: {protocol.ErrorCode.of(error).name}. Create it first.")
         leaders = {leader for _, leader in found.values()}
         if len(leaders) > 1:
             raise LabError(
@@ -248,7 +241,7 @@ class ProtocolProducer:
         else:
             self._listen(0.0)
         for request in self.sender.poll(self._now_ms(), connected=self.wire is not None):
-            if isinstance(request, InitProducerIdRequest):
+            if isinstance(request, protocol.InitProducerIdRequest):
                 self._id_is_wanted = True
             else:
                 self._produce(request)
@@ -259,7 +252,7 @@ class ProtocolProducer:
             self._ask_for_id(self.wire)
         return self._tell()
 
-    def _produce(self, request: ProduceRequest) -> None:
+    def _produce(self, request: protocol.ProduceRequest) -> None:
         if self.wire is None:
             self.sender.receive(request.number, None)
             return
@@ -273,7 +266,7 @@ class ProtocolProducer:
         if request.acks != 0:
             self._requests.append(request)
 
-    def _on_wire(self, batch: Batch) -> WireBatch:
+    def _on_wire(self, batch: protocol.Batch) -> WireBatch:
         made = WireBatch(
             batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
             batch.timestamp_ms, batch.is_transactional,
@@ -287,7 +280,7 @@ class ProtocolProducer:
             self._lose(str(trouble))
             return
         self._id_is_wanted = False
-        self.sender.receive_id(InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch))
+        self.sender.receive_id(protocol.InitProducerIdAnswer(protocol.ErrorCode.of(error), producer_id, epoch))
 
     def _listen(self, until: float) -> None:
         """Take the answers that are there; wait for the first until the deadline (of time.monotonic)."""
@@ -309,7 +302,7 @@ class ProtocolProducer:
             raise LabError(f"{self.host}:{self.port} answers for partitions {sorted(answers)}, which were not those asked for.")
         self.sender.receive(
             request.number,
-            {number: PartitionAnswer(ErrorCode.of(error), *offsets) for number, (error, *offsets) in answers.items()},
+            {number: protocol.PartitionAnswer(protocol.ErrorCode.of(error), *offsets) for number, (error, *offsets) in answers.items()},
         )
         self.sender.take_answers(self._now_ms())
 

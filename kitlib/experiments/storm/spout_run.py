@@ -22,11 +22,7 @@ from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.mechanisms.offset_store import read_stored_offset
-from kitlib.mechanisms.partition_manager import (
-    Emission,
-    PartitionManager,
-    SpoutConfig,
-)
+from kitlib.mechanisms.partition_manager import Emission, PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
 from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.more.spout.kafka_spout import why_begun

@@ -24,13 +24,7 @@ from kitlib.mechanisms.broker.producer_ids import (
 )
 from kitlib.mechanisms.broker.producer_state import Outcome, ProducerStateManager
 from kitlib.mechanisms.broker.unified_log import StoredBatch, UnifiedLog
-from kitlib.mechanisms.protocol import (
-    Batch,
-    ErrorCode,
-    InitProducerIdAnswer,
-    PartitionAnswer,
-    ProduceRequest,
-)
+from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
 __all__ = ["BrokerConfig", "Leader", "Outcome", "StoredBatch", "batch_size_bytes"]
 

@@ -16,12 +16,7 @@ from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import InFlightRequest, Sender
-from kitlib.mechanisms.protocol import (
-    Batch,
-    ErrorCode,
-    PartitionAnswer,
-    ProduceRequest,
-)
+from kitlib.mechanisms.protocol import Batch, ErrorCode, PartitionAnswer, ProduceRequest
 
 NAMED = {trace["name"]: trace for trace in read_traces(bundled("producer", "sender_named.jsonl.gz")) if "verdict" in trace}
 FAULTS_ONLY = {
