@@ -13,7 +13,7 @@ from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "sources.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+) \| (?:\[\w+\]\(\.\./(notebooks/\S+)\) `(\S+)`)? \| (.+) \| (.+) \|$", PAGE, re.MULTILINE)
-ON_A_BROKER = re.compile(r"kafka|ask_both|both\(|three_brokers|real\b|leaders\[|evidence|exchanges|rebalance_lines|commits|guarantees|settings_table")
+ON_A_BROKER = re.compile(r"kafka|ask_both|both\(|three_brokers|real\b|leaders\[|evidence|exchanges|admin\.|rebalance_lines|commits|guarantees|settings_table")
 
 
 def test_every_line_of_the_tables_is_a_claim() -> None:
