@@ -52,7 +52,7 @@ JOBS_AT_ONCE = 2  # the next job fills the cores that the last tasks of this one
 MOST_PER_TASK = 5_000
 HASH = "[0-9a-f]{16}"  # what a folder of rows is called: the hash of the code that made them
 ARROW = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "choice": pa.string()}
-MODELS = ("java", "kafka", "storm", "spark", "monitor", "words", "experiments")  # the rooms whose code makes a row
+MODELS = ("java", "mechanisms", "more", "monitor", "words", "experiments")  # the rooms whose code makes a row
 
 Progress = Callable[[int, int], None]  # rows that are there, rows asked for
 Key = tuple[Any, ...]  # the values of all knobs and the seed, as `Grid.key` has them
