@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -26,7 +24,6 @@ from kitlib.views.look import ALL_COLOURS, WIDTH
 from kitlib.views.producer.diagram import BOX_OF, CHAR, LOG_BOXES, MARKS, NEVER, ROW_BOXES, WAYS, SequenceDiagram, Way
 from kitlib.views.producer.picture import draw_diagram, layers_of, scene_legend
 from kitlib.words.idempotence import IDEMPOTENCE
-from tests.clock import at_pace, min_until
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.producing import (
     Producing,
@@ -345,21 +342,6 @@ def test_frames_of_a_thousand_steps_are_small_and_the_player_takes_them() -> Non
     titles = [reel["title"] for reel in json.loads(frames)["reels"]]
     assert titles == ["What crosses, and what does each side know?", "in flight, waiting, acked, second copies over the run"]
     player.close()
-
-
-@pytest.mark.alone
-def test_the_shown_step_of_a_thousand_is_drawn_in_a_fraction_of_the_players_120_ms() -> None:
-    """A trace is read in 100 ms, and one step of it drawn in 50 (the best of five, in processor time)."""
-    trace = long_run(1000)
-    frames = to_frames(trace)
-
-    def timed(what: Callable[[], object]) -> float:
-        began = time.process_time()
-        what()
-        return time.process_time() - began
-
-    assert min_until(0.100, lambda: at_pace(lambda: timed(lambda: to_frames(trace)))) < 0.100
-    assert min_until(0.050, lambda: at_pace(lambda: timed(lambda: played(frames, 500)))) < 0.050
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -23,6 +23,8 @@ from kitlib.views.stage.score import (
     DROPPED,
     FENCED,
     FROZEN,
+    HOP_S,
+    LANES,
     LOST,
     MOST_AT_ONCE,
     MOST_ON_A_WAY,
@@ -205,6 +207,17 @@ def test_equal_travellers_are_one_with_their_number() -> None:
     found = gathered(crowd)
     assert len(found) <= MOST_ON_A_WAY
     assert sum(each.count for each in found) == 500
+
+
+@pytest.mark.parametrize("name", ["small_max_offset_behind", "happy_path"])
+def test_what_is_in_flight_together_has_lanes_of_its_own(name: str) -> None:
+    """Eight tuples or ten between the same two are seen side by side and not in a heap."""
+    _, frames, stage = run_of(name)
+    waiting = [each for each in stage.travellers if each.style.shape != "bubble" and each.count == 1]
+    for place in frames.clock.places:
+        lanes = [(each.source, each.target, each.lane) for each in waiting if each.t0 <= place < each.t1 - HOP_S]
+        assert len(set(lanes)) == len(lanes) or len(lanes) > LANES
+    assert len({each.lane for each in waiting if each.target == "bolt"}) >= 8
 
 
 @pytest.mark.parametrize("name", ["compacted_topic", "offset_expiry", "transactional_lag"])

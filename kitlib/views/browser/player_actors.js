@@ -3,6 +3,8 @@
 // Times are hundredths of a second of play, as the run's clock counts them.
 
 const SPACE = 7; // from a bubble to its actor
+const HOP = 60; // hundredths of a second: what takes longer is in flight and waits
+const PLACES = [[0, 2], [1, -1], [-1, -1], [0, -1], [-1, 0], [0, 0], [1, 0], [0, 1], [-1, 1], [1, 1], [0, -2]]; // of lanes -5 to 5: column, row
 const GRAVITY = 520; // units in a second, squared
 const SHAPES = {
   pill: (half) => ({ x: -half, y: -9, width: 2 * half, height: 18, rx: 9 }),
@@ -81,8 +83,15 @@ class ActorStage {
     const share = isFallen ? reach / 100 : Math.min(1, (place - t0) / Math.max(1, t1 - t0)) * (falls ? reach / 100 : 1);
     const at = this.clock.isStill && !isFallen ? 0.5 : share;
     const left = 1 - at;
+    const middle = Math.sin(Math.PI * at);
     let x = left * left * path[0] + 2 * left * at * path[2] + at * at * path[4];
-    let y = left * left * path[1] + 2 * left * at * path[3] + at * at * path[5] + lane * this.stage.lane * Math.sin(Math.PI * at);
+    let y = left * left * path[1] + 2 * left * at * path[3] + at * at * path[5];
+    if (t1 - t0 <= HOP) y += lane * this.stage.lane * middle;
+    else { // what takes its time waits in a place of its own, half way, and drifts on
+      const waits = Math.min(1, 2.5 * middle), [column, row] = PLACES[lane + 5];
+      x += ((path[0] + 2 * path[2] + path[4]) / 4 + column * 31 + (at - 0.5) * 20 - x) * waits;
+      y += ((path[1] + 2 * path[3] + path[5]) / 4 + row * 24 - y) * waits;
+    }
     if (path[0] === path[4] && path[1] === path[5]) x += lane * 9;
     if (isFallen) {
       const seconds = this.clock.isStill ? 9 : (place - t1) / 100;

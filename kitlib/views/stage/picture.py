@@ -40,7 +40,7 @@ from kitlib.words.glyphs import GREEN, RED, SKY
 WIDE_CHAR = 7.3  # the width of a bold character of 12 px
 FLAT = 36.0  # an actor that is lower has one line
 PILL = 10.0  # half of what travels
-LANE = 10.0  # from one lane to the next
+LANE = 8.0  # from one lane to the next
 FLOOR = 13.0  # above the foot: where what fell lies
 TITLE = "The stage: who acts, and what is under way"
 

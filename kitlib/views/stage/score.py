@@ -34,7 +34,7 @@ REST_S = 2.5  # what fell lies for so long,
 MOST_REST_S = 7.0  # or until whoever lost it is back, but no longer than this
 BACK_S = 1.1  # how long what came back is marked
 SAYS_S = 1.5  # how long a bubble stands
-LANES = 9  # side by side, what crosses between the same two
+LANES = 11  # side by side, what crosses between the same two
 UP, DOWN, BACK, FROZEN, CUT_OFF, AWAY, FENCED = "up", "down", "back", "frozen", "cut off", "away", "fenced"
 ARRIVED, LOST, REFUSED, DROPPED = "arrived", "lost", "refused", "dropped"
 
@@ -202,7 +202,9 @@ class Play:
     def leave(self, key: Hashable, source: str, target: str, style: Style, label: str = "", ref: str = "") -> None:
         """From now on something is under way, until it arrives or falls."""
         if self.has(source) and self.has(target):
-            lane = self._lane(source, target)
+            taken = {each.lane for under in self.open.values() for each in under if (each.source, each.target) == (source, target)}
+            free = (lane for lane in sorted(range(-(LANES // 2), LANES // 2 + 1), key=abs) if lane not in taken)
+            lane = next(free, self._lane(source, target))  # what waits together is seen side by side
             self.open.setdefault(key, []).append(Open(source, target, style, label, ref, self.now, lane))
 
     def arrive(self, key: Hashable, fate: str = ARRIVED, target: str = "") -> None:
