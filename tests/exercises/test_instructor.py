@@ -48,6 +48,13 @@ def test_every_question_of_a_notebook_is_in_its_view_with_the_answer(path: Path,
     assert abs(sum(rows) - int(whole)) <= len(rows) / 2
 
 
+def test_an_answer_that_counts_as_right_is_near_the_truth(views: dict[str, str]) -> None:
+    """No tolerance is more than a quarter of what is right, and of nothing there is none."""
+    rows = [row for told in views.values() for row in re.findall(r"\*\*Right:\*\* ([\d,.]+)( s)?.*, within ([\d.]+)( ms)?", told)]
+    far = [row for row in rows if float(row[2]) > float(row[0].replace(",", "")) * (1_000 if row[1] and row[3] else 1) / 4]
+    assert far == [] and len(rows) > 40
+
+
 @pytest.mark.parametrize(
     ("stem", "words"),
     [
