@@ -24,7 +24,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kitlib.errors import KitError
+from kitlib.errors import KitError, LabError
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.kafka_backend import hand_over, publish
 from kitlib.lab import kafka_server, workspace
@@ -97,7 +97,7 @@ def write(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None
     for number in range(count):
         hand_over(producer, topic, b"%d" % (number // partitions), None, number % partitions)
     if left := producer.flush(WAIT_S):
-        raise KitError(f"bench: {left} of {count} records were not written within {WAIT_S:g} s. Look at `kit status`.")
+        raise LabError(f"bench: {left} of {count} records were not written within {WAIT_S:g} s. Look at `kit status`.")
 
 
 PENDING: Final = (100, 1_000_000)

@@ -31,7 +31,7 @@ class LateError(LabError):
 
 
 class TraceError(KitError):
-    """A trace or a recorded file cannot be read, or holds something that does not belong in a trace."""
+    """A trace, a notebook or another file cannot be read, or holds something that does not belong in it."""
 
     exit_code = 4
 

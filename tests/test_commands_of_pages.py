@@ -29,7 +29,7 @@ MEANT = {
 }  # fmt: skip
 # Begin the lab, a server or many minutes of work, or need what only a reader has: their own tests run them, here their options are read.
 READ_ONLY = {
-    "lab", "notebooks", "tour", "page", "guarantees", "bench", "watch", "audit", "fetch", "purge", "up", "down", "proxy", "test-notebooks",
+    "lab", "notebooks", "page", "guarantees", "bench", "watch", "audit", "fetch", "purge", "up", "down", "proxy", "test-notebooks",
 }  # fmt: skip
 CODES = {"doctor": {0, 1}, "offsets": {0, 1}, "incident": {0, 1}}  # 1: something is not as it should be, and is named
 

@@ -24,7 +24,7 @@ from kitlib.text import VISIBLE_IN_LINES, plain_text
 # the experiments and the pictures take a second to load, and `kit up` needs neither.
 COMMANDS = {
     "setup": ("doctor", "fetch", "purge"),
-    "notebooks": ("notebooks", "tour", "reset"),
+    "notebooks": ("notebooks", "reset"),
     "notebook_tests": ("test-notebooks",),
     "lab": ("lab",),
     "broker": ("up", "down", "status", "logs"),

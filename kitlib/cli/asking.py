@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from kitlib.errors import KitError
+from kitlib.errors import KnobError
 
 
 def confirm(yes: bool, question: str, otherwise: str) -> None:
@@ -14,5 +14,5 @@ def confirm(yes: bool, question: str, otherwise: str) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise KitError(otherwise)
+        raise KnobError(otherwise)
     typer.confirm(question, abort=True, err=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
-from kitlib.errors import KitError
+from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 course_app = typer.Typer(help="The course for those who teach it.", no_args_is_help=True)
@@ -36,7 +36,7 @@ def instructor(
     number = number_of(notebook)
     found = [path for path in notebooks.find(jupyter.project_dir()) if number and path.stem.startswith(number)]
     if not found:
-        raise KitError(f"there is no notebook {plain_text(notebook, 40)}. Name one by its number, such as 02a.")
+        raise KnobError(f"there is no notebook {plain_text(notebook, 40)}. Name one by its number, such as 02a.")
     told = "\n".join(views.view(path, exercises()) for path in found)
     _give(told, out)
 

@@ -10,7 +10,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.cli.asking import confirm
-from kitlib.errors import KitError
+from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def reset_command(
     its = [item for item in found if asked in (item.notebook, item.notebook[:2], by_number[item.notebook].stem)]
     if not its:
         known = ", ".join(dict.fromkeys(item.notebook for item in found))
-        raise KitError(f"{plain_text(asked, 60)!r} is no notebook with exercises. Give its number or its whole name: {known}.")
+        raise KnobError(f"{plain_text(asked, 60)!r} is no notebook with exercises. Give its number or its whole name: {known}.")
     desk = copies.desk(root)
     originals = [by_number[number] for number in dict.fromkeys(item.notebook for item in its)]
     named = ", ".join(path.stem for path in originals)

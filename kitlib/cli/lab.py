@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kitlib.cli import app
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError
 
 
 @app.command()
@@ -27,5 +27,5 @@ def lab(
     desk = copies.desk(root)
     copies.make(desk, printer.step, notebook_trust.keep)
     if not wanted.is_file():
-        raise LabError(f"There is no notebook {wanted}. Expected a file below {desk.top}.")
+        raise KnobError(f"There is no notebook {wanted}. Expected a file below {desk.top}.")
     raise typer.Exit(session.open_lab(printer, desk, port, desk.page(wanted), browser))

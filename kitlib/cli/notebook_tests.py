@@ -18,12 +18,12 @@ LONGEST_LINE = 2_000  # characters of a line of a report
 def test_notebooks(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Notebooks, or folders of notebooks.")],
     junit: Annotated[Path | None, typer.Option(help="Write the results to this file too, as JUnit XML for a CI server.")] = None,
-    seconds: Annotated[float, typer.Option(min=1, help="How long one notebook may take, its kernel's start not counted.")] = 300,
+    seconds: Annotated[float, typer.Option(min=1, help="How long the cells of one notebook may take together.")] = 300,
     rules: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="nbval's rules for what differs from run to run, beside the kit's own.")
     ] = None,
 ) -> None:
-    """Run each notebook in a new kernel and compare every output with the saved one; exit 1 if anything differs.
+    """Run each notebook in a new kernel and compare what would be saved with what is saved; exit 1 if anything differs.
 
     Kafka runs meanwhile. Addresses, durations, times and process ids may differ. Nothing is saved; all that a notebook started is
     ended, apart from a Kafka that ran before.
@@ -44,11 +44,11 @@ def test_notebooks(
             with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
                 found = notebook_tests.compare(path, seconds, rules=rules, progress=cells_of(bar, path.stem))
             done.append(found)
-            count = len(found.problems)
+            shown, count = notebook_tests.shown_path(path), len(found.problems)
             told = f"{count} problem{'s' * (count > 1)}" if count else f"{found.cells} cells, no difference"
-            printer.step(f"notebook {plain_text(path.stem)}: {told} ({found.seconds:.1f} s)")
+            printer.step(f"notebook {shown}: {told} ({found.seconds:.1f} s)")
             if not found.passed:
-                printer.line(f"{plain_text(path, LONGEST_LINE)}\n\n{readable(found.report)}\n", data=True)
+                printer.line(f"{shown}\n\n{readable(found.report)}\n", data=True)
     if junit is not None:
         notebook_tests.write_junit(done, junit)
     printer.step(f"{sum(each.passed for each in done)} of {len(done)} notebooks give their saved outputs")

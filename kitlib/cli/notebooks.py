@@ -1,17 +1,16 @@
-"""`kit notebooks`, `kit tour` and `kit reset`: run all notebooks without a browser, and start one over."""
+"""`kit notebooks` and `kit reset`: run all notebooks without a browser, and start one over."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kitlib.cli import app
 from kitlib.cli.asking import confirm
-from kitlib.errors import KitError
+from kitlib.errors import KnobError, LabError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -50,26 +49,6 @@ def notebooks(
 
 
 @app.command()
-def tour(
-    out: Annotated[Path, typer.Option(help="The folder for the pages.")] = Path("build/tour"),
-    only: Annotated[list[str] | None, typer.Argument(help="Notebooks to run, by name or path; by default, all.")] = None,
-) -> None:
-    """Run every notebook without a browser and write a page of each, with an index; exit 1 if one fails."""
-    from kitlib.lab import tour as pages
-    from kitlib.lab.session import Printer
-
-    printer, results = Printer(), []
-    pages.make_folder(out)
-    for result in run_all(printer, only or []):
-        pages.write_page(result, out)
-        results.append(result)
-    index = pages.write_index(results, out)
-    printer.step(f"{sum(not result.problem for result in results)} of {len(results)} notebooks ran to their end")
-    printer.line(str(index), data=True)
-    raise typer.Exit(1 if any(result.problem for result in results) else 0)
-
-
-@app.command()
 def reset(
     notebook: Annotated[str | None, typer.Argument(help="A notebook's name, its beginning, or its path.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete what all notebooks have made.")] = False,
@@ -80,11 +59,11 @@ def reset(
     from kitlib.lab import notebooks as runner
 
     if notebook is not None and everything:
-        raise KitError("Say either a notebook or --all, not both.")
+        raise KnobError("Say either a notebook or --all, not both.")
     if notebook is None and not everything:
         for name in created_resources.notebooks():
             print(f"{name}: {created_resources.summary(created_resources.read(name))}")
-        raise KitError("Nothing was deleted. Name a notebook of this list, or use --all.")
+        raise KnobError("Nothing was deleted. Name a notebook of this list, or use --all.")
     names = created_resources.notebooks() if everything else created_resources.chosen(notebook or "")
     things = {name: created_resources.read(name) for name in names}
     if not any(things.values()):
@@ -102,7 +81,7 @@ def reset(
             problems += its_problems
             print(f"{name}: {len(gone)} of {len(its)} deleted", file=sys.stderr)
     if problems:
-        raise KitError(f"{'. '.join(problems)}. The rest was deleted.")
+        raise LabError(f"{'. '.join(problems)}. The rest was deleted.")
 
 
 def say(text: str) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kitlib.cli import app
 from kitlib.cli.asking import confirm
-from kitlib.errors import KitError
+from kitlib.errors import LabError
 
 MARKS = {"good": ("ok", "green"), "note": ("note", "yellow"), "bad": ("RED", "bold red")}
 
@@ -76,7 +76,7 @@ def purge(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] 
         typer.echo(f"kit: nothing is kept in {home}.", err=True)
         return
     if reaper.is_about_a_living_lab(note := reaper.read_note()):
-        raise KitError(session.describe_holder(note))
+        raise LabError(session.describe_holder(note))
     for path in kept:
         typer.echo(f"{path}  {_bytes(path) / 1e6:,.0f} MB", err=True)
     confirm(yes, "Delete this?", "This deletes what is listed above. Nothing was deleted; add --yes to continue.")

@@ -12,7 +12,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kitlib.errors import DiskError, KitError
+from kitlib.errors import DiskError, KnobError
 from kitlib.exercises.answers import as_text
 from kitlib.exercises.frame import Exercise, Finding
 from kitlib.exercises.prose import Answer, questions, to_explain
@@ -159,7 +159,7 @@ def of_notebook(found: list[Item], asked: str) -> list[Item]:
     its = [item for item in found if number and item.notebook.startswith(number)]
     if not its:
         known = ", ".join(dict.fromkeys(item.notebook for item in found))
-        raise KitError(f"no notebook {as_text(asked)} has exercises. Name one of {known}.")
+        raise KnobError(f"no notebook {as_text(asked)} has exercises. Name one of {known}.")
     return its
 
 

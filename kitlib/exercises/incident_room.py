@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import KitError
+from kitlib.errors import KnobError, TraceError
 from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, Incident, incident
 from kitlib.lab import workspace
 from kitlib.text import plain_text
@@ -102,7 +102,7 @@ def make(seed: int, folder: Path) -> Incident:
     """Write the folder of an incident, whole or not at all. KitError when it is there already; DiskError when it cannot be written."""
     found = incident(seed)
     if folder.exists():
-        raise KitError(f"{folder} is there already, perhaps with a report in it. Delete it, or name another folder with --out.")
+        raise KnobError(f"{folder} is there already, perhaps with a report in it. Delete it, or name another folder with --out.")
     files = {"README.md": brief(found), REPORT: form(), "settings.properties": found.settings(), "metrics.csv": found.metrics()}
     files |= {"health.csv": found.health(), "topic.csv": found.contents()}
     files |= {f"logs/{name}": "".join(f"{line}\n" for _, line in rows) for name, rows in found.lines.items()}
@@ -131,7 +131,7 @@ def check(folder: Path) -> tuple[list[Answer], int]:
     note = _read(folder / NOTE, json.loads)
     seed, began = (note.get("seed"), note.get("began_utc")) if isinstance(note, dict) else (None, None)
     if type(seed) is not int:
-        raise KitError(f"{folder / NOTE} names no seed. Make the incident again with `kit incident --seed N`.")
+        raise KnobError(f"{folder / NOTE} names no seed. Make the incident again with `kit incident --seed N`.")
     report = _read(folder / REPORT, tomllib.loads)
     found = incident(seed)
     try:
@@ -218,6 +218,6 @@ def _read(path: Path, parse: Any) -> Any:
     try:
         return parse(workspace.read_regular(path, LARGEST_FILE))
     except OSError as error:
-        raise KitError(f"{path} could not be read ({error.strerror}). Name the folder that `kit incident --seed N` made.") from error
+        raise KnobError(f"{path} could not be read ({error.strerror}). Name the folder that `kit incident --seed N` made.") from error
     except (ValueError, RecursionError) as error:  # TOML's and JSON's errors, and text that is no UTF-8
-        raise KitError(f"{path} cannot be understood: {plain_text(error, 200)}. Mend that line.") from error
+        raise TraceError(f"{path} cannot be understood: {plain_text(error, 200)}. Correct that line.") from error

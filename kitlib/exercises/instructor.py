@@ -18,12 +18,11 @@ from typing import Any
 
 import jinja2
 
-from kitlib.errors import KitError
+from kitlib.errors import KnobError
 from kitlib.exercises.course import code_of, number_of
 from kitlib.exercises.frame import Exercise
 from kitlib.exercises.prose import to_explain
 from kitlib.lab import notebooks
-from kitlib.lab.tour import POLICY
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
 from kitlib.views.browser.prediction import Prediction, predict
@@ -191,7 +190,7 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
     notebook = notebooks.load(path)
     cells, course, number = notebook.cells, notebook.metadata.get("course"), number_of(path.stem)
     if not cells or not course:
-        raise KitError(f"{path} does not say what it is for: nothing to say to an instructor. Choose a notebook of the course.")
+        raise KnobError(f"{path} does not say what it is for: nothing to say to an instructor. Choose a notebook of the course.")
     parts = sections_of(cells)
     own = {name: exercise for name, exercise in exercises.items() if exercise.notebook == number}
     title = cells[0].source.splitlines()[0].removeprefix("# ")
@@ -243,6 +242,7 @@ def lines_of(asked: Asked) -> Iterator[str]:
         yield f"**Then the notebook says:** {asked.look}"
 
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 PAGE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string("""<!DOCTYPE html>
 <html lang="en">
 <head>

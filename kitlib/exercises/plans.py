@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import KitError
+from kitlib.errors import KnobError
 from kitlib.exercises import exercises
 from kitlib.exercises.course import code_of, number_of
 from kitlib.exercises.frame import find
@@ -195,7 +195,7 @@ def page_of_plan(name: str) -> str:
     """The leader's page of a plan, as Markdown. KitError when there is none of that name."""
     known = [*(each for each in PLANS if each.partition("-")[0] not in DAYS), *DAYS]
     if name not in known:
-        raise KitError(f"there is no plan {name[:40]!r}. The plans are {', '.join(known)}.")
+        raise KnobError(f"there is no plan {name[:40]!r}. The plans are {', '.join(known)}.")
     return "\n\n".join(text for plan in DAYS.get(name, (name,)) for text in _texts(plan)) + "\n"
 
 

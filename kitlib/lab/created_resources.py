@@ -25,7 +25,7 @@ from typing import Any, Literal
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from kitlib.errors import LabError
+from kitlib.errors import KnobError
 from kitlib.lab import workspace
 from kitlib.lab.state import put_aside
 
@@ -79,7 +79,7 @@ def mark(folder: Path) -> Path:
 def notebook() -> str:
     """The name of the running notebook without folder and ending; `terminal` outside of notebooks.
 
-    JupyterLab tells a kernel its notebook's path as JPY_SESSION_NAME; `kit tour` and the tests set KIT_NOTEBOOK.
+    JupyterLab tells a kernel its notebook's path as JPY_SESSION_NAME; `kit notebooks` and the tests set KIT_NOTEBOOK.
     """
     path = os.environ.get("KIT_NOTEBOOK") or os.environ.get("JPY_SESSION_NAME") or "terminal"
     return slug(Path(path).name.removesuffix(".ipynb"))
@@ -153,7 +153,7 @@ def chosen(asked: str) -> list[str]:
     name, known = slug(Path(asked).name.removesuffix(".ipynb")), notebooks()
     matching = [name] if name in known else [each for each in known if each.startswith(name)]
     if len(matching) > 1:
-        raise LabError(f"{asked} could be {', '.join(matching)}. Say which.")
+        raise KnobError(f"{asked} could be {', '.join(matching)}. Say which.")
     return matching
 
 

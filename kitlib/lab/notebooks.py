@@ -1,4 +1,4 @@
-"""Runs notebooks without a browser: to save their outputs anew, and to make pages of them.
+"""Runs notebooks without a browser: to save their outputs anew, and to compare them.
 
 Each notebook gets a kernel of its own, started like the lab's kernels and ended with everything that
 came of it. What is saved depends on what the notebook computes and on nothing else: no times, no
@@ -8,6 +8,7 @@ the same twice (an address in memory, a duration; see `VOLATILE`) is left as it 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -16,18 +17,21 @@ import re
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import nbformat
+import zmq
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbclient.output_widget import OutputWidget
 from nbformat import NotebookNode
 from traitlets.config import Config
 
-from kitlib.errors import LabError
+from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import jupyter, kafka_server, workspace
 from kitlib.lab.kept_rows import FOLDER
 from kitlib.lab.processes import find_by_token, sweep
@@ -85,7 +89,7 @@ def choose(paths: list[Path], only: list[str]) -> list[Path]:
         name = Path(asked).name.removesuffix(".ipynb")
         matching = [path for path in paths if path.stem.startswith(name)]
         if not matching:
-            raise LabError(f"There is no notebook {asked}. Choose among {', '.join(path.stem for path in paths)}.")
+            raise KnobError(f"There is no notebook {asked}. Choose among {', '.join(path.stem for path in paths)}.")
         chosen += matching
     return chosen or paths
 
@@ -108,12 +112,12 @@ def load(path: Path) -> NotebookNode:
     except OSError as error:
         raise workspace.disk_error(f"{path} could not be read", error, path) from error
     except Exception as error:  # nbformat raises a different one for each way a file can be broken
-        raise LabError(f"{path} is not a notebook: {str(error).splitlines()[0][:200]}. Restore it.") from error
+        raise TraceError(f"{path} is not a notebook: {str(error).splitlines()[0][:200]}. Restore it.") from error
 
 
 def run(path: Path, progress: Callable[[int, int], None] = lambda done, of: None) -> Result:
     """Run a notebook in a new kernel, from its first cell to its last or to the first that fails."""
-    notebook, began, token = load(path), time.monotonic(), uuid.uuid4().hex
+    notebook, began = load(path), time.monotonic()
     count = sum(cell.cell_type == "code" for cell in notebook.cells)
     done = 0
 
@@ -124,21 +128,44 @@ def run(path: Path, progress: Callable[[int, int], None] = lambda done, of: None
         if time.monotonic() - began > MINUTES_PER_NOTEBOOK * 60:
             raise TimeoutError(f"took longer than {MINUTES_PER_NOTEBOOK} minutes")
 
-    client = NotebookClient(
-        notebook, timeout=SECONDS_PER_CELL, kernel_name=KERNELSPEC["name"], record_timing=False, coalesce_streams=True,
-        store_widget_state=False, on_cell_executed=executed, resources={"metadata": {"path": str(path.parent)}},
-        config=Config({"KernelManager": {"transport_encryption": "auto", "shutdown_wait_time": 3.0}}),
-    )
-    environment = {**jupyter.environment(), "KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, "TQDM_DISABLE": "1"}
-    problem: str | None = None
-    try:
-        with connection_files(), tempfile.TemporaryDirectory(prefix="kit-progress-") as progress_folder:
-            client.execute(env={**environment, FOLDER: progress_folder})
-    except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
-        problem = describe(error, done)
-    finally:
-        sweep(lambda: [process for process in find_by_token(token) if not is_broker(process)])
+    ended = execute(notebook, path, {"TQDM_DISABLE": "1"}, timeout=SECONDS_PER_CELL, coalesce_streams=True, on_cell_executed=executed)
+    problem = None if ended is None else describe(ended, done)
     return Result(path, notebook, time.monotonic() - began, problem)
+
+
+class Output(OutputWidget):
+    """An Output widget as nbclient plays the browser's part of it, without a stall of nbclient 0.11.
+
+    It sends past the socket's event loop, which then may not see that an answer has come; asking for the events shows it.
+    """
+
+    def send(self, *arguments: Any, **settings: Any) -> None:
+        super().send(*arguments, **settings)
+        self.kernel_client.shell_channel.socket.get(zmq.EVENTS)
+
+
+def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] | None = None, **settings: Any) -> Exception | None:
+    """Run the cells in a new kernel in the notebook's folder, as nbclient's `settings` say; what ended the run before its last cell.
+
+    The kernel and all that came of it are gone at the end, also after Ctrl-C.
+    """
+    token = uuid.uuid4().hex
+    client = NotebookClient(
+        notebook, kernel_name=KERNELSPEC["name"], record_timing=False,
+        resources={"metadata": {"path": str(path.resolve().parent)}},
+        config=Config({"KernelManager": {"transport_encryption": "auto", "shutdown_wait_time": 3.0}}), **settings,
+    )  # fmt: skip
+    client.widget_registry["@jupyter-widgets/output"]["OutputModel"] = Output
+    with connection_files(), tempfile.TemporaryDirectory(prefix="kit-progress-") as folder, ThreadPoolExecutor(1) as thread:
+        names = {"KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, FOLDER: folder}
+        try:  # in a thread: in this one nbclient would take Ctrl-C for itself
+            thread.submit(asyncio.run, client.async_execute(env={**jupyter.environment(), **(environment or {}), **names})).result()
+        except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
+            return error
+        finally:
+            sweep(lambda: [process for process in find_by_token(token) if not is_broker(process)])
+            notebook.metadata.pop("widgets", None)  # their state, which nbclient keeps for Output widgets, is not saved
+    return None
 
 
 def describe(error: Exception, done: int) -> str:

@@ -100,4 +100,4 @@ def test_command_writes_a_page_and_refuses_what_is_no_notebook(tmp_path: Path) -
     done = subprocess.run([*command, "02", "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stdout == f"{out}\n" and "<h3" in out.read_text(), done.stderr
     refused = subprocess.run([*command, "77"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert refused.returncode == 1 and "Name one by its number" in refused.stderr
+    assert refused.returncode == 2 and "Name one by its number" in refused.stderr

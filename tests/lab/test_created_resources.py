@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kitlib.errors import DiskError, LabError
+from kitlib.errors import DiskError, KnobError
 from kitlib.lab import created_resources, workspace
 from kitlib.lab.created_resources import Made, remember
 from kitlib.lab.kafka_server import client_config
@@ -107,11 +107,11 @@ def test_reset_of_a_notebook_deletes_its_things_and_no_others(broker: Any, monke
     commit_as(client, "kit-reset-group", "kit.reset.2")
 
     refused = kit("reset", "01")
-    assert refused.returncode == 1 and "--yes" in refused.stderr
+    assert refused.returncode == 2 and "--yes" in refused.stderr
     assert checkpoint.is_dir() and "kit.reset.1" in admin.list_topics(timeout=10).topics
 
     done = kit("reset", "notebooks/01_trial.ipynb", "--yes")
-    assert done.returncode == 1, done.stderr  # for the topic that is not ours, which the list should not name
+    assert done.returncode == 3, done.stderr  # for the topic that is not ours, which the list should not name
     assert "Topic somebody.elses does not begin with kit." in done.stderr and "5 of 6 deleted" in done.stderr
     assert wait_for(lambda: "kit.reset.1" not in admin.list_topics(timeout=10).topics, 30)
     assert {"kit.reset.2", "somebody.elses"} <= set(admin.list_topics(timeout=10).topics)
@@ -164,7 +164,7 @@ def test_reset_of_a_notebook_that_made_nothing_has_nothing_to_do() -> None:
     remember("topic", "kit.t.1")
     assert created_resources.chosen("99") == []
     created_resources.path_of("01_trail").write_text('{"kind": "topic", "name": "kit.t.1"}\n')
-    with pytest.raises(LabError, match="could be 01_trail, 01_trial"):
+    with pytest.raises(KnobError, match="could be 01_trail, 01_trial"):
         created_resources.chosen("01_tr")
     assert created_resources.chosen("notebooks/01_trial.ipynb") == ["01_trial"]
 

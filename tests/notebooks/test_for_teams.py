@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError, TraceError
 from kitlib.experiments.trial import compared
 from kitlib.lab import notebook_tests, progress
 from kitlib.lab.notebook_tests import chosen, compare, never_run
@@ -48,10 +48,13 @@ def test_command_says_what_differs_and_writes_junit(pair: Path, broker: Any, tmp
     out = tmp_path / "results" / "junit.xml"
     done = subprocess.run(command(pair, "--junit", out), capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 1, done.stderr
-    assert "Notebook good: 2 cells, no difference" in done.stderr and "Notebook bad: 1 problem" in done.stderr
+    assert f"otebook {pair}/good.ipynb: 2 cells, no difference" in done.stderr and f"otebook {pair}/more/bad.ipynb: 1 problem" in done.stderr
     assert "1 of 2 notebooks give their saved outputs" in done.stderr
-    assert "In [2]: Cell outputs differ" in done.stdout and "In [1]" not in done.stdout and "\x1b" not in done.stdout
-    good, bad = ElementTree.parse(out).getroot()
+    assert "In [2]: stdout: saved: 2, now: red\n" in done.stdout and "In [1]" not in done.stdout
+    good, bad = root = ElementTree.parse(out).getroot()
+    assert bad.get("file") == f"{pair}/more/bad.ipynb" and "x1b" not in out.read_text().lower()
+    for element, parts in ((root, [good, bad]), (good, list(good)), (bad, list(bad))):
+        assert float(element.get("time")) == pytest.approx(sum(float(part.get("time")) for part in parts), abs=0.0011)
     assert [(case.get("name"), len(case)) for case in good] == [("In [1]", 0), ("In [2]", 0)]
     assert [(case.get("name"), [each.tag for each in case]) for case in bad] == [("In [1]", []), ("In [2]", ["failure"])]
     assert (bad.get("tests"), bad.get("failures"), good.get("failures")) == ("2", "1", "0")
@@ -60,7 +63,7 @@ def test_command_says_what_differs_and_writes_junit(pair: Path, broker: Any, tmp
 @pytest.mark.kafka
 @pytest.mark.parametrize(("signal_number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "killed"])
 def test_command_that_is_ended_leaves_nothing_behind(signal_number: int, exit_code: int, broker: Any, tmp_path: Path) -> None:
-    """Ctrl-C ends it with 130 and one word; killed or interrupted, its pytest and the notebook's kernel end too."""
+    """Ctrl-C ends it with 130 and one word; killed or interrupted, the notebook's kernel ends too."""
     path = edited(saved(tmp_path / "waits.ipynb", "1"), lambda cell: cell.update(source="Path('begun').touch(); threading.Event().wait(100)"))
     junit = tmp_path / "junit.xml"
     process = subprocess.Popen(
@@ -77,7 +80,7 @@ def test_command_that_is_ended_leaves_nothing_behind(signal_number: int, exit_co
 
 
 def test_notebook_saved_without_a_run_fails(tmp_path: Path) -> None:
-    """nbval passes over a cell that was never run; here it is a failure, unless nobody wants it compared."""
+    """A cell that was never run is a failure, unless nobody wants it compared."""
     path = written(tmp_path / "new.ipynb", "print(2)", "print(3)")
     assert not compare(path).passed and len(compare(path).suite) == 1
     assert never_run(path) == ["it was saved without outputs, so there is nothing to compare. Run it from top to bottom and save it."]
@@ -92,12 +95,12 @@ def test_notebook_saved_without_a_run_fails(tmp_path: Path) -> None:
 
 def test_path_that_names_no_notebook_is_refused(tmp_path: Path) -> None:
     """A folder without notebooks, a missing file and a file that is no notebook each get their sentence; a folder's are found below it."""
-    with pytest.raises(LabError, match="no notebook is in it"):
+    with pytest.raises(KnobError, match="no notebook is in it"):
         chosen([tmp_path])
-    with pytest.raises(LabError, match="there is no such file"):
+    with pytest.raises(KnobError, match="there is no such file"):
         chosen([tmp_path / "none.ipynb"])
     (tmp_path / "text.ipynb").write_text("text")
-    with pytest.raises(LabError, match="is not a notebook"):
+    with pytest.raises(TraceError, match="is not a notebook"):
         chosen([tmp_path])
     (tmp_path / "text.ipynb").unlink()
     (tmp_path / "below" / ".ipynb_checkpoints").mkdir(parents=True)
@@ -184,9 +187,3 @@ def test_delivery_of_records_that_look_alike_is_refused() -> None:
     """Two records with one value could not be told apart."""
     with pytest.raises(KnobError, match="3 records were sent with only 2 different values"):
         compared(["a", "b", "a"], [])
-
-
-def test_command_without_a_path_is_refused() -> None:
-    """A path must be named, so that nobody runs an hour of notebooks by mistake."""
-    done = subprocess.run(command(), capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False)
-    assert done.returncode == 2 and "PATH" in done.stderr
