@@ -188,13 +188,13 @@ def passed_over(found: set[int], results: list[list[int]]) -> Rows:
             f"offset {offset} is in your answer, and it has a result; expected it not to be.", "Look at all results, to the last one."
         )
         yield NotYet(
-            f"offset {offset} is in your answer, but the last commit that a result tells of is {commit}: it may still be processed; "
+            f"offset {offset} is in your answer, but the last commit that a result reports is {commit}: it may still be processed; "
             "expected only offsets below that.",
             "What the commit has not passed would be read again after a restart.",
         )
     for offset in sorted(set(range(commit)) - done - found):
         yield NotYet(
-            f"offset {offset} is missing in your answer: a result tells of a commit at {commit}, and no result is of offset {offset}; "
+            f"offset {offset} is missing in your answer: a result reports a commit at {commit}, and none belongs to offset {offset}; "
             "expected it in your answer.",
             "Everything below a commit should be done.",
         )

@@ -19,7 +19,7 @@ def _append(who: str, data: Data) -> str:
 
 def _acquire(who: str, data: Data) -> str:
     again = f", delivery {data['delivery']:d} of {data['limit']:d}" if data["delivery"] > 1 else ""
-    return f"{who} acquires offset {data['offset']:d}{again}: nobody else is handed it while the lock lasts."
+    return f"{who} acquires offset {data['offset']:d}{again}: no one else gets it while the lock lasts."
 
 
 def _accept(who: str, data: Data) -> str:
@@ -57,7 +57,7 @@ SHARE = Domain(
             "{who} releases offset {offset:d}: anybody may have it now.", "offset", judged="fail", about="record:offset", rule=_ANSWER
         ),
         "reject": Word(
-            "{who} rejects offset {offset:d}: it is archived, and nobody gets it again.", "offset why", judged="archive",
+            "{who} rejects offset {offset:d}: it is archived, and no one gets it again.", "offset why", judged="archive",
             about="record:offset", rule=_ANSWER,
         ),
         "renew": Word("{who} renews its lock on offset {offset:d}.", "offset", about="record:offset", rule=_ANSWER),
@@ -79,7 +79,7 @@ SHARE = Domain(
             rule=Rule("A consumer whose connection ends hands back what it has at once; the deliveries count.", f"{_MODEL}.close_session"),
         ),
         "archive": Word(
-            "Offset {offset:d} has come back from delivery {delivery:d} of {limit:d}: it is archived, and nobody gets it again.",
+            "Offset {offset:d} has come back from delivery {delivery:d} of {limit:d}: it is archived, and no one gets it again.",
             "delivery limit offset why", judged="archive", about="record:offset",
             rule=Rule("A record that comes back from its last delivery is archived.", f"{_MODEL}._give_back"),
         ),

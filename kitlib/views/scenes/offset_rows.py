@@ -42,7 +42,7 @@ SIGN_WORDS = (  # in the legend's order
     "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error",
 )  # fmt: skip
 LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
-ANSWERS = {"offset": (BLUE, "it answers with an offset"), "none": (RED, "it answers −1: there is none"),
+ANSWERS = {"offset": (BLUE, "it answers with an offset"), "none": (RED, "it answers −1: no offset"),
            "wait": (ORANGE, "it answers: try again")}  # fmt: skip
 SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
 CONSUMER_WORDS = frozenset({"start", "emit", "process", "commit", "reset", "error"})
