@@ -249,7 +249,7 @@ def _explain(set_name: str, jar: Jar, error: Exception, missing: list[Jar]) -> E
 
     if isinstance(error, _Damaged):
         return SupplyError(
-            f"{jar.file} came damaged from the network ({error}; expected {jar.sha256[:12]}..., {jar.size:,} bytes) "
+            f"{jar.file} arrived damaged from the network ({error}; expected {jar.sha256[:12]}..., {jar.size:,} bytes) "
             f"and was not kept. Try `kit fetch` again; if it stays so, the mirror serves a wrong file."
         )
     if isinstance(error, requests.RequestException):

@@ -45,7 +45,7 @@ def ensure(lock: Jar, progress: Progress | None = None) -> Path:
     if lock.state() != "good":
         lock.path.unlink()
         raise SupplyError(
-            f"{lock.file} came damaged from the network (its sha256 is not the locked one) and was not kept. "
+            f"{lock.file} arrived damaged from the network (its sha256 is not the locked one) and was not kept. "
             "Try again; if it stays so, the mirror serves a wrong file."
         )
     return lock.path

@@ -172,7 +172,7 @@ def test_ensure_jars_a_jar_that_stays_damaged_is_an_error(filled: Repository) ->
     path = next(jar.path for jar in jars.LOCK["spark"] if jar.file == CUT)
     path.write_bytes(b"x")
     filled.faults[CUT] = ["other"] * 9
-    with pytest.raises(SupplyError, match=f"{CUT} came damaged"):
+    with pytest.raises(SupplyError, match=f"{CUT} arrived damaged"):
         jars.ensure_jars("spark", progress=lambda line: None)
     assert not path.exists()
     assert filled.asked == {CUT: 1}

@@ -93,7 +93,7 @@ def test_what_is_missing_or_damaged_is_fetched_once(registry: Registry, package:
 def test_another_file_than_the_locked_one_is_not_kept(registry: Registry, package: bytes) -> None:
     """A registry whose file and checksum agree with one another is believed only when they agree with the lock."""
     registry.content = package + b"\0"
-    with pytest.raises(SupplyError, match=r"came damaged from the network .* and was not kept"):
+    with pytest.raises(SupplyError, match=r"arrived damaged from the network .* and was not kept"):
         pyodide.ensure(lambda line: None)
     assert kept() == []
 

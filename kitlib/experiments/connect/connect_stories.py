@@ -22,7 +22,7 @@ from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
 from kitlib.more.connect.source_task import Produced, SourceSettings, SourceTask
 from kitlib.more.connect.work import ConnectSettings, TaskId, configured_work
 
-MODEL_ONLY = "the kit has no jars of Connect, and a lost worker is waited for in minutes"
+MODEL_ONLY = "the kit has no jars of Connect, and waiting for a lost worker takes minutes"
 
 
 @dataclass(slots=True)
