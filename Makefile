@@ -35,7 +35,7 @@ setup: ## Make .venv and fetch the jars; start nothing
 	@$(PYTHON) scripts/bootstrap.py $(SETUP)
 
 lab: setup ## Start Kafka and JupyterLab and open the first notebook; Ctrl-C ends it all
-	@exec $(BIN)/kit lab $(ARGS)
+	@trap : INT; $(BIN)/kit lab $(ARGS) || [ $$? -eq 130 ]
 
 test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark, notebooks, browser
 	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -315,6 +315,18 @@ def test_make_without_a_target_lists_all_of_them() -> None:
         assert f"make {target}" in answer.stdout
 
 
+def test_make_lab_ended_by_ctrl_c_says_nothing_of_its_own(tmp_path: Path) -> None:
+    """What `kit lab` says is the last line: no `make: *** Error 130` after a clean end."""
+    fake_python(tmp_path, "kit", 130)
+    (tmp_path / "kit").write_text("#!/bin/sh\ntrap 'echo All stopped.; exit 130' INT\necho up\nwhile :; do sleep 0.1; done\n")
+    command = ["make", "-o", "setup", "lab", f"BIN={tmp_path}"]
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=REPOSITORY, text=True, start_new_session=True, **pipe) as made:
+        assert made.stdout is not None and made.stdout.readline() == "up\n"
+        os.killpg(made.pid, signal.SIGINT)
+        assert made.stdout.read().strip() == "All stopped."
+
+
 def fake_python(folder: Path, name: str, code: int) -> None:
     folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\nexit {code}\n")

@@ -118,12 +118,12 @@ def _command(name: str) -> TyperCommand:
 
 
 class _TakesKnobs(TyperCommand):
-    """Knobs may also be written as scripts and `kit compare` write them: `records=60`."""
+    """Knobs may also be written as scripts and `kit compare` write them, `records=60`; what stands behind an option is its value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        knobs = tuple(f"{option.name}=" for option in self.params)
-        options = [dashed(f"--{word}") if word.startswith(knobs) else word for word in args]
-        return super().parse_args(ctx, options)
+        pairs = [(before, word, word.partition("=")) for before, word in zip(["", *args], args, strict=False)]
+        are = [name.isidentifier() and equals and before[:2] != "--" for before, _, (name, equals, _) in pairs]
+        return super().parse_args(ctx, [dashed(f"--{word}") if is_knob else word for is_knob, word in zip(are, args, strict=True)])
 
 
 class _Commands(Mapping[str, TyperCommand]):

@@ -68,8 +68,7 @@ def names() -> list[str]:
 def get(name: str) -> Experiment:
     """The experiment with this name. KnobError when there is none."""
     if name not in _MODULES:
-        near = get_close_matches(str(name), _MODULES, n=1)
-        meant = f" Did you mean '{near[0]}'?" if near else ""
+        meant = "".join(f" Did you mean '{near}'?" for near in get_close_matches(str(name), _MODULES, n=1))
         raise KnobError(f"there is no experiment '{str(name)[:60]}'.{meant} The experiments are {', '.join(_MODULES)}.")
     experiment: Experiment = getattr(import_module(f"kitlib.experiments.{_MODULES[name]}"), name)
     return experiment

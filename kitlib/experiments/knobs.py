@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from kitlib.errors import KnobError
@@ -74,8 +75,7 @@ class Knob:
         try:
             return self._checked(value)
         except (ValueError, TypeError, OverflowError, KeyError):
-            shown = repr(value)[:60]
-            raise KnobError(f"{self.name} is {shown}, expected {self.range}. {self.help}") from None
+            raise KnobError(f"{self.name} is {repr(value)[:60]}, expected {self.range}. {self.help}") from None
 
     def _checked(self, value: Any) -> Any:
         if self.kind == "bool":
@@ -140,7 +140,8 @@ def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> dict[
     by_name = {knob.name: knob for knob in knobs}
     for name in given:
         if name not in by_name:
-            raise KnobError(f"{where} has no knob '{name}'. Its knobs are {', '.join(by_name)}.")
+            near = "".join(f" Did you mean {each}?" for each in get_close_matches(name, by_name, n=1))
+            raise KnobError(f"{where} has no knob '{name}'.{near} Its knobs are {', '.join(by_name)}.")
     return {name: knob.check(given[name]) if name in given else knob.default for name, knob in by_name.items()}
 
 

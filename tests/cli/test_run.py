@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kitlib import experiments
+from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.verdict import ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES
@@ -24,6 +25,15 @@ from tests.cli.conftest import CommandLine
 def kit(command_line: CommandLine) -> CommandLine:
     """Runs `kit run` in this process: exit code, stdout, stderr."""
     return partial(command_line, "run")
+
+
+def test_a_knob_that_there_is_not_names_the_nearest(kit: Callable[..., Any]) -> None:
+    """However it is written; and in a notebook too."""
+    for words in (["recrods=4"], ["--recrods", "4"], ["--seed", "2", "recrods=4"]):
+        code, _, err = kit("restart", *words)
+        assert code == 2 and "No such option: --recrods" in err and "--records" in err
+    with pytest.raises(KnobError, match=r"restart has no knob 'recrods'\. Did you mean records\?"):
+        experiments.run("restart", recrods=4)
 
 
 @pytest.mark.parametrize("name", experiments.names())
