@@ -242,7 +242,8 @@ def first_difference(recording: Recording, make: Any) -> NotYet | None:
         return None
     said, look, asked = told_of(recording, scripts, outcome, compared)
     short, history = shortest(recording, make, asked)
-    return NotYet(said + short, look, history and show(history), history)
+    told = f"{compared.matched:,} of {compared.total:,} recorded steps agree. {short or said}"  # one failure: that of picture and player
+    return NotYet(told, look, history and show(history), history)
 
 
 def compare(recording: Recording, scripts: Sequence[Script], outcome: sandbox.Outcome) -> Conformance:
@@ -268,13 +269,12 @@ def told_of(
         said = f"your code {f'raised {raised.what}' if raised else 'gave no answer'}"
     given = "".join(f"{each}, " for each in recording.given(scripts[number]))
     where = f"script '{first.trace}', step {first.step}, {given and f'with {given}'}{recording.call(scripts[number]['steps'][first.step])}"
-    look = "Look at that line first." if raised else f"What that script shows: {first.meaning}"
-    told = f"{compared.matched:,} of {compared.total:,} recorded steps agree. The first that does not: {where}: {said}."
+    look = "Look at that line first." if raised else f"The first recording that differs shows: {first.meaning}"
     kinds = [RAISED if len(outcome.answers[numbers[each.trace]]) <= each.step else kind_of(each.field) for each in compared.differences]
     alike = [each for each, kind in zip(compared.differences, kinds, strict=True) if kind == kinds[0]]
     cut = [(scripts[numbers[each.trace]], each.step + 1) for each in sorted(alike, key=lambda each: each.step)[:FEWEST]]
     histories = [operations({**script, "steps": script["steps"][:end]}) for script, end in cut]
-    return told, look, {**recording.there, "kind": kinds[0], "scripts": histories}
+    return f"The first that does not: {where}: {said}.", look, {**recording.there, "kind": kinds[0], "scripts": histories}
 
 
 def shortest(recording: Recording, make: Any, asked: Script) -> tuple[str, Trace | None]:
@@ -289,7 +289,7 @@ def shortest(recording: Recording, make: Any, asked: Script) -> tuple[str, Trace
         return "", None
     history = history_of(recording, script, right, got, said)
     given = "".join(f", with {each}" if not at else f", {each}" for at, each in enumerate(recording.given(script)))
-    return f" In short{given}: {'; '.join(step.data['call'] for step in history)}: {said}.", history
+    return f"The shortest run that differs{given}: {'; '.join(step.data['call'] for step in history)}: {said}.", history
 
 
 def history_of(recording: Recording, script: Script, right: Sequence[Seen], got: Sequence[Seen], said: str) -> Trace:

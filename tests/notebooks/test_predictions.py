@@ -74,7 +74,6 @@ def test_no_question_is_asked_twice() -> None:
         ([("markdown", "**Predict** it:"), ("code", "predict(1)")], 0),
         ([("markdown", "**Predict** it:"), ("code", "run()"), ("markdown", "And so."), ("code", "predict(1)")], 1),
         ([("markdown", "Two things. **Predict** one. **predict** the other:"), ("code", "predict(1)")], 1),
-        ([("markdown", "Before you run it. Predict it.")], 1),
     ],
 )
 def test_a_predict_without_a_widget_is_found(cells: list[Cell], count: int) -> None:
