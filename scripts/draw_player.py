@@ -20,7 +20,7 @@ from kitlib.views.browser.saved_page import save
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "player.webp"
 EXPERIMENT = "small_max_offset_behind"
-WIDE, TALL = 1000, 640
+WIDE, TALL = 1000, 812
 FRAMES, MS_PER_FRAME, LAST_MS = 48, 160, 2500
 
 
@@ -52,7 +52,7 @@ def draw() -> list[Image.Image]:
 def main() -> None:
     pictures = draw()
     durations = [MS_PER_FRAME] * (len(pictures) - 1) + [LAST_MS]
-    pictures[0].save(FILE, save_all=True, append_images=pictures[1:], duration=durations, loop=0, quality=75, method=4)
+    pictures[0].save(FILE, save_all=True, append_images=pictures[1:], duration=durations, loop=0, quality=55, method=4)
     print(f"{FILE.name}: {len(pictures)} pictures, {FILE.stat().st_size / 1000:.0f} kB")
 
 
