@@ -39,12 +39,12 @@ from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, asked, cr
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.knobs import as_text
 from kitlib.lab import created_resources, kafka_server, workspace
-from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import client_config
 from kitlib.lab.created_resources import Made
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.pipelines.topics import Topics
+from kitlib.pipelines.waiting import first_session
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -97,7 +97,7 @@ class DeskRun:
         return self
 
     def _start(self) -> None:
-        spark = kit_spark.session()
+        spark = first_session(str)
         cluster = kafka_server.ensure()
         self.deeds = deeds_of(cluster)
         proxy = self._undo.enter_context(ChaosProxy.before(cluster))

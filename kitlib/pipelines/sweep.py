@@ -45,6 +45,7 @@ from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
+from kitlib.pipelines.waiting import first_session
 from kitlib.text import plain_text
 
 SECONDS_PER_JOB = 5.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
@@ -83,12 +84,12 @@ def sweep(
     finished rows are kept.
     """
     grid = Grid.of(experiment, over, seeds, most, **fixed)
-    spark = spark or kit_spark.session()
     store = Store.open(grid, None if folder is None else Path(folder))
     places = {grid.key(place): place for place in range(len(grid))}
     found = store.read(places)
     missing = [place for key, place in places.items() if key not in found]
-    with one_sentence(f"sweep of {grid.name}"), _shown(progress, grid) as tell:
+    with one_sentence(f"sweep of {grid.name}"), _shown(progress, grid) as (tell, say):
+        spark = spark or first_session(say)
         tell(len(found), len(grid))
 
         def keep(made: pa.Table) -> None:
@@ -255,37 +256,42 @@ def _unkept(folder: Path, error: OSError) -> DiskError:
 
 
 @contextmanager
-def _shown(progress: Progress | None, grid: Grid) -> Iterator[Progress]:
-    """What is told how many rows there are: `progress`, or a bar in a terminal or a notebook."""
-    if progress is not None:
-        yield progress
-        return
+def _shown(progress: Progress | None, grid: Grid) -> Iterator[tuple[Progress, Callable[[str], object]]]:
+    """What is told how many rows there are, `progress` or a bar in a terminal or a notebook; and what is told why nothing moves yet."""
     console = Console(stderr=True)
+    if progress is not None:
+        yield progress, str
+        return
     if console.is_jupyter:
-        yield _cell_bar(grid)
+        bar_of_cell = _CellBar(grid)
+        yield bar_of_cell.tell, bar_of_cell.say
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(f"sweep of {grid.name}", total=len(grid))
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total: bar.update(task, completed=done, total=total), console.print if console.is_terminal else str
 
 
-def _cell_bar(grid: Grid) -> Progress:
+class _CellBar:
     """A bar in a notebook's cell, of which a line stays that says how many runs there are. It needs no widget, so it can be saved."""
-    began, shown, first = time.monotonic(), None, 0
 
-    def tell(done: int, total: int) -> None:
-        nonlocal shown, first
-        told, bar = f"{total:,} runs of {grid.name}", ""
-        if shown is None:  # what is shown first is what stays
-            first = done
-        elif done < total:
-            left = f", {(total - done) * (time.monotonic() - began) / (done - first):.0f} s left" if done > first else ""
-            told, bar = f"{done:,} of {told}{left}", f'<progress value="{done}" max="{total}"></progress> '
-        data = {"text/plain": told, "text/html": f"{bar}{html.escape(told)}"}
-        if shown is None:
-            shown = display(data, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-        else:
-            shown.update(data, raw=True)
+    def __init__(self, grid: Grid) -> None:
+        """What is shown first is what stays."""
+        self.runs, self.began, self.first, self.calls = f"{len(grid):,} runs of {grid.name}", 0.0, 0, 0
+        self.shown = display(self._data(self.runs), raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
-    return tell
+    def say(self, sentence: str) -> None:
+        """Why nothing moves yet."""
+        self.shown.update(self._data(f"{self.runs}. {sentence}"), raw=True)
+
+    def tell(self, done: int, total: int) -> None:
+        """So many are done. What is left is counted from the second rows on: the first wait for Spark's Pythons to start."""
+        self.calls += 1
+        if self.calls <= 2:
+            self.began, self.first = time.monotonic(), done
+        left = f", {(total - done) * (time.monotonic() - self.began) / (done - self.first):.0f} s left" if done > self.first else ""
+        bar = f'<progress value="{done}" max="{total}"></progress> ' if done < total else ""
+        self.shown.update(self._data(f"{done:,} of {self.runs}{left}" if done < total else self.runs, bar), raw=True)
+
+    def _data(self, told: str, bar: str = "") -> dict[str, str]:
+        return {"text/plain": told, "text/html": f"{bar}{html.escape(told)}"}

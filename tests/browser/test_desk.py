@@ -40,6 +40,7 @@ def test_desk_page_turns_knobs_and_tells_what_is_refused(lab: Lab, new_page: Mak
     assert "<img src=x" in page.locator(".kit-desk .kit-happened").inner_text()
     assert "lost" in (page.locator(".kit-desk .kit-charts svg").text_content() or "")
 
+    page.locator(".kit-desk summary").first.click()  # more settings
     page.locator("[data-knob=max_in_flight]").focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("document.querySelector('.kit-happened').innerText.includes('max_in_flight changes from 5 to 4')", timeout=10_000)

@@ -66,16 +66,3 @@ def test_no_question_is_asked_twice() -> None:
     asked = [ast.unparse(node) for path in NOTEBOOKS for kind, source in cells_of(path) if kind == "code"
              for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and ast.unparse(node.func) == "predict"]  # fmt: skip
     assert len(asked) == len(set(asked)) > 100
-
-
-@pytest.mark.parametrize(
-    ("cells", "count"),
-    [
-        ([("markdown", "**Predict** it:"), ("code", "predict(1)")], 0),
-        ([("markdown", "**Predict** it:"), ("code", "run()"), ("markdown", "And so."), ("code", "predict(1)")], 1),
-        ([("markdown", "Two things. **Predict** one. **predict** the other:"), ("code", "predict(1)")], 1),
-    ],
-)
-def test_a_predict_without_a_widget_is_found(cells: list[Cell], count: int) -> None:
-    """At the end of a notebook too, and where a text asks twice and one cell follows."""
-    assert len(unasked(cells)) == count

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -16,7 +17,9 @@ import pytest
 
 from kitlib.errors import DiskError
 from kitlib.experiments.grid import Grid
+from kitlib.lab import workspace
 from kitlib.pipelines import sweep as sweeps
+from kitlib.pipelines import waiting
 from kitlib.pipelines.sweep import Store, schema_of, sweep
 from tests.conftest import mentions, our_processes, wait_for
 
@@ -96,23 +99,29 @@ def test_run_that_raises_on_spark_is_a_row_with_its_error(spark: Any, home: Path
     assert (made[1]["release"], made[1]["seed"], made[1]["lost"], made[1]["steps"]) == ("a release that nobody made", 1, None, None)
 
 
-@pytest.mark.parametrize(("done", "left"), [((0, 10, 60), "50 s left"), ((40, 50, 60), "10 s left"), ((0, 100, 100), "")])
-def test_bar_in_a_notebook_says_how_much_time_is_left(monkeypatch: pytest.MonkeyPatch, done: tuple[int, int, int], left: str) -> None:
-    """By the pace of the runs that were made now; rows that were there already tell nothing about it."""
+@pytest.mark.parametrize(("done", "left"), [((0, 5, 10, 60), "100 s left"), ((40, 45, 50, 60), "20 s left"), ((0, 50, 100, 100), "")])
+def test_bar_in_a_notebook_says_how_much_time_is_left(monkeypatch: pytest.MonkeyPatch, done: tuple[int, ...], left: str) -> None:
+    """By the pace of the runs after the first ones, for which Spark's Pythons start; before that, what is waited for."""
     shown: list[str] = []
-
-    class Handle:
-        def update(self, data: dict[str, str], raw: bool) -> None:
-            shown.append(data["text/plain"])
-
-    clock = iter([0.0, 10.0, 10.0])
-    monkeypatch.setattr(sweeps, "display", lambda *data, **more: Handle())
+    clock = iter([0.0, 30.0, 40.0])
+    handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+    monkeypatch.setattr(sweeps, "display", lambda *data, **more: handle)
     monkeypatch.setattr(sweeps.time, "monotonic", lambda: next(clock))
-    tell = sweeps._cell_bar(Grid.of(NAME))
-    first, now, total = done
-    tell(first, total)
-    tell(now, total)
-    assert left in shown[0]
+    bar = sweeps._CellBar(Grid.of(NAME))
+    bar.say("Spark is starting.")
+    for each in done[:-1]:
+        bar.tell(each, done[-1])
+    assert shown[0] == f"1 runs of {NAME}. Spark is starting." and "left" not in "".join(shown[:3])
+    assert left in shown[3]
+
+
+def test_a_start_says_how_long_the_last_one_took(spark: Any, home: Path) -> None:
+    """What is kept is a number of seconds; without one, or with a damaged one, it says what is known. Where Spark runs nothing is said."""
+    said: list[str] = []
+    assert waiting.first_session(said.append) is spark and said == []
+    for kept, told in (("23.4", "the last time it took 23 s"), ("x", "on a cold machine it takes 20 to 60 s")):
+        workspace.write_atomic(waiting._file(), kept)
+        assert waiting.as_last_time() == told
 
 
 def test_a_half_written_file_of_rows_counts_as_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
