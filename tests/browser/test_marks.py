@@ -37,6 +37,8 @@ MEETING = """([rows, wide]) => {
       if (box.right > axis.right + 4 || box.left < axis.left - 4) found.push([name, mode, "beyond"]);
       if (place && box.left < boxes[place - 1].right) found.push([name, mode, "meets"]);
     });
+    const silences = [...ruler.node.querySelectorAll(".kit-gap span")].map((label) => label.getBoundingClientRect());
+    if (silences.some((box, place) => place && box.left < silences[place - 1].right)) found.push([name, mode, "silences meet"]);
     ruler.fit.disconnect();
   }
   return [found, told];

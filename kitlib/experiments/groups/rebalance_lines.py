@@ -5,7 +5,7 @@ Each line that tells of the rebalance is given the step of it that it is about:
 
     1 stop      the consumer gives its partitions up
     2 commit    it commits where it was
-    3 assign    the group joins again, and its leader deals the partitions out
+    3 assign    the group joins again, and its leader assigns the partitions
     4 offsets   the consumer asks where to begin: the `initOffset` of old, "Setting offset" today
     5 resume    it goes on
 
