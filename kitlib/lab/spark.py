@@ -31,6 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from filelock import FileLock, Timeout
 from py4j.protocol import ERROR, Py4JError, Py4JNetworkError
 from pyspark.conf import SparkConf
@@ -202,10 +203,10 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
     workspace.ensure()
     found = java.find_java()
     jars = ensure_jars("spark")
-    environment = _environment(java.spark_java_home(found), master)
     conf = SparkConf(loadDefaults=False)
     for name, value in _settings(app, master, java_flags, jars, settings).items():
         conf.set(name, value)
+    environment = _environment(java.spark_java_home(found), master)
     try:
         with _environment_of(environment), open(log_file().with_suffix(".out"), "w", encoding="utf-8") as output:
             SparkContext._gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
@@ -225,13 +226,15 @@ def _start(app: str, master: str, java_flags: tuple[str, ...], settings: dict[st
 def _settings(app: str, master: str, java_flags: Sequence[str], jars: list[Path], own: Mapping[str, str]) -> dict[str, str]:
     """What every session of the kit is started with, and over it the caller's own settings; to those for jars the connector is added."""
     scratch = _scratch()
+    log4j = scratch / "log4j2.properties"
+    workspace.write_atomic(log4j, LOG4J)
     with_ours = ",".join([*(jar.as_uri() for jar in jars), *filter(None, [own.get("spark.jars")])])
     options = [
         *(f'"{flag}"' for flag in java_flags),
         f'"-Djava.io.tmpdir={scratch}"',
         f'"-Dderby.system.home={scratch}"',
         f'"-Dkit.spark.log={log_file()}"',
-        f'"-Dlog4j2.configurationFile={_log4j_file().as_uri()}"',
+        f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
     ]
     if token := os.environ.get("KIT_RUN"):
         options.append(f"-Dkit.run={token}")
@@ -284,7 +287,7 @@ def _environment(java_home: Path, master: str) -> dict[str, str]:
     """What Spark's Java is started with: nothing foreign, the kit's Java, this very Python."""
     environment = java.clean_java_env(os.environ)
     environment |= {"JAVA_HOME": str(java_home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    environment["SPARK_CONF_DIR"] = os.path.join(workspace.jars_dir(), "no-spark-conf")  # a folder without spark-defaults or spark-env
+    environment["SPARK_HOME"] = str(_spark_home())  # without spark-defaults and spark-env
     if is_local(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK
     if environment.get("LC_ALL") in ("C", "POSIX"):
@@ -305,11 +308,14 @@ def _environment_of(environment: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _log4j_file() -> Path:
-    path = log_file().with_name("conf") / "kit-log4j2.properties"
-    if not path.is_file() or path.read_text(encoding="utf-8") != LOG4J:
-        workspace.write_atomic(path, LOG4J)
-    return path
+def _spark_home() -> Path:
+    """pyspark's programs and jars without its archive, from which each Python of Spark's would import, compiling it anew."""
+    home = scratch_folder() / "home"
+    home.mkdir(exist_ok=True)
+    for name in ("bin", "jars"):
+        with suppress(FileExistsError):
+            (home / name).symlink_to(Path(pyspark.__file__).with_name(name))
+    return home
 
 
 def _scratch() -> Path:
@@ -363,9 +369,8 @@ def _forget(patience_s: float = SECONDS_TO_END) -> None:
     """End what can be ended, and clear every place where pyspark remembers it."""
     gateway, context, found = SparkContext._gateway, SparkContext._active_spark_context, SparkSession._instantiatedSession
     process = java_process()
-    alive = process is not None and process.poll() is None
     if context is not None:
-        if alive:
+        if is_alive():
             with suppress(Exception):  # Java may die at any moment of this; what follows ends it anyway
                 SparkSession.stop(found) if found is not None else context.stop()
         if server := getattr(context, "_accumulatorServer", None):
