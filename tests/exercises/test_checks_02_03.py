@@ -118,7 +118,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("choose_a_default", {"max_offset_behind": "large", "poison": "lost"}, "expected 0 to unlimited"),
     ("passed_over", all_without_a_result, "it may still be processed"),
     ("passed_over", lambda results: set(range(results[-1][0])), "and it has a result"),
-    ("passed_over", lambda results: [], "no result is of offset"),
+    ("passed_over", lambda results: [], "none belongs to offset"),
     ("passed_over", lambda results: None, "returns None"),
     ("silent_jump", nb_03.LOG_END, "is an offset"),
     ("silent_jump", nb_03.STORED, "is an offset"),
