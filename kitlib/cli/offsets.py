@@ -1,7 +1,7 @@
-"""`kit offsets`, `kit watch`: what groups have committed, where it went back, and how far behind they are now.
+"""`kit offsets`, `kit watch`: what groups have committed, where it went back, and what is the matter with a group now.
 
-`kit offsets` ends with 1 when a committed offset went back or vanished and nothing excuses it; `kit watch --once`
-ends with 1 when the group is not OK. So scripts can ask.
+`kit offsets` ends with 1 when a committed offset went back or vanished and nothing excuses it. `kit watch` ends with what it
+says: 0 healthy, 1 not, 2 could not be judged. So scripts can ask.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,14 +28,13 @@ from kitlib.text import plain_text
 
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
     from kitlib.experiments.cluster_audit.commit_log import CommitLog
-    from kitlib.experiments.cluster_audit.commit_report import Report
-    from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, LagWatch, PartitionSnapshot
-    from kitlib.lab.clients import Cluster
+    from kitlib.experiments.cluster_audit.group_reader import GroupWatch
+    from kitlib.monitor.diagnosis import Diagnosis, GroupSnapshot, PartitionSeen
+    from kitlib.monitor.rewinds import Rewind, Vanished
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 TIMES = "a time as 2026-03-01T12:30 (your own zone unless it names one), as 90s, 15m, 6h or 7d ago, or in ms since 1970"
-STYLES = {"OK": "green", "WARN": "yellow", "NOTFOUND": "", "NONE": ""}  # all others are red
-LONGEST_REASON = 300
+STYLES = {"WELL": "green", "NOTE": "cyan", "UNKNOWN": "yellow", "WRONG": "red"}
 FILE_WIDTH = 200  # columns of a table that no terminal shows
 SHOWN_COMMITS = 10  # of a group, when nobody says how many
 FIRST_MS, LAST_MS = 10**11, 253_402_300_799_999  # 1973, before which a number is a date or seconds, and the end of the year 9999
@@ -43,72 +42,45 @@ FIRST_MS, LAST_MS = 10**11, 253_402_300_799_999  # 1973, before which a number i
 
 @app.command()
 def offsets(
-    group: Annotated[str | None, typer.Argument(help="The consumer group; without it, one line per group.")] = None,
+    group: Annotated[str | None, typer.Argument(help="The consumer group; without it, all groups.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Read from this time of the log on: {TIMES}.")] = None,
     until: Annotated[str | None, typer.Option(help="Read up to this time, in the same format.")] = None,
     commits: Annotated[
         int | None, typer.Option(min=0, help=f"Of a group, also show so many of the last commits; else {SHOWN_COMMITS}.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit of the group.")] = False,
-    health: Annotated[bool, typer.Option("--health", help="Show the health figures instead, and the alarms they raise.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
     """Read the cluster's __consumer_offsets: who committed what, and where it went back or vanished.
 
     All commits are held in memory; for a large topic, use --spark, --since or a GROUP.
     """
-    from kitlib.experiments.cluster_audit import commit_report
     from kitlib.experiments.cluster_audit.commit_log import check_times, read_commit_log
-    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of, snapshots_of, topics_of
 
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
     if plot is not None and plot.suffix not in (".svg", ".html"):
         raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
-    if health or spark:
-        others: dict[str, object] = {"GROUP": group if health else None, "--commits": commits, "--plot": plot, "--json": as_json or None}
-        _check_alone(health, spark, others)
-        raise typer.Exit(_by_health(since_ms, until_ms) if health else _by_spark(group, since_ms, until_ms))
+    if spark:
+        given = [name for name, value in (("--commits", commits), ("--plot", plot), ("--json", as_json or None)) if value is not None]
+        if given:
+            raise KnobError(f"--spark cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
+        raise typer.Exit(_by_spark(group, since_ms, until_ms))
     if group is None and commits is not None:
         raise KnobError("--commits shows the last commits of a group. Name the GROUP, or leave it out.")
     cluster = kafka_server.ensure()
     log = read_commit_log(cluster, group, since_ms, until_ms, progress=_say_progress)
     if group is not None and not log.history.commits and not log.seen(group):
         check_group_exists(cluster, group)
-    report = commit_report.report_of(cluster, log, group)
-    if plot is not None:
-        _draw(cluster, log, group, plot)
-    if as_json:
-        typer.echo(json.dumps({**report.data, "verdict": report.verdict, "faults": report.faults, "notes": report.notes}, indent=1))
-    else:
-        shown = SHOWN_COMMITS if commits is None else commits
-        _print(report, commit_report.commit_rows(log, group, shown) if group is not None else [], commit_report.COMMIT_HEAD)
-    raise typer.Exit(1 if report.faults else 0)
-
-
-def _check_alone(health: bool, spark: bool, others: dict[str, object]) -> None:
-    """KnobError for options that the chosen one does not heed."""
-    name = "--health" if health else "--spark"
-    given = [each for each, value in others.items() if value is not None] + (["--spark"] if health and spark else [])
-    if given:
-        raise KnobError(f"{name} cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
-
-
-def _by_health(since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.cluster_audit.topic_health import HEAD, look_at_health
-
-    if since_ms is not None or until_ms is not None:
-        raise KnobError("--health shows the present. Leave --since and --until out.")
-    found = look_at_health(kafka_server.ensure())
-    _console().print(_table("health of committed offsets", HEAD, found.rows()))
-    _print_lines(found.lines())
-    return 0 if found.is_well else 1
+    gone = [where for where, found in log.history.commits.items() if any(each.offset is None for each in found)]
+    groups = snapshots_of(log, group, retention_of(cluster), topics_of(cluster, gone))
+    raise typer.Exit(_tell_history(groups, log, group, commits, plot, as_json))
 
 
 def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> int:
-    from kitlib.experiments.cluster_audit.commit_report import retention_of
-    from kitlib.experiments.cluster_audit.lag_watch import check_group_exists
+    from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of
     from kitlib.lab import spark  # Spark takes a while to load
     from kitlib.pipelines import offsets as job
 
@@ -126,35 +98,78 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
     return 1 if report.faults else 0
 
 
+# -- the history ------------------------------------------------------------------------------------
+
+
+def _tell_history(
+    groups: list[GroupSnapshot], log: CommitLog, group: str | None, commits: int | None, plot: Path | None, as_json: bool
+) -> int:
+    """Print what the log tells; 1 when a step back or a loss has no excuse."""
+    from kitlib.experiments.cluster_audit import commit_table as tables
+    from kitlib.monitor.diagnosis import signs
+
+    found = [(each, part, signs(each, part)) for each in groups for part in each.partitions]
+    told = [(part, sign) for _, part, some in found for sign in some]
+    faults = sum(sign.is_fault for _, sign in told)
+    verdict = "No committed offset went back or vanished." if not told else (
+        f"Committed offsets went back or vanished, so often: {len(told)}; "
+        + (f"nothing excuses {faults} of these." if faults else "each has an excuse.")
+    )  # fmt: skip
+    notes = log.notes()
+    if log.removed > 0:
+        notes.append(f"{log.removed} offsets of the topic have no record any more: compaction has taken them, or they are markers.")
+    if plot is not None:
+        _draw(log, found, plot)
+    if as_json:
+        parts = [tables.history_json(each, part, some) for each, part, some in found]
+        typer.echo(json.dumps({"group": group, "partitions": parts, "verdict": verdict, "faults": faults, "notes": notes}, indent=1))
+        return 1 if faults else 0
+    _console().print(_table("groups" if group is None else f"group {group}", tables.HEAD, (tables.history_row(*each) for each in found)))
+    shown = SHOWN_COMMITS if commits is None else commits
+    if group is not None and shown:
+        rows = tables.commit_rows((part for _, part, _ in found), shown)
+        _console().print(_table(f"the last {len(rows)} commits", tables.COMMIT_HEAD, rows))
+    _print_lines([verdict, *(f"  {part.topic}-{part.partition}: {tables.sentence(sign)}" for part, sign in told)])
+    _print_lines(f"note: {each}" for each in notes)
+    return 1 if faults else 0
+
+
+def _draw(log: CommitLog, found: list[tuple[GroupSnapshot, PartitionSeen, list[Rewind | Vanished]]], path: Path) -> None:
+    from kitlib.monitor.commit_history import GroupPartition
+    from kitlib.views import draw_history
+
+    signs = {GroupPartition(group.group, part.topic, part.partition): some for group, part, some in found if some}
+    picture = draw_history(log.history, signs)
+    page = f'<!doctype html><meta charset="utf-8"><title>Committed offsets</title>{picture.to_html()}\n'
+    workspace.write_atomic(path, page if path.suffix == ".html" else picture.svg)
+    typer.echo(f"kit: {plain_text(path, 1_000)}: {picture.sentence}", err=True)
+
+
+# -- the moment -------------------------------------------------------------------------------------
+
+
 @app.command()
 def watch(
-    group: Annotated[str, typer.Argument(help="The consumer group.")],
-    once: Annotated[bool, typer.Option("--once", help="Look once; exit code 0 if all is OK, otherwise 1.")] = False,
+    group: Annotated[str, typer.Argument(help="The consumer group, of any protocol.")],
+    once: Annotated[bool, typer.Option("--once", help="Look once.")] = False,
     every: Annotated[float, typer.Option(min=0.2, max=3600, help="Seconds between looks.")] = 2.0,
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds; without it, at Ctrl-C.")] = None,
-    intervals: Annotated[int, typer.Option(min=1, max=1000, help="Commits in a window.")] = 10,
-    allowed_lag: Annotated[int, typer.Option(min=0, help="A lag of up to this counts as none.")] = 0,
-    min_distance: Annotated[int, typer.Option(min=0, help="Commits less than this many seconds apart count as one.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each look.")] = False,
 ) -> None:
-    """Watch a group: the lag of each partition, its status by Burrow's rules, and why. Stop with Ctrl-C."""
-    from kitlib.experiments.cluster_audit.lag_watch import LagWatch, is_well
+    """Say what is the matter with a group, and why. Exit code of the last look: 0 healthy, 1 not, 2 could not be judged."""
+    from kitlib.experiments.cluster_audit.group_reader import GroupWatch
 
     for name, value in (("every", every), ("seconds", seconds)):
         if value is not None and math.isnan(value):
             raise KnobError(f"--{name} is nan: give a number of seconds.")
-    with LagWatch.open(kafka_server.ensure(), group, intervals, min_distance, allowed_lag) as watched:
-        if once:
-            found = watched.look()
-            _print_look(found, as_json)
-            raise typer.Exit(0 if is_well(found) else 1)
-        ends_s = None if seconds is None else time.monotonic() + seconds
+    with GroupWatch.open(kafka_server.ensure(), group) as watched:
+        ends_s = time.monotonic() if once else None if seconds is None else time.monotonic() + seconds
         console = _console()
-        if as_json or not console.is_terminal:
-            _go_on(watched, every, ends_s, lambda look: _print_look(look, as_json))
-            return
+        if as_json or once or not console.is_terminal:
+            raise typer.Exit(_go_on(watched, every, ends_s, lambda found: _print_look(found, as_json)))
         with Live(console=console, auto_refresh=False, transient=False) as live:
-            _go_on(watched, every, ends_s, lambda look: live.update(look_table(look, _rows(console)), refresh=True))
+            code = _go_on(watched, every, ends_s, lambda found: live.update(look_table(found, _rows(console)), refresh=True))
+        raise typer.Exit(code)
 
 
 def _rows(console: Console) -> int:
@@ -162,15 +177,72 @@ def _rows(console: Console) -> int:
     return max(1, (console.height - 8) // 3)
 
 
-def _go_on(watched: LagWatch, every_s: float, ends_s: float | None, show: Any) -> None:
-    """Look and show, until the time is over; between two looks what comes is read."""
+def _go_on(watched: GroupWatch, every_s: float, ends_s: float | None, show: Callable[[Diagnosis], None]) -> int:
+    """Look and show, until the time is over; the exit code of the last look."""
     while True:
         began_s = time.monotonic()
-        show(watched.look())
+        found = watched.look()
+        show(found)
         rest_s = every_s - (time.monotonic() - began_s)
         if ends_s is not None and began_s + every_s > ends_s:
-            return
+            return found.exit_code
         time.sleep(max(0.0, rest_s))
+
+
+def look_table(found: Diagnosis, most: int | None = None) -> Group:
+    """One look as a table of `most` partitions (None: of all), the worst first, with the verdict and its reasons below."""
+    from kitlib.monitor.diagnosis import Grade, burrow
+
+    seen = found.snapshot
+    members = "members not observed" if seen.members is None else f"members: {len(seen.members)}"
+    what = f"{found.verdict}, lag {found.total_lag:,}, {members}, {seen.protocol} protocol"
+    table = Table(title=f"{plain_text(seen.group)}: {what}, {_clock(seen.at_ms)}")
+    for name in ("partition", "committed", "log", "lag", "held by", "finding", "Burrow's rules"):
+        table.add_column(name, overflow="fold", justify="right" if name in ("committed", "lag") else "left")
+    worst_first = sorted(seen.partitions, key=lambda each: (-found.decided[each.topic, each.partition].grade, -(each.lag or 0)))
+    for each in worst_first[:most]:
+        said, judged = found.decided[each.topic, each.partition], burrow(seen, each)
+        log = "not known" if each.start is None or each.end is None else f"{each.start:,} to {each.end:,}"
+        table.add_row(
+            plain_text(f"{each.topic}-{each.partition}"), _number(each.committed), log, _number(each.lag),
+            plain_text(each.held_by or "nobody"), Text(said.rule, STYLES[said.grade.name]),
+            judged.status.name if judged else "cannot be judged from one look" if len(each.looks) < 2 else "no commit to judge by",
+        )  # fmt: skip
+    lines = [found.sentence, *(f"{each.grade.name.lower()}: {each}" for each in found.findings[1:] if each.grade is not Grade.WELL)]
+    lines += [f"note: {each}" for each in seen.notes]
+    left = len(worst_first[most:]) if most is not None else 0
+    lines += [f"{left} more partitions are not shown, none of them worse."] if left else []
+    return Group(table, *(Text(plain_text(line, 2_000)) for line in lines))
+
+
+def _print_look(found: Diagnosis, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(look_json(found)))
+    else:
+        _console().print(look_table(found))
+
+
+def look_json(found: Diagnosis) -> dict[str, Any]:
+    """One look for a program."""
+    from kitlib.monitor.diagnosis import burrow
+
+    seen = found.snapshot
+    return {
+        "group": seen.group, "at_ms": seen.at_ms, "verdict": found.verdict, "exit_code": found.exit_code, "sentence": found.sentence,
+        "protocol": seen.protocol, "state": seen.state, "members": seen.members, "total_lag": found.total_lag, "notes": list(seen.notes),
+        "findings": [
+            {"rule": each.rule, "grade": each.grade.name.lower(), "why": each.why, "todo": each.todo, "topic": each.where and each.where[0],
+             "partition": each.where and each.where[1]}
+            for each in found.findings
+        ],
+        "partitions": [
+            {"topic": each.topic, "partition": each.partition, "committed": each.committed, "log_start": each.start, "log_end": each.end,
+             "last_stable_offset": each.stable, "lag": each.lag, "held_by": each.held_by, "topic_id": each.topic_id,
+             "finding": found.decided[each.topic, each.partition].rule,
+             "burrow": judged.status.name if (judged := burrow(seen, each)) else None}
+            for each in seen.partitions
+        ],
+    }  # fmt: skip
 
 
 # -- what is shown ----------------------------------------------------------------------------------
@@ -180,14 +252,6 @@ def _console() -> Console:
     """A terminal has its width; in a file or a pipe nothing is cut."""
     console = Console(markup=False, emoji=False, highlight=False)
     return console if console.is_terminal else Console(markup=False, emoji=False, highlight=False, width=FILE_WIDTH)
-
-
-def _print(report: Report, commits: list[tuple[str, ...]], commit_head: tuple[str, ...]) -> None:
-    console = _console()
-    console.print(_table(report.title, report.head, report.rows))
-    if commits:
-        console.print(_table(f"the last {len(commits)} commits", commit_head, commits))
-    _print_lines(report.lines())
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -205,82 +269,12 @@ def _table(title: str, head: tuple[str, ...], rows: Any) -> Table:
     return table
 
 
-def look_table(look: GroupSnapshot, most: int | None = None) -> Group:
-    """One look as a table of `most` partitions (None: of all), the worst first, with its notes below."""
-    members = "" if look.members is None else f", members: {look.members}"
-    title = f"{plain_text(look.group)}: {look.status.status.name}, total lag {look.status.total_lag:,}{members}, {_clock(look.at_ms)}"
-    table = Table(title=title)
-    for name in ("partition", "committed", "log end", "lag", "age", "status"):
-        table.add_column(name, overflow="fold", justify="right" if name in ("committed", "log end", "lag", "age") else "left")
-    table.add_column("why", ratio=1)
-    worst_first = sorted(look.partitions, key=lambda each: (-badness(each), -(each.lag or 0)))
-    for each in worst_first[:most]:
-        table.add_row(
-            plain_text(f"{each.topic}-{each.partition}"), _number(each.committed), _number(each.log_end), _number(each.lag),
-            _age(each.age_ms), Text(each.word, STYLES.get(each.word, "red")), plain_text(_reason(each), LONGEST_REASON),
-        )  # fmt: skip
-    left = len(worst_first) - len(worst_first[:most])
-    notes = [*look.notes, *([f"{left} more partitions are not shown, none of them worse."] if left else [])]
-    return Group(table, *(Text(f"note: {plain_text(note, 1_000)}") for note in notes))
-
-
-def badness(each: PartitionSnapshot) -> int:
-    """How bad a partition is, a lost commit before all."""
-    return 100 if each.status is None else int(each.status.status)
-
-
-def _reason(each: PartitionSnapshot) -> str:
-    """Why, and what the topic still tells about the past."""
-    faults = [sign for sign in each.signs if sign.is_fault]
-    return f"{each.why}; steps back and losses that the topic tells of: {len(faults)}" if faults else each.why
-
-
-def _print_look(look: GroupSnapshot, as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(look_json(look)))
-        return
-    _console().print(look_table(look))
-
-
-def look_json(look: GroupSnapshot) -> dict[str, Any]:
-    """One look for a program."""
-    return {
-        "group": look.group, "at_ms": look.at_ms, "status": look.status.status.name, "total_lag": look.status.total_lag,
-        "members": look.members, "notes": list(look.notes),
-        "partitions": [
-            {
-                "topic": each.topic, "partition": each.partition, "status": each.word, "why": each.why, "lag": each.lag,
-                "committed": each.committed, "log_end": each.log_end, "age_ms": each.age_ms, "by": each.by,
-                "rule": None if each.status is None else each.status.judgement.rule,
-                "complete": None if each.status is None else round(each.status.complete, 3),
-                "signs": [str(sign) for sign in each.signs],
-            }
-            for each in look.partitions
-        ],
-    }  # fmt: skip
-
-
 def _number(value: int | None) -> str:
     return "none" if value is None else f"{value:,}"
 
 
-def _age(age_ms: int | None) -> str:
-    return "" if age_ms is None else f"{age_ms / 1000:,.0f} s"
-
-
 def _clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%H:%M:%S")
-
-
-def _draw(cluster: Cluster, log: CommitLog, group: str | None, path: Path) -> None:
-    from kitlib.experiments.cluster_audit.commit_report import lost_topics, retention_of, signs_in
-    from kitlib.views import draw_history
-
-    kept_ms = retention_of(cluster)
-    picture = draw_history(log.history, signs_in(log, group, kept_ms, lost_topics(cluster, log, group, kept_ms)))
-    page = f'<!doctype html><meta charset="utf-8"><title>Committed offsets</title>{picture.to_html()}\n'
-    workspace.write_atomic(path, page if path.suffix == ".html" else picture.svg)
-    typer.echo(f"kit: {plain_text(path, 1_000)}: {picture.sentence}", err=True)
 
 
 def _say_progress(records: int) -> None:

@@ -12,14 +12,14 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_function, as_text, choice, expected, mapping, maybe, subset, whole_number
 from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise, values_of
 from kitlib.experiments import run
+from kitlib.experiments.lag.lag_windows import judged_commits
 from kitlib.experiments.offsets.incident_run import health_in
 from kitlib.experiments.offsets.reset_stories import AFTER, NO_CHECK
+from kitlib.experiments.offsets.signs import signs_of
 from kitlib.mechanisms.lag import Status
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.mechanisms.positions import NoOffsetForPartitionError, OffsetOutOfRangeError, start_position
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.lag_window import judged_commits
-from kitlib.monitor.signs import signs_of
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig
@@ -43,7 +43,7 @@ DEAD: tuple[dict[str, Any], ...] = tuple(  # of own_alarm: dead cleaners, each w
     for day, days, rounds in ((1, 12, 2), (3, 12, 2), (6, 16, 2), (3, 12, 4), (3, 16, 1), (8, 16, 4))
 )
 LED = (1, 3)  # partitions like it that the coordinator leads
-COUNTED = ("records", "keys", "cached_offsets", "groups", "commits_a_minute", "load_ms", "keys_asked")  # add up over partitions
+COUNTED = ("records", "keys", "cached_offsets", "groups", "commits_a_minute", "load_ms")  # add up over partitions
 DAYS_BEFORE = 2  # so long before the move the learner's alarm must have rung
 OUTAGE: dict[str, Any] = {  # 14 hours at 10 records an hour, of which 12 hours are kept
     "state": "committed but deleted", "records": 40, "done": 40, "while_down": 140, "deleted": 20, "after": 10,

@@ -31,9 +31,9 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
 from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
+from kitlib.experiments.lag.lag_windows import window_after
 from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.lag_window import window_after
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
 from kitlib.words.word import count

@@ -1,4 +1,4 @@
-"""Where the logs of many partitions begin and end, now or at an earlier time, asked in one question.
+"""Where the logs of many partitions begin and end, asked in one question.
 
 Lag needs the end of every partition that a group has committed for, and among those are topics that have been
 deleted since, or that one may not see. None of them ends the question: they are left out, and `skipped` says
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from kitlib.errors import LabError
@@ -54,18 +54,14 @@ class LogEnds:
         """The first offset of each partition. LabError when no broker answers."""
         return self._ask(dict.fromkeys(partitions, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]
 
-    def ends_at(self, times_ms: Mapping[Where, int]) -> Offsets:
-        """Where each log ended at a time of its own: the offset of its first record that is not older, else its end now.
-
-        As good as the times that the records' producers gave them. LabError when no broker answers.
-        """
-        found = self._ask({where: OffsetSpec.for_timestamp(max(0, at_ms)) for where, at_ms in times_ms.items()})
-        later = self.ends([where for where, offset in found.offsets.items() if offset < 0])
-        return Offsets({**found.offsets, **later.offsets}, {**found.skipped, **later.skipped})
+    def stable(self, partitions: Iterable[Where]) -> Offsets:
+        """Where each log ends for who reads read_committed: at the first open transaction. LabError as above."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        return self._ask(dict.fromkeys(partitions, latest), IsolationLevel.READ_COMMITTED)
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _ask(self, specs: Mapping[Where, Any]) -> Offsets:
+    def _ask(self, specs: Mapping[Where, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Offsets:
         waiting, skipped = self._known(specs)
         found: dict[Where, int] = {}
         deadline_s = time.monotonic() + LEADER_S
@@ -73,7 +69,8 @@ class LogEnds:
             again: list[Where] = []
             for first in range(0, len(waiting), TOGETHER):
                 some = {TopicPartition(*where): specs[where] for where in waiting[first : first + TOGETHER]}
-                for each, future in self.admin.list_offsets(some, request_timeout=DEADLINE_S).items():
+                asked = self.admin.list_offsets(some, request_timeout=DEADLINE_S, isolation_level=isolation)
+                for each, future in asked.items():
                     where = (str(each.topic), int(each.partition))
                     try:
                         found[where] = int(future.result(DEADLINE_S).offset)
@@ -126,22 +123,24 @@ class LogEnds:
 ANSWER_S = 20.0
 
 
-def topic_ids(admin: AdminClient, names: Iterable[str]) -> dict[str, str]:
-    """The id of each topic as records of commits have it, "" for one that is not there. One that was made anew has another.
+def topics_now(admin: AdminClient, names: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """The id of each topic as records of commits have it, and how many partitions it has; ("", 0) for one that is not there.
 
-    One that may not be described is left out: whether it is there, nobody tells. LabError when no broker answers.
+    A topic that was made anew has another id. One that may not be described is left out: whether it is there, nobody tells.
+    LabError when no broker answers.
     """
     wanted = sorted(set(names))
     if not wanted:
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, tuple[str, int]] = {}
     for name, asked in admin.describe_topics(TopicCollection(wanted), request_timeout=ANSWER_S).items():
         try:
-            found[name] = str(asked.result(ANSWER_S).topic_id).replace("+", "-").replace("/", "_")
+            told = asked.result(ANSWER_S)
+            found[name] = str(told.topic_id).replace("+", "-").replace("/", "_"), len(told.partitions)
         except KafkaException as error:
             code = error.args[0].code()
             if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                found[name] = ""
+                found[name] = "", 0
             elif code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise LabError(f"topic {name[:60]!r} could not be described: {error.args[0].str()}. Look at `kit status`.") from error
         except TimeoutError as error:

@@ -40,7 +40,7 @@ class Committed:
     at_ms: int  # a commit's own timestamp, a tombstone's time in the log
     offset: int | None
     topic_id: str | None = None  # of the topic, where the record has it: a topic made again has another
-    by: str | None = None  # the member to which the partition was assigned then, if it is known
+    by: str | None = None  # the member to which the partition was assigned then, if it is known; of a tombstone as well
     members: int | None = None  # how many members the group had then, None if nothing had told it
 
 
@@ -89,8 +89,9 @@ class CommitHistory:
     def _add_commit(self, order: int, at_ms: int, record: OffsetsRecord, now: GroupNow) -> None:
         where = GroupPartition(record.key["group"], record.key["topic"], record.key["partition"])
         members = None if now.members is None else len(now.members)
+        by = now.owners.get((where.topic, where.partition))
         if record.value is None:
-            found = Committed(order, at_ms, None, members=members)
+            found = Committed(order, at_ms, None, None, by, members)
         else:
             topic_id = record.value.get("topicId")
             found = Committed(
@@ -98,7 +99,7 @@ class CommitHistory:
                 record.value["commitTimestamp"],
                 record.value["offset"],
                 None if topic_id == ZERO_UUID else topic_id,
-                now.owners.get((where.topic, where.partition)),
+                by,
                 members,
             )
         self.commits.setdefault(where, []).append(found)

@@ -22,7 +22,7 @@ from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 
 WEEK_MS = 7 * 24 * 3_600_000  # OffsetConfig's offsets.retention.minutes of Kafka 2.0 and later, the broker's default
-TOGETHER_MS = 1_000  # between a tombstone and the end of its group
+TOGETHER_MS = 10  # between a tombstone and the end of its group, which a deletion writes in one batch
 NO_TOPIC = ""  # instead of a topic's id: there is no such topic
 
 
@@ -150,10 +150,10 @@ def vanished(
 ) -> list[Vanished]:
     """Every committed offset of one partition that a tombstone deleted; a tombstone for nothing does not count.
 
-    Excused if the next commit belongs to another topic of that name, if the last commit was at least `retention_ms`
-    old, or if the group itself ended within `together_ms` before or after. A deleted topic takes its
-    offsets with it: `topic_now` is the id that the topic has now, NO_TOPIC if it no longer exists, None if
-    that is unknown. KnobError when one of the times is below 0.
+    A deleted topic takes its offsets with it, and a group that has none left ends as well: so the topic's id is asked
+    first, that of the next commit or else `topic_now` (the topic's id now, NO_TOPIC if it no longer exists, None if that
+    is unknown). Then: a last commit at least `retention_ms` old of a partition that no member held, and an end of the
+    group within `together_ms`. KnobError when one of the times is below 0.
     """
     for name, value in (("retention_ms", retention_ms), ("together_ms", together_ms)):
         if value < 0:
@@ -165,22 +165,18 @@ def vanished(
         if last.offset is None or tombstone.offset is not None:
             continue
         again = next((each for each in history[index + 1 :] if each.offset is not None), None)
+        topic = topic_now if again is None else again.topic_id
         excuse = Excuse.NONE
-        if again is not None and is_other_topic(last.topic_id, again.topic_id):
+        if topic == NO_TOPIC:
+            excuse = Excuse.TOPIC_GONE
+        elif is_other_topic(last.topic_id, topic):
             excuse = Excuse.NEW_TOPIC
-        elif tombstone.at_ms - last.at_ms >= retention_ms:
+        elif tombstone.at_ms - last.at_ms >= retention_ms and tombstone.by is None:
             excuse = Excuse.EXPIRED
         elif any(abs(tombstone.at_ms - end_ms) <= together_ms for end_ms in ends_ms):
             excuse = Excuse.GROUP_GONE
-        elif again is None and is_topic_gone(last.topic_id, topic_now):
-            excuse = Excuse.TOPIC_GONE
         found.append(Vanished(last, tombstone, excuse, again))
     return found
-
-
-def is_topic_gone(topic_id: str | None, topic_now: str | None) -> bool:
-    """True when the topic of a commit no longer exists, or another one has its name; `topic_now` as in `vanished`."""
-    return topic_now == NO_TOPIC or is_other_topic(topic_id, topic_now)
 
 
 # -- rates and lag ----------------------------------------------------------------------------------

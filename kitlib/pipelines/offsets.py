@@ -35,15 +35,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import check_times
-from kitlib.experiments.cluster_audit.commit_report import retention_of
+from kitlib.experiments.cluster_audit.group_reader import retention_of
 from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster
-from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topic_ids
+from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topics_now
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, refused
 from kitlib.mechanisms.lag import Status, Window, evaluate
 from kitlib.monitor.commit_history import GroupPartition
-from kitlib.monitor.rewinds import is_topic_gone
+from kitlib.monitor.rewinds import Rewind, Vanished
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.records import TOLD_BROKEN, Reading
 from kitlib.pipelines.acker_query import settings
@@ -56,6 +56,7 @@ __all__ = ["Asked", "LagRules", "OffsetsReport", "OffsetsStream", "offsets", "of
 
 Ends = Mapping[tuple[str, int], int]
 
+SIGNS_TOLD = 5  # of a partition, that nothing excuses
 SHOWN = 40  # lines of a table
 NOT_JUDGED = "NONE"  # the status of a partition that has no window
 KIND = "offsets"  # of the checkpoint
@@ -182,7 +183,7 @@ def badness(report: PartitionReport) -> tuple[Any, ...]:
 def report_of(
     ledgers: Iterable[OffsetsLedger], ends: SeenEnds, now_ms: int, topics: Mapping[str, str], seconds: float = 0.0
 ) -> OffsetsReport:
-    """What ledgers tell at a time. `topics` are the ids of topics now, as `topic_ids`: they excuse what went with its topic."""
+    """What ledgers tell at a time. `topics` are the ids of topics now, by name: they excuse what went with its topic."""
     reading, outside, went_back, found = Reading(), 0, 0, list[PartitionReport]()
     for ledger in ledgers:
         reading.decoded += ledger.reading.decoded
@@ -196,14 +197,13 @@ def report_of(
 
 def partition_report(ledger: OffsetsLedger, place: Place, ends: SeenEnds, now_ms: int, topics: Mapping[str, str]) -> PartitionReport:
     """One partition of one group."""
-    signs, (_, at_ms, committed, _) = place.signs, place.last or (0, 0, None, b"")
-    rewinds, vanished = signs.faults
-    excused = sum(signs.rewinds.values()) + sum(signs.vanished.values()) - rewinds - vanished
-    told, lost = signs.told(), signs.lost()
-    if lost is not None and is_topic_gone(lost.last.topic_id, topics.get(place.where.topic)):
-        vanished, excused, told = vanished - 1, excused + 1, told[:-1]
+    (_, at_ms, committed, _), signs = place.last or (0, 0, None, b""), ledger.signs(place, topics.get(place.where.topic))
+    faults = [each for each in signs if each.is_fault]
+    back = sum(isinstance(each, Rewind) for each in faults)
     judged = judgement(ledger, place.where, ends.get(place.where[1:], ()), now_ms)
-    return PartitionReport(place.where, *judged, committed, at_ms, place.commits, rewinds, vanished, excused, tuple(told))
+    told = tuple(str(each) for each in faults[-SIGNS_TOLD:])
+    counts = place.commits, back, len(faults) - back, len(signs) - len(faults)
+    return PartitionReport(place.where, *judged, committed, at_ms, *counts, told)
 
 
 def judgement(ledger: OffsetsLedger, where: GroupPartition, ends: Sequence[int], now_ms: int) -> tuple[str, str, str, float, int]:
@@ -327,8 +327,12 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
             rings = moved_on(rings_of(state), ends, self.rules.intervals)
             when_ms = round(time.time() * 1000) if now_ms is None else now_ms
             ledgers = [load(path, self.rules, self.asked) for path in ledgers_in(self.checkpoint.facts(batch)).values()]
-        gone = {place.where.topic for ledger in ledgers for place in ledger.places.values() if place.signs.lost()}
-        return report_of(ledgers, rings, when_ms, topic_ids(self.topics.admin(), gone), time.monotonic() - begun_s)
+        gone = {
+            place.where.topic for ledger in ledgers for place in ledger.places.values()
+            if place.steps and any(isinstance(each, Vanished) for each in ledger.signs(place)[-1:])
+        }  # fmt: skip
+        ids = {name: found for name, (found, _) in topics_now(self.topics.admin(), gone).items()}
+        return report_of(ledgers, rings, when_ms, ids, time.monotonic() - begun_s)
 
     def __repr__(self) -> str:
         kept = self.checkpoint.latest()

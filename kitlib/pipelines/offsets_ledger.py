@@ -1,8 +1,8 @@
 """What is known of the groups whose commits lie in one partition of __consumer_offsets, after any number of its records.
 
-The rules are those of `kitlib.monitor`: windows as `LagStorage` keeps them, signs as `RunningSigns` finds them, group records as
+The rules are those of `kitlib.monitor`: windows as `LagStorage` keeps them, signs by `rewinds` and `vanished`, group records as
 `CommitHistory` reads them. Most commits only move a window on, so of a batch no more of them are looked at than a window holds;
-signs are asked where an offset goes back or is taken away.
+for the signs, only the commits around a step back or a tombstone are kept, the last `STEPS_KEPT` of them.
 
 What is kept grows with the number of groups' partitions and of members, not with the number of records.
 
@@ -22,10 +22,9 @@ from typing import Any, Final
 
 from kitlib.errors import KnobError, LabError
 from kitlib.mechanisms.lag import Commit
-from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, GroupPartition
+from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, GroupPartition, GroupSeen
 from kitlib.monitor.lag_window import CommitRing, GroupOffsets, LagStorage
-from kitlib.monitor.rewinds import WEEK_MS, Excuse, Rewind, Vanished
-from kitlib.monitor.running_signs import ENDS_KEPT, OpenRewind, RunningSigns
+from kitlib.monitor.rewinds import WEEK_MS, Rewind, Vanished, rewinds, vanished
 from kitlib.more.offsets.commits import LEGACY, commit_key, commit_value
 from kitlib.more.offsets.records import TOLD_BROKEN, BrokenRecord, OffsetsRecord, Reading, decode
 from kitlib.more.offsets.wire import BrokenRecordError
@@ -33,6 +32,8 @@ from kitlib.more.offsets.wire import BrokenRecordError
 Record = tuple[int, int, bytes | None, bytes | None]  # offset, ms in the log, key, value
 SeenEnds = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
 NEVER_MS = -(2**63)
+STEPS_KEPT = 300  # commits around steps back and tombstones, of a place
+ENDS_KEPT = 8  # of a group; they excuse what vanished in the same batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,9 @@ class Place:
     """One partition of one group."""
 
     where: GroupPartition
-    signs: RunningSigns  # its `last` has no member; only where the signs are asked is the commit told whole
-    has_signs: bool = False  # whether the signs were ever asked
+    steps: list[Committed] = field(default_factory=list)  # steps back, tombstones, and what comes before and after them
+    open: list[int] = field(default_factory=list)  # offsets that a commit has to reach before a finding can change no more
+    later: int = 0  # commits since that finding
     is_legacy: bool = False  # whether a key of it has the old format, whose values are read one by one
     commits: int = 0  # how many there were, tombstones not among them
     last: tuple[int, int, int | None, bytes] | None = None  # of the last record: its order, time, offset (None: taken away), topic's id
@@ -85,7 +87,7 @@ class Place:
     slot_ms: int = 0
 
 
-OUTSIDE: Final = Place(GroupPartition("", "", -1), RunningSigns())  # of all groups that were not asked for
+OUTSIDE: Final = Place(GroupPartition("", "", -1))  # of all groups that were not asked for
 
 
 @dataclass(slots=True)
@@ -137,14 +139,14 @@ class OffsetsLedger:
             assert place is not None
             decoded, before = decoded + 1, place.last
             if found is None:  # a tombstone
-                self._ask_signs(place, order, log_ms, None, b"")
+                self._keep_step(place, order, log_ms, None, b"")
                 continue
             offset, at_ms, topic_id = found
             place.commits += 1
-            if (before is None or before[2] is None or offset >= before[2]) and not (place.has_signs and place.signs.is_open):
+            if not place.open and (before is None or before[2] is None or offset >= before[2]):
                 place.last = (order, at_ms, offset, topic_id)
             else:
-                self._ask_signs(place, order, at_ms, offset, topic_id)
+                self._keep_step(place, order, at_ms, offset, topic_id)
             if at_ms < oldest_ms:
                 continue
             recent = place.recent
@@ -184,8 +186,7 @@ class OffsetsLedger:
 
     def new_place(self, where: GroupPartition) -> Place:
         """A place without a commit."""
-        signs = RunningSigns(self.rules.made_good_within, self.rules.retention_ms)
-        return Place(where, signs, recent=deque(maxlen=self.rules.intervals))
+        return Place(where, recent=deque(maxlen=self.rules.intervals))
 
     def _decoded(self, order: int, log_ms: int, key: bytes | None, value: bytes | None) -> tuple[int, int, bytes] | None:
         """A commit of an unusual layout; None for a group's own record, which is heard, and a broken one, which is counted."""
@@ -206,25 +207,38 @@ class OffsetsLedger:
             self.outside += 1
         return None
 
-    def _ask_signs(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes) -> None:
-        """A commit, or a tombstone, by which the signs of a place may change."""
-        before, signs = place.last, place.signs
-        place.last, place.has_signs = (order, at_ms, offset, topic_id), True
+    def _keep_step(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes) -> None:
+        """A commit, or a tombstone, that is a sign or may still change one."""
+        before, place.last = place.last, (order, at_ms, offset, topic_id)
         now = self.history.now.get(place.where.group) or GroupNow()
-        by = now.owners.get(place.where[1:]) if offset is not None else None
         members = None if now.members is None else len(now.members)
-        if before is not None and (signs.last is None or signs.last.order != before[0]):
-            signs.last = Committed(*before[:3], told_id(before[3]))
-        signs.add(Committed(order, at_ms, offset, told_id(topic_id), by, members), self.ends_ms.get(place.where.group, ()))
+        commit = Committed(order, at_ms, offset, told_id(topic_id), now.owners.get(place.where[1:]), members)
+        is_step = offset is None or (before is not None and before[2] is not None and offset < before[2])
+        is_reached = offset is not None and any(offset >= each for each in place.open)
+        place.later = 0 if is_step else place.later + 1
+        if not is_step and not is_reached and place.later > self.rules.made_good_within:
+            return  # between a finding and the commit that ends it, only the first few tell anything
+        if before is not None and (not place.steps or place.steps[-1].order != before[0]):
+            place.steps.append(Committed(*before[:3], told_id(before[3])))
+        place.steps = [*place.steps, commit][-STEPS_KEPT:]
+        if offset is None:
+            place.open = [0]
+        else:
+            place.open = [each for each in place.open if each > offset][-STEPS_KEPT:]
+            place.open += [before[2]] if is_step and before is not None and before[2] is not None else []
+
+    def signs(self, place: Place, topic_now: str | None = None) -> list[Rewind | Vanished]:
+        """The findings of one place, in the order of the log; `topic_now` as in `vanished`."""
+        ends = [GroupSeen(0, at_ms, 0, is_gone=True) for at_ms in self.ends_ms.get(place.where.group, ())]
+        gone = vanished(place.steps, ends, self.rules.retention_ms, topic_now=topic_now)
+        found: list[Rewind | Vanished] = [*rewinds(place.steps, self.rules.made_good_within), *gone]
+        return sorted(found, key=lambda each: each.after.order if isinstance(each, Rewind) else each.tombstone.order)
 
     def _hear_of_group(self, order: int, at_ms: int, record: OffsetsRecord) -> None:
         self.history.add(order, at_ms, record)
         for group, seen in self.history.groups.items():
             if ended := [each.at_ms for each in seen if each.is_gone]:
                 self.ends_ms[group] = [*self.ends_ms.get(group, ()), *ended][-ENDS_KEPT:]
-                for place in self.places.values():
-                    for end_ms in ended if place.where.group == group and place.signs.gone else ():
-                        place.signs.group_ended(end_ms)
         self.history.groups.clear()
 
     def window(self, where: GroupPartition) -> tuple[Commit | None, ...]:
@@ -249,7 +263,8 @@ def save(ledger: OffsetsLedger, path: Path) -> None:
     told = {name: getattr(ledger, name) for name in PLAIN} | {
         "places": [
             [
-                *each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()], told_signs(each.signs),
+                *each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()],
+                [list(map(told_commit, each.steps)), each.open, each.later],
                 [it and [it.offset, it.timestamp_ms, it.lag, it.order, it.observed_at_ms] for it in ledger.window(each.where)],
             ]
             for each in ledger.places.values()
@@ -284,13 +299,12 @@ def load(path: Path, rules: LagRules, asked: Asked) -> OffsetsLedger:
 def fill(ledger: OffsetsLedger, told: dict[str, Any]) -> None:
     """What was saved, into a new ledger. ValueError when it does not fit."""
     ledger.storage.groups = {group: GroupOffsets({}, seen_ms) for group, seen_ms in told["seen_ms"].items()}
-    for group, topic, partition, commits, last, signs, slots in told["places"]:
+    for group, topic, partition, commits, last, steps, slots in told["places"]:
         where = GroupPartition(group, topic, partition)
         place = ledger.places[where] = ledger.new_place(where)
         place.commits, place.last = commits, last and (last[0], last[1], last[2], bytes.fromhex(last[3]))
-        if signs:
-            place.has_signs = True
-            fill_signs(place.signs, *signs)
+        kept, place.open, place.later = steps
+        place.steps = [Committed(*each) for each in kept]
         if slots:
             ring = CommitRing(ledger.rules.intervals)
             if len(slots) != len(ring.slots):
@@ -306,29 +320,6 @@ def fill(ledger: OffsetsLedger, told: dict[str, Any]) -> None:
         setattr(ledger, name, told[name])
 
 
-def told_signs(signs: RunningSigns) -> list[Any]:
-    """The findings of one partition as JSON values; its last commit is kept elsewhere. [] for none."""
-    return [] if not (signs.rewinds or signs.vanished) else [
-        [[told_commit(each.found.before), told_commit(each.found.after), each.found.excuse.name,
-          told_commit(each.found.made_good_at), each.later, each.is_closed] for each in signs.rewound],
-        [[told_commit(each.last), told_commit(each.tombstone), each.excuse.name, told_commit(each.begun_again)] for each in signs.gone],
-        *({excuse.name: count for excuse, count in counts.items()} for counts in (signs.rewinds, signs.vanished)),
-    ]  # fmt: skip
-
-
-def fill_signs(signs: RunningSigns, rewound: list[Any], gone: list[Any], *counts: dict[str, int]) -> None:
-    """The findings again. ValueError or LookupError for what no ledger has written."""
-    signs.rewound = [
-        OpenRewind(Rewind(Committed(*before), Committed(*after), Excuse[excuse], good and Committed(*good)), later, is_closed)
-        for before, after, excuse, good, later, is_closed in rewound
-    ]
-    signs.gone = [
-        Vanished(Committed(*last), Committed(*tombstone), Excuse[excuse], again and Committed(*again))
-        for last, tombstone, excuse, again in gone
-    ]
-    signs.rewinds, signs.vanished = ({Excuse[name]: count for name, count in each.items()} for each in counts)
-
-
-def told_commit(commit: Committed | None) -> list[Any] | None:
+def told_commit(commit: Committed) -> list[Any]:
     """A commit as JSON values."""
-    return None if commit is None else [commit.order, commit.at_ms, commit.offset, commit.topic_id, commit.by, commit.members]
+    return [commit.order, commit.at_ms, commit.offset, commit.topic_id, commit.by, commit.members]

@@ -15,16 +15,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kitlib.cli.offsets import look_table, time_of
+from kitlib.cli.offsets import look_json, look_table, time_of
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.cluster_audit.commit_report import Report
-from kitlib.experiments.cluster_audit.lag_watch import GroupSnapshot, PartitionSnapshot
 from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
-from kitlib.mechanisms.lag import GroupStatus, Status, evaluate
-from kitlib.monitor.lag_window import window_after
+from kitlib.monitor.commit_history import Committed, GroupSeen
+from kitlib.monitor.diagnosis import GroupSnapshot, PartitionSeen, diagnose
 from tests.cli.conftest import CommandLine
 
 
@@ -49,21 +47,21 @@ def test_offsets_shows_a_group_and_ends_with_1_for_a_step_back(command_line: Com
     assert (tmp_path / "history.svg").read_text(encoding="utf-8").startswith("<svg") and "1 step back" in err
     code, out, _ = command_line("offsets", group, "--json", "--plot", str(tmp_path / "history.html"))
     (told,) = json.loads(out)["partitions"]
-    assert code == 1 and [each["offset"] for each in told["commits"]] == [4, 8, 3] and told["log_end"] == 0
+    assert code == 1 and [each["offset"] for each in told["commits"]] == [4, 8, 3] and told["committed"] == 3
     assert "<svg" in (tmp_path / "history.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.kafka
 def test_offsets_without_a_group_lists_them_and_watch_once_judges_one(command_line: CommandLine, group: str) -> None:
-    """Every group has a line; a group without lag is OK, whatever it did before."""
+    """Every group has a line; an offset beyond the end of its log is told with exit code 1, in the table as in JSON."""
     code, out, _ = command_line("offsets", "--json")
-    assert code == 1 and group in [each["group"] for each in json.loads(out)["groups"]]
+    assert code == 1 and group in [each["group"] for each in json.loads(out)["partitions"]]
     code, out, _ = command_line("watch", group, "--once")
-    assert code == 0 and "OK" in out and "the lag is 0" in out
+    assert code == 1 and "not healthy" in out and "3 beyond the end of the log, 0" in " ".join(out.split())
     code, out, _ = command_line("watch", group, "--json", "--seconds", "0")
-    assert code == 0 and json.loads(out)["partitions"][0]["rule"] == "no lag"
-    code, out, _ = command_line("offsets", "--health")
-    assert code in (0, 1) and "offset cache size" in out
+    told = json.loads(out)
+    assert code == told["exit_code"] == 1 and told["verdict"] in told["sentence"]
+    assert told["partitions"][0]["finding"] == "outside the log, beyond its end"
 
 
 @pytest.mark.kafka
@@ -95,9 +93,6 @@ def test_ctrl_c_ends_a_watch_with_130_and_no_traceback(broker: Any, group: str) 
         ("offsets", "--commits", "5"),
         ("offsets", "g", "--commits", "5", "--spark"),
         ("offsets", "g", "--plot", "history.png"),
-        ("offsets", "g", "--health"),
-        ("offsets", "--health", "--spark"),
-        ("offsets", "--health", "--since", "1h"),
         ("watch", "g", "--every", "0"),
         ("watch", "g", "--every", "nan"),
         ("watch", "g", "--seconds", "nan"),
@@ -154,24 +149,20 @@ def test_error_shows_other_people_s_names_and_obeys_none(command_line: CommandLi
     assert code == 3 and "\\x1b]0;evil\\x07\\u202e" in err and len(err) < 2_100 and err.strip().isprintable()
 
 
-def test_report_shows_names_and_obeys_none() -> None:
-    """In a notebook as in a terminal."""
-    told = repr(Report("group \x1b]0;", ("group",), (("g\u202e",),), ("went back in g\x07",), 1))
-    assert told.replace("\n", "").isprintable() and "went back in g\\x07" in told
-
-
 def test_table_shows_the_worst_first_and_obeys_no_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """Control characters and markup in names are shown; partitions that there is no room for are counted."""
+    """Control characters and markup in names are shown; partitions that there is no room for are counted; all say one thing."""
     from rich.console import Console
 
-    stall, well = window_after([5] * 10, [900]), window_after([5], [5])
-    looks = [
-        PartitionSnapshot("fine", 0, evaluate(well), 5, 5, 0, None, "all is well", well),
-        PartitionSnapshot("[red]evil\x1b[2J", 1, evaluate(stall), 5, 900, 61_000, None, "it stands still", stall),
-        PartitionSnapshot("lost", 2, None, None, 900, None, None, "the committed offset has vanished"),
+    parts = [
+        PartitionSeen("fine", 0, 5, 0, 5, 5, held_by="app"),
+        PartitionSeen("[red]evil\x1b[2J", 1, 5, 0, 900, 900, held_by="app", commits=[Committed(1, 0, 5)], waiting_since_ms=0),
+        PartitionSeen("lost", 2, None, 0, 900, 900, held_by="app"),
     ]
-    look = GroupSnapshot("g\x1b]0;x", 0, GroupStatus(Status.ERR, 1.0, 895, None, {}), 2, tuple(looks), ("note \x1b[31m",))
-    Console(markup=False, emoji=False, highlight=False, width=120).print(look_table(look, 2))
+    since = [GroupSeen(0, 0, 1)]
+    found = diagnose(GroupSnapshot("g\x1b]0;x", 60_000, parts, "classic", "Stable", ("app",), since, notes=("note \x1b[31m",)))
+    Console(markup=False, emoji=False, highlight=False, width=160).print(look_table(found, 2))
     out = capsys.readouterr().out
-    assert out.index("lost-2") < out.index("[red]evil") and "fine-0" not in out and "1 more partitions are not shown" in out
-    assert "\x1b" not in out and "\\x1b[2J" in out and "NONE" in out and "STALL" in out
+    assert out.index("[red]evil") < out.index("fine-0" if "fine-0" in out else "1 more partitions are not shown")
+    assert "assigned and never committed" in out and "assigned and nobody polls" in out
+    assert "not healthy, lag 895" in out and "Group g\\x1b]0;x: not healthy." in out and "1 more partitions are not shown" in out
+    assert "\x1b" not in out and "\\x1b[2J" in out and look_json(found)["exit_code"] == 1

@@ -9,10 +9,11 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
-from kitlib.experiments.cluster_audit.commit_report import commit_rows, group_report, groups_report, signs_in, who
-from kitlib.experiments.cluster_audit.topic_health import wrong_answers
+from kitlib.experiments.cluster_audit.commit_table import commit_rows, sentence, who
+from kitlib.experiments.cluster_audit.group_reader import snapshots_of
 from kitlib.lab.offsets_topic import NO_TIME, Bounds, RawRecord
 from kitlib.monitor.commit_history import Committed, GroupPartition
+from kitlib.monitor.diagnosis import diagnose, signs
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.records import OffsetsRecord, encode
 
@@ -47,6 +48,11 @@ def log_of(records: Iterable[RawRecord], **asked: Any) -> CommitLog:
     return log
 
 
+def told(log: CommitLog, **asked: Any) -> list[str]:
+    """The signs in what was read, a sentence each."""
+    return [sentence(each) for found in snapshots_of(log, **asked) for part in found.partitions for each in signs(found, part)]
+
+
 def history(*offsets: int | None, group: str = "mail") -> list[RawRecord]:
     """Commits a second apart."""
     return [commit(offset, 1_000 * order, order, group) for order, offset in enumerate(offsets)]
@@ -78,7 +84,7 @@ def test_clock_that_goes_back_is_counted_and_changes_no_order() -> None:
     assert [each.offset for each in log.history.commits[WHERE]] == [1, 2, 3, 4]
     assert log.clock_went_back == 2 and [(each.offset, each.by_ms) for each in log.clock_steps] == [(1, 5_000), (2, 1_000)]
     assert "the clock went back 2 times, by up to 5000 ms (at offset 1 of partition 0)" in log.notes()[0]
-    assert signs_in(log) == {} and log.newest_ms == 9_500
+    assert told(log) == [] and log.newest_ms == 9_500
     add_records(log, watched([commit(5, 9_100, 4)], log))  # a later look at the same partition
     assert (log.clock_went_back, log.clock_steps[-1].by_ms, log.newest_ms) == (3, 400, 9_500)
 
@@ -100,8 +106,7 @@ def test_nothing_to_tell_is_a_sentence(records: list[RawRecord], words: str) -> 
     """An empty window has a clear answer and an empty table."""
     log = log_of(records, group="mail")
     assert log.notes() == [words]
-    report = group_report(log, "mail")
-    assert (report.rows, report.faults) == ((), 0) and report.verdict == "No committed offset went back or vanished."
+    assert snapshots_of(log, "mail") == []
 
 
 def test_times_are_both_included_and_the_rest_is_counted() -> None:
@@ -134,126 +139,69 @@ def test_what_compaction_took_and_what_a_transaction_hides_are_told() -> None:
     log.bounds = {0: Bounds(0, 3, 10, 14)}
     assert (log.removed, log.hidden) == (5, 4)
     assert "4 offsets lie behind a transaction that is still open" in log.notes()[0]
-    assert any("5 offsets of the topic have no record any more" in note for note in group_report(log, "mail").notes)
 
 
 # -- what is told ------------------------------------------------------------------------------------
 
 
-def test_report_says_when_by_how_much_and_who() -> None:
+def test_sign_says_when_by_how_much_and_who() -> None:
     """The stale offset of the incident, in one line."""
     log = log_of([group_of(0, 0, "a", "b"), commit(95_000, 1_000, 1), commit(120, 2_000, 2), commit(620, 3_000, 3)])
-    report = group_report(log, "mail", {("orders", 0): 95_100})
-    assert report.rows == (("orders-0", "3", "95000", "620", "1970-01-01 00:00:03.000", "95100", "94480", "1", "0", "0", "2"),)
-    assert report.signs == (
-        "1970-01-01 00:00:02.000 orders-0: the committed offset went back by 94,880, from 95000 to 120; by one of 2 members; "
-        "nothing excuses it.",
-    )
-    assert report.faults == 1 and "nothing excuses 1 of these" in report.verdict
-    told = report.data["partitions"][0]["signs"][0]
-    assert (told["kind"], told["at_ms"], told["from"], told["to"], told["is_fault"]) == ("rewind", 2_000, 95_000, 120, True)
+    assert told(log) == [
+        "1970-01-01 00:00:02.000, by one of 2 members: at 2000 the offset went back by 94880, from 95000 to 120: nothing excuses it"
+    ]
 
 
 def test_commit_of_an_empty_group_is_told_to_come_from_outside() -> None:
     """A reset by hand is excused, and says so."""
-    log = log_of([group_of(0, 0, "a"), commit(50, 1_000, 1), group_of(2, 1_500), commit(10, 2_000, 3)])
-    report = group_report(log, "mail")
-    assert report.faults == 0 and "each has an excuse" in report.verdict
-    assert "by somebody outside: the group had no members; excused: the group had no members" in report.signs[0]
+    (line,) = told(log_of([group_of(0, 0, "a"), commit(50, 1_000, 1), group_of(2, 1_500), commit(10, 2_000, 3)]))
+    assert "by somebody outside: the group had no members: excused: at 2000" in line
 
 
 def test_vanished_commit_is_told_with_where_the_group_began_again() -> None:
     """The -1 of the second incident, and what the reset policy then cost."""
-    log = log_of(history(500, None, 40))
-    (line,) = group_report(log, "mail").signs
+    (line,) = told(log_of(history(500, None, 40)))
     assert line == (
-        "1970-01-01 00:00:01.000 orders-0: the committed offset vanished at 500; the next commit is 40, 460 back; by the coordinator, "
-        "or who deleted it; nothing excuses it."
+        "1970-01-01 00:00:01.000, by the coordinator, or who deleted it: at 1000 the committed offset 500 vanished: nothing excuses it; "
+        "the next commit is 40, and 460 records were repeated"
     )
-    (gone,) = group_report(log_of(history(500, None)), "mail").signs
-    assert "vanished at 500 and has not come again" in gone
 
 
 def test_cluster_s_own_retention_decides_what_has_only_expired() -> None:
     """An hour of silence is an expiry where offsets are kept for an hour, and a loss where they are kept for a week."""
     log = log_of([commit(500, 0), commit(None, HOUR_MS, 1)])
-    assert group_report(log, "mail", retention_ms=HOUR_MS).faults == 0
+    assert ["excused: " in line for kept_ms in (HOUR_MS, HOUR_MS + 1) for line in told(log, retention_ms=kept_ms)] == [True, False]
 
 
 def test_deleted_topic_excuses_what_vanished_with_it() -> None:
-    """In the report of the group and in that of all groups; of another topic nothing is said."""
-    log = log_of(history(500, None))
-    for topics, faults in (({"orders": ""}, 0), ({"bills": ""}, 1), (None, 1)):
-        reports = group_report(log, "mail", topics=topics), groups_report(log, topics=topics)
-        assert [each.faults for each in reports] == [faults, faults]
-    (line,) = group_report(log, "mail", topics={"orders": ""}).signs
-    assert line.endswith("excused: the topic was deleted.")
-    assert group_report(log, "mail", retention_ms=HOUR_MS + 1).faults == 1
-
-
-def test_log_end_that_is_not_known_leaves_its_cells_empty_and_says_why() -> None:
-    """A topic that is gone, or that one may not see, is a note and no error."""
-    report = group_report(log_of(history(5)), "mail", {}, {("orders", 0): "there is no such topic"})
-    assert report.rows[0][5:7] == ("", "") and "orders-0: there is no such topic" in report.notes
-
-
-def test_groups_report_has_a_row_for_each_group() -> None:
-    """All groups of a cluster, and whose offset went back."""
-    log = log_of([*history(9, 3), commit(4, 5_000, 2, "web"), commit(5, 6_000, 3, "web", 1)])
-    report = groups_report(log)
-    assert [row[:3] for row in report.rows] == [("mail", "1", "2"), ("web", "2", "2")]
-    assert report.signs[0].startswith("mail: ") and report.faults == 1
-    assert "web" in repr(report) and "<td>mail</td>" in report._repr_html_()
+    """Of another topic nothing is said."""
+    for topics, excused in (({"orders": ""}, True), ({"bills": ""}, False), (None, False)):
+        (line,) = told(log_of(history(500, None)), topics=topics)
+        assert ("the topic was deleted" in line) == excused
 
 
 def test_last_commits_stand_in_the_order_of_the_log_with_their_steps() -> None:
     """Two partitions, a step back and a tombstone."""
     log = log_of([commit(5, 0), commit(7, 1, 1, partition=1), commit(3, 2, 2), commit(None, 3, 3)])
-    assert [(row[1], row[2], row[3]) for row in commit_rows(log, "mail", 3)] == [
+    (found,) = snapshots_of(log)
+    assert [(row[1], row[2], row[3]) for row in commit_rows(found.partitions, 3)] == [
         ("orders-1", "7", ""),
         ("orders-0", "3", "-2"),
         ("orders-0", "none (tombstone)", ""),
     ]
-    assert commit_rows(log, "mail", 0) == []
 
 
 def test_who_names_the_member_when_the_group_s_records_tell() -> None:
-    """A member with its host; the number of members; nobody."""
+    """A member with its host; the number of members; nobody; a tombstone is written by the coordinator, whoever held the partition."""
     assert who(Committed(0, 0, 5, by="a at /10.0.0.1", members=2)) == "a at /10.0.0.1"
     assert who(Committed(0, 0, 5, members=3)) == "one of 3 members"
     assert who(Committed(0, 0, 5)) == "not told"
+    assert who(Committed(0, 0, None, by="a at /10.0.0.1")) == "the coordinator, or who deleted it"
 
 
-def test_names_that_are_markup_are_escaped_in_a_notebook() -> None:
-    """A group may be called anything."""
-    page = groups_report(log_of(history(1, group="<img src=x>")))._repr_html_()
-    assert "<img" not in page and "&lt;img src=x&gt;" in page
-
-
-# -- answers of the coordinator ----------------------------------------------------------------------
-
-ASKED_MS = 2_500
-
-
-@pytest.mark.parametrize(
-    ("answered", "wrong"),
-    [
-        pytest.param(30, False, id="what the topic says last before the question"),
-        pytest.param(40, False, id="what was committed between the question and the reading"),
-        pytest.param(20, True, id="an offset that was replaced before the question: a stale cache"),
-        pytest.param(None, True, id="no offset, and no tombstone in the topic: a cache that was loaded too short"),
-    ],
-)
-def test_answer_is_wrong_when_no_record_explains_it(answered: int | None, wrong: bool) -> None:
-    """The coordinator's answer is held against the log."""
-    log = log_of(history(10, 20, 30, 40))
-    answers = {"mail": {} if answered is None else {("orders", 0): answered}}
-    assert [each.answered for each in wrong_answers(answers, log, ASKED_MS)] == ([answered] if wrong else [])
-
-
-def test_answer_for_a_tombstone_is_none_and_for_others_groups_nothing_is_said() -> None:
-    """After a tombstone the right answer is that there is none; a group that did not answer is no wrong answer."""
-    log = log_of(history(10, None))
-    assert wrong_answers({"mail": {}}, log, ASKED_MS) == [] == wrong_answers({}, log, ASKED_MS)
-    (found,) = wrong_answers({"mail": {("orders", 0): 10}}, log, ASKED_MS)
-    assert str(found) == "mail on orders-0: the coordinator answers 10, and the last record of the topic says none"
+def test_log_alone_says_nothing_of_this_moment() -> None:
+    """Who is a member, and where the log ends, is not in it: the moment cannot be judged, and the past is told."""
+    (found,) = snapshots_of(log_of([group_of(0, 0, "a"), *history(9, 3, 4)]))
+    diagnosis = diagnose(found)
+    assert {each.rule for each in diagnosis.findings} == {"not observed", "rewound"} and diagnosis.exit_code == 1
+    assert diagnose(snapshots_of(log_of(history(3, 9)))[0]).exit_code == 2

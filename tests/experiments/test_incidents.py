@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.offsets.health import alarms
 from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, SmallTopic, health_in
+from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.health import alarms
 from kitlib.monitor.rewinds import Excuse
-from kitlib.monitor.signs import signs_of
 from kitlib.more.offsets.records import decode
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
@@ -290,7 +290,7 @@ def test_real_run_without_a_cause_needs_no_operator(broker: Any) -> None:
 
 def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
     """The sentence says where they are."""
-    with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Use kitlib\.monitor\.signs\.signs_of"):
+    with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Use signs_of"):
         signs_in_topic(None, run("dead_cleaner", days=2))  # type: ignore[arg-type]
 
 

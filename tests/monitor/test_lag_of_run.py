@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, TraceError
+from kitlib.experiments.lag.lag_windows import judged_commits
 from kitlib.mechanisms.lag import Status
-from kitlib.monitor.lag_window import judged_commits
 from kitlib.trace import Trace
 
 

@@ -15,11 +15,12 @@ from confluent_kafka.cimpl import NewTopic
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, REWOUND, Plan, broken_cluster
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
-from kitlib.experiments.cluster_audit.commit_report import report_of
+from kitlib.experiments.cluster_audit.group_reader import snapshots_of
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.log_ends import topic_ids
+from kitlib.lab.log_ends import topics_now
 from kitlib.lab.processes import wait_until
+from kitlib.monitor.diagnosis import signs
 from kitlib.more.hashes import group_partition
 from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, offsets_stream, partitions_of
 from kitlib.pipelines.topics import Topics
@@ -68,7 +69,7 @@ def remade(admin: AdminClient, name: str, before: str = "") -> str:
     wait_until(is_made, 20, f"topic {name} is made")
 
     def is_seen() -> str:
-        seen = topic_ids(admin, [name]).get(name, "")
+        seen = topics_now(admin, [name]).get(name, ("", 0))[0]
         return "" if seen == before else seen
 
     return wait_until(is_seen, 20, f"topic {name} is seen")
@@ -118,7 +119,7 @@ def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: s
     with offsets_stream(checkpoint=tmp_path / "other", every_ms=20, **where) as stream:
         stream.catch_up()
         admin = AdminClient(client_config(broker))
-        before = topic_ids(admin, [topic])[topic]
+        before, _ = topics_now(admin, [topic])[topic]
         admin.delete_topics([topic])[topic].result(20)
         assert remade(admin, topic, before) != before
         write(broker, topic, first["alpha"] * 9, "alpha")
@@ -138,7 +139,9 @@ def test_real_group_is_judged_by_the_records_that_the_broker_has_written(broker:
     assert all(row.commits == len(real.commits(partition)) for partition, row in rows.items())
     (sign,) = rows[plan.partition].signs
     assert "went back by" in sign and ", by kit-" in sign and report.reading.broken == 0
-    assert report_of(broker, read_commit_log(broker, real.group), real.group).faults == report.faults == 1
+    [past] = snapshots_of(read_commit_log(broker, real.group))
+    plain = [sign for part in past.partitions for sign in signs(past, part) if sign.is_fault]
+    assert [str(each) for each in plain] == [sign] and report.faults == 1
 
 
 def test_topic_that_is_not_there_is_an_empty_report(broker: Cluster) -> None:

@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.compaction.compacted_log import segments_of
+from kitlib.experiments.offsets.health import Health
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner, must_be_cleaned
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
-from kitlib.monitor.health import Health
 from kitlib.more.offsets.offset_cache import key_text
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent

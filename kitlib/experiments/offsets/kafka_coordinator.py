@@ -20,8 +20,8 @@ from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import DEADLINE_S, first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.lab import created_resources
-from kitlib.lab.brokers.health import broker_value
 from kitlib.lab.brokers.leaders import Leaders
+from kitlib.lab.brokers.settings import broker_value
 from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.coordinator import Coordinator, CoordinatorWire, find_coordinator

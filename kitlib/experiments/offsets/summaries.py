@@ -6,13 +6,13 @@ from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
+from kitlib.experiments.lag.lag_windows import judged_commits
+from kitlib.experiments.offsets.health import alarms
 from kitlib.experiments.offsets.incident_run import DAY_MS, health_in
+from kitlib.experiments.offsets.signs import Signs, find_signs, lane_of, samples_in, signs_of
 from kitlib.lab.clients import Cluster
 from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.health import alarms
-from kitlib.monitor.lag_window import judged_commits
-from kitlib.monitor.signs import Signs, find_signs, lane_of, samples_in, signs_of
 from kitlib.trace import Step, Trace
 
 
@@ -151,7 +151,7 @@ def signs_in_topic(cluster: Cluster, trace: Trace, partition: int = 0) -> Signs:
     LabError when it cannot be read.
     """
     if trace.backend != "kafka":
-        raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Use kitlib.monitor.signs.signs_of.")
+        raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Use signs_of.")
     group, (topic, _) = f"kit.{trace.run}", lane_of(trace, partition=partition)
     log = read_commit_log(cluster, group)
     commits = log.history.commits.get(GroupPartition(group, topic, partition), [])

@@ -123,3 +123,15 @@ def _set(admin: AdminClient, number: int, name: str, value: str | None) -> None:
         return now == value if value is not None else not was_changed
 
     wait_until(has_it, DEADLINE_S, f"broker {number} has {name}={value or 'its own'}")
+
+
+def broker_value(cluster: Cluster, name: str) -> str | None:
+    """A setting as one of the brokers has it; None when nobody tells."""
+    admin = AdminClient(client_config(cluster))
+    try:
+        numbers = sorted(admin.list_topics(timeout=DEADLINE_S).brokers)
+        resource = ConfigResource(ResourceType.BROKER, str(numbers[0]))
+        found = admin.describe_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
+    except (KafkaException, TimeoutError, IndexError):
+        return None
+    return None if name not in found or found[name].value is None else str(found[name].value)

@@ -4,22 +4,27 @@ Neither librdkafka nor kafka-python has these questions, so their messages are d
 kafka-python reads and writes them. The state is that of `__share_group_state`: a record that a consumer has locked now is not
 written down as such, as no lock outlives the broker that gave it.
 
-Source: Apache Kafka 4.3.1, ReadShareGroupState (84), ShareGroupDescribe (77); `ShareCoordinatorService.readState`.
+Source: Apache Kafka 4.3.1, ReadShareGroupState (84), ShareGroupDescribe (77),
+DescribeShareGroupOffsets (90); `ShareCoordinatorService.readState`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from kafka.protocol.api_message import ApiMessage
 
 from kitlib.errors import LabError
+from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.wire.connection import NOT_YET, Wire
+from kitlib.lab.wire.coordinator import find_coordinator
 
 PACKAGE = "kitlib.lab.messages"
 NAMES = {0: "available", 2: "acknowledged", 4: "archived"}  # how states are written down
 GROUP_ID_NOT_FOUND = 69
+ANSWER_S = 10.0
 
 
 class ReadShareGroupStateRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
@@ -35,6 +40,14 @@ class ShareGroupDescribeRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[
 
 
 class ShareGroupDescribeResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """The answer."""
+
+
+class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
+    """Where a share group's partitions start."""
+
+
+class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
     """The answer."""
 
 
@@ -74,3 +87,42 @@ class ShareWire(Wire):
             return {each.client_id for each in found.members or () if each.assignment.topic_partitions}
 
         return self._ask(ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), read)
+
+    def described(self, group: str) -> Any:
+        """The group's row of ShareGroupDescribe."""
+        return self._ask(ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), lambda answer: answer.groups[0])
+
+    def start_offsets(self, group: str) -> dict[tuple[str, int], tuple[int, int]]:
+        """The start offset of each partition and its lag, -1 before Kafka 4.2; LabError when the broker refuses."""
+
+        def read(answer: DescribeShareGroupOffsetsResponse) -> dict[tuple[str, int], tuple[int, int]]:
+            [found] = answer.groups
+            if found.error_code:
+                trouble = f"error {found.error_code} ({found.error_message})"
+                raise LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
+            rows = [(topic.topic_name, each) for topic in found.topics for each in topic.partitions]
+            return {
+                (topic, each.partition_index): (each.start_offset, each.lag)
+                for topic, each in rows if each.start_offset >= 0 and not each.error_code
+            }  # fmt: skip
+
+        return self._ask(DescribeShareGroupOffsetsRequest(groups=[(group, None)]), read)
+
+
+def share_group(
+    cluster: Cluster, group: str
+) -> tuple[str, tuple[str, ...], dict[tuple[str, int], str], dict[tuple[str, int], tuple[int, int]]]:
+    """(state, members, who holds each partition, start offset and lag of each), from the group's coordinator. LabError when nobody answers.
+
+    A partition of a share group may have several holders; they are told together.
+    """
+    security = kafka_python_config(cluster)
+    _, host, port = find_coordinator(cluster, group, ANSWER_S)
+    with ShareWire.open(host, port, timeout_s=ANSWER_S, **security) as wire:
+        told, starts = wire.described(group), wire.start_offsets(group)
+    held: dict[tuple[str, int], str] = {}
+    for member in told.members:
+        for topic in member.assignment.topic_partitions:
+            for where in ((topic.topic_name, each) for each in topic.partitions):
+                held[where] = ", ".join(filter(None, (held.get(where), f"{member.client_id} at {member.client_host.lstrip('/')}")))
+    return told.group_state, tuple(f"{each.client_id} at {each.client_host.lstrip('/')}" for each in told.members), held, starts

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.experiments.offsets.signs import commits_in, samples_in
 from kitlib.mechanisms.lag import Commit, Judgement, Status, Window
 from kitlib.monitor.lag_window import LagStorage
-from kitlib.monitor.signs import commits_in, samples_in
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT

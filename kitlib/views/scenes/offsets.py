@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import TraceError
-from kitlib.monitor.signs import commits_in, lane_of, samples_in
+from kitlib.experiments.offsets.signs import commits_in, lane_of, samples_in
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT
 from kitlib.views.pictures.clock import figure

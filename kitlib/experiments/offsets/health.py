@@ -34,7 +34,6 @@ class Health:
     groups: int | None = None  # in the cache
     commits_a_minute: float | None = None
     load_ms: int | None = None  # of the last load
-    keys_asked: int | None = None  # those of `keys` that a coordinator was asked for; None: all of them
 
     @property
     def records_a_key(self) -> float | None:
@@ -47,7 +46,7 @@ Figure = Callable[[Health, Health | None], float | None]  # of a sample and the 
 
 def fewer_cached(now: Health, before: Health | None) -> float | None:
     """The share of the offsets cached at the last look that are gone."""
-    if before is None or not before.cached_offsets or now.cached_offsets is None or now.keys_asked not in (None, now.keys):
+    if before is None or not before.cached_offsets or now.cached_offsets is None:
         return None
     return max(0.0, 1 - now.cached_offsets / before.cached_offsets)
 
@@ -68,10 +67,9 @@ def fewer_commits(now: Health, before: Health | None) -> float | None:
 
 def not_cached(now: Health, before: Health | None) -> float | None:
     """The share of the keys with a value in the log that the cache has no offset of."""
-    keys = now.keys if now.keys_asked is None else now.keys_asked
-    if not keys or now.cached_offsets is None:
+    if not now.keys or now.cached_offsets is None:
         return None
-    return max(0.0, 1 - now.cached_offsets / keys)
+    return max(0.0, 1 - now.cached_offsets / now.keys)
 
 
 def not_cleaned(now: Health, before: Health | None) -> float | None:
@@ -148,19 +146,6 @@ def alarms(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS
 def first_ring(looks: Sequence[Health], threshold: Threshold) -> Alarm | None:
     """When this one rings first; None when it never does. A look at which the figure is not known changes nothing."""
     return next(_rings(looks, threshold), None)
-
-
-def ringing(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[Alarm]:
-    """What rings at the last look, whether it has rung before or not, in the thresholds' order."""
-    found = [each for threshold in thresholds for each in _rings(looks, threshold)]
-    return [each for each in found if each.at_ms == looks[-1].at_ms]
-
-
-def not_judged(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[str]:
-    """The names of the thresholds that cannot have rung: their figure is not known, or these looks are too few for them."""
-    now, before = looks[-1], looks[-2] if len(looks) > 1 else None
-    lasted_ms = now.at_ms - looks[0].at_ms
-    return [each.name for each in thresholds if each.figure(now, before) is None or lasted_ms < each.for_ms]
 
 
 def _rings(looks: Sequence[Health], threshold: Threshold) -> Iterator[Alarm]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, TraceError
+from kitlib.experiments.offsets.signs import commits_in, find_signs, lane_of, last_of_each, samples_in, signs_of
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.rewinds import Excuse, Sample
-from kitlib.monitor.signs import commits_in, find_signs, lane_of, last_of_each, samples_in, signs_of
 from kitlib.trace import Trace
 
 LANE = {"topic": "t", "partition": 0}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
+from kitlib.experiments.lag.lag_windows import window_after
 from kitlib.mechanisms.lag import evaluate
-from kitlib.monitor.lag_window import window_after
 
 RISING = [100 * each for each in range(1, 11)]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.monitor.health import DAY_MS, THRESHOLDS, Health, Threshold, alarms, first_ring, not_judged, ringing
+from kitlib.experiments.offsets.health import DAY_MS, THRESHOLDS, Health, Threshold, alarms, first_ring
 
 WELL: dict[str, Any] = {
     "dirty_ratio": 0.4, "records": 300, "keys": 100, "cached_offsets": 100, "groups": 20, "commits_a_minute": 60.0, "load_ms": 2_000,
@@ -39,8 +39,6 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, int]]]] = {
     "a load has ended early": ([{}, {"cached_offsets": 79}], [("offsets missing in the cache", 1)]),
     "a purge has taken everything": (
         [{}, {"cached_offsets": 0, "groups": 0, "keys": 0}], [("offset cache size", 1), ("group count", 1)]),
-    "groups that no coordinator was asked for are not missing": ([{}, {"cached_offsets": 40, "keys_asked": 40}], []),
-    "but those of the others are": ([{}, {"cached_offsets": 60, "keys_asked": 80}], [("offsets missing in the cache", 1)]),
     "consumers cannot begin": ([{}, {"commits_a_minute": 6.0}], [("commit rate", 1)]),
     "a figure that is not known rings nothing": (
         [{}, dict.fromkeys(WELL)], []),
@@ -74,20 +72,6 @@ def test_first_ring_asks_one_threshold() -> None:
     assert ring is not None and ring.value == 20 and first_ring([], mine) is None
     with pytest.raises(KnobError, match="groups: for_ms is -1, give 0 ms or more"):
         Threshold("groups", lambda now, before: None, 1, "", for_ms=-1)
-
-
-def test_alarm_goes_on_ringing_until_the_figure_is_well() -> None:
-    """The last look is judged by itself: what rang before rings again, and what is well again does not."""
-    looks = days({"records": 5_000}, {}, {"records": 100, "load_ms": 90_000})
-    told = [[alarm.threshold.name for alarm in ringing(looks[:count])] for count in (1, 2, 3)]
-    assert told == [["records a key"], ["records a key"], ["load time"]]
-
-
-def test_one_look_says_what_it_cannot_judge() -> None:
-    """Figures that are held against an earlier look, one that must last, and those that are not known."""
-    shares = ["offset cache size", "group count", "commit rate"]
-    assert not_judged(days({})) == ["dirty ratio", "days without a pass", *shares]
-    assert not_judged(days({"since_cleaned_ms": 0}, {}, {"load_ms": None})) == ["load time"]
 
 
 def test_records_a_key_needs_both_figures() -> None:
