@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from typer.main import get_command
 
 from kitlib.cli import app, load
 from tests.conftest import REPOSITORY, format_home, make_home
+from tests.lab.labs import Lab
 
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "notebooks" / "README.md", *sorted(REPOSITORY.glob("docs/*.md"))]
 # What stands in capitals on a page, and figures that a test makes smaller.
@@ -26,11 +28,14 @@ MEANT = {
     r"\bNOTEBOOK\b": "02b", r"\bNAME\b": "poison_record", r"\bNN\b": "02", r"\bFILE\b": "page.html", r"\bN\b": "0", r"\bMODEL\b": "acker",
     r"\bPATH\.\.\.": "one.ipynb", r"--check$": "--check work/incident-7", r"--answers": "--answers --out spare", r"--all": "--all --yes",
     r"--seconds 30|--seconds 20": "--seconds 3", r"--at 5=": "--at 1=", r"--seeds 100": "--seeds 2", r"1\.\.20": "1..2",
+    r"^kit lab": "kit lab --no-browser",
 }  # fmt: skip
-# Begin the lab, a server or many minutes of work, or need what only a reader has: their own tests run them, here their options are read.
-READ_ONLY = {
-    "lab", "notebooks", "page", "guarantees", "bench", "watch", "audit", "fetch", "purge", "up", "down", "proxy", "test-notebooks",
-}  # fmt: skip
+# Many minutes of work, or not to be undone: their own tests run them, here their options are read.
+READ_ONLY = {"notebooks", "page", "guarantees", "bench", "purge"}
+SERVES = {"lab": "/lab", "proxy": "127.0.0.1:"}  # until Ctrl-C, and what each says once it does
+MADE = {"RUN": ("happy_path", "{}"), "GROUP": ("auto_commit", "kit.{} --once")}  # by a run on the broker, of this experiment
+TWO = {"output_type": "execute_result", "execution_count": 1, "data": {"text/plain": "2"}, "metadata": {}}
+ONE = {"cell_type": "code", "id": "one", "execution_count": 1, "metadata": {}, "source": "1 + 1", "outputs": [TWO]}
 CODES = {"doctor": {0, 1}, "offsets": {0, 1}, "incident": {0, 1}}  # 1: something is not as it should be, and is named
 
 
@@ -56,8 +61,7 @@ def meant(command: str) -> str:
 
 
 COMMANDS = commands()
-KIT = [command for command in COMMANDS if command.startswith("kit ")]
-RUN = [command for command in KIT if command.split()[1] not in READ_ONLY or command.endswith("--help")]
+READ = [command for command in COMMANDS if (command.split()[1] in READ_ONLY or "--port" in command) and "--help" not in command]
 
 
 @pytest.fixture(scope="session")
@@ -90,6 +94,18 @@ def home(kit_home: Path, learner: Path, formatted: Path, tmp_path_factory: pytes
     run(learner, home, "kit down", home)
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a reader stands: the kit's notebooks, one of their own in two places, and rules for it."""
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "notebooks").symlink_to(REPOSITORY / "notebooks")
+    for place in (folder, folder / "tests" / "notebooks"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "one.ipynb").write_text(json.dumps({"cells": [ONE], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    (folder / "rules.cfg").write_text("[digits]\nregex: 3\nreplace: 2\n", encoding="utf-8")
+    return folder
+
+
 def run(learner: Path, home: Path, command: str, folder: Path, seconds: float = 170) -> subprocess.CompletedProcess[str]:
     name, *arguments = shlex.split(command.partition(" > ")[0])
     module = {"kit": "kitlib", "pytest": "pytest"}[name]
@@ -102,19 +118,16 @@ def run(learner: Path, home: Path, command: str, folder: Path, seconds: float = 
 
 def test_the_pages_name_commands() -> None:
     """The list is not empty because of a changed layout, and no page sends anybody to a package that is not the kit's."""
-    assert len(RUN) > 25 and len(KIT) > 40 and any(command.startswith("pytest ") for command in COMMANDS)
+    assert len(COMMANDS) - len(READ) > 50 and any(command.startswith("pytest ") for command in COMMANDS)
     assert not [page for page in PAGES if "delivery-lab[" in page.read_text(encoding="utf-8")]
 
 
-@pytest.mark.parametrize("command", [command for command in KIT if command not in RUN])
-def test_options_of_a_command_are_those_of_the_kit(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", READ)
+def test_options_of_a_command_are_those_of_the_kit(command: str) -> None:
     """A command that is too long to be run here is read as the kit reads it."""
-    monkeypatch.chdir(REPOSITORY)
     load([])
     name, *arguments = shlex.split(meant(command).removeprefix("kit "))
     group: Any = get_command(app)
-    if name == "test-notebooks":
-        arguments = [each if each.startswith("-") or not each.endswith(".cfg") else "pyproject.toml" for each in arguments]
     assert group.commands[name].make_context(name, arguments)
 
 
@@ -122,24 +135,21 @@ def test_options_of_a_command_are_those_of_the_kit(command: str, tmp_path: Path,
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("command", RUN)
-def test_a_command_of_the_pages_works_in_a_learners_install(learner: Path, home: Path, command: str, tmp_path_factory: Any) -> None:
-    """It ends with the code that its page promises, and without a traceback."""
-    folder = tmp_path_factory.getbasetemp() / "pages"
-    folder.mkdir(exist_ok=True)
-    (folder / "notebooks").exists() or (folder / "notebooks").symlink_to(REPOSITORY / "notebooks")
-    done = run(learner, home, meant(command), folder)
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in READ])
+def test_a_command_of_the_pages_works_in_a_learners_install(learner: Path, home: Path, command: str, folder: Path) -> None:
+    """It ends with the code that its page promises, and without a traceback; what serves says where, and ends at Ctrl-C."""
+    words = meant(command)
+    if (serves := words.split()[1]) in SERVES and not words.endswith("--help"):
+        server = Lab(home, command=[str(learner), "-m", "kitlib", *words.split()[1:]])
+        server.wait_for_words(SERVES[serves], 90)
+        assert server.end() == 130, server.said
+        return
+    if asks := re.search(r"\b(RUN|GROUP)\b", words):
+        experiment, named = MADE[asks[1]]
+        told = run(learner, home, f"kit run {experiment} --backend kafka", folder).stdout
+        words = words.replace(asks[1], named.format(told.partition("kit audit ")[2].partition("`")[0]))
+    done = run(learner, home, words, REPOSITORY if words.startswith("pytest --nbval notebooks/") else folder)
     if " > " in command:  # a later line reads it
         (folder / command.rpartition(" > ")[2]).write_text(done.stdout, encoding="utf-8")
-    assert done.returncode in CODES.get(command.split()[1], {0}), done.stderr[-2_000:]
+    assert done.returncode in CODES.get(command.split()[1], {0}), done.stdout[-2_000:] + done.stderr[-2_000:]
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.kafka
-@pytest.mark.timeout(240)
-def test_plain_nbval_of_the_pages_works_in_a_learners_install(learner: Path, home: Path) -> None:
-    """The line with pytest passes, with the kit's own settings and a learner's plugins."""
-    [command] = {command for command in COMMANDS if re.match(r"pytest --nbval notebooks/\w+\.ipynb$", command)}
-    done = run(learner, home, command, REPOSITORY)
-    assert done.returncode == 0, done.stdout

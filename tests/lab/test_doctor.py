@@ -104,16 +104,6 @@ def test_examine_a_check_that_fails_itself_is_a_red_line(monkeypatch: pytest.Mon
     assert "ZeroDivisionError" in line.found
 
 
-def test_fetch_on_a_whole_workspace_says_so_without_a_network(whole: None) -> None:
-    """`kit fetch` with everything in place needs no network and says what is there."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "kitlib", "fetch"], env={**os.environ, "KIT_OFFLINE": "1"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
-    assert f"{sum(map(len, jars.LOCK.values()))} jars in " in answer.stdout
-
-
 def test_fetch_offline_with_nothing_there_ends_with_the_recipe(tmp_path: Path) -> None:
     """`kit fetch` without a network and without jars ends with the code of a supply error and one line."""
     answer = subprocess.run(
