@@ -30,8 +30,8 @@ MEANT = {
     r"--seconds 30|--seconds 20": "--seconds 3", r"--at 5=": "--at 1=", r"--seeds 100": "--seeds 2", r"1\.\.20": "1..2",
     r"^kit lab": "kit lab --no-browser",
 }  # fmt: skip
-# Many minutes of work, or not to be undone: their own tests run them, here their options are read.
-READ_ONLY = {"notebooks", "page", "guarantees", "bench", "purge"}
+# Many minutes of work, not to be undone, or with a reader's program: their own tests run them, here their options are read.
+READ_ONLY = {"notebooks", "page", "guarantees", "bench", "purge", "trial"}
 SERVES = {"lab": "/lab", "proxy": "127.0.0.1:"}  # until Ctrl-C, and what each says once it does
 MADE = {"RUN": ("happy_path", "{}"), "GROUP": ("auto_commit", "kit.{} --once")}  # by a run on the broker, of this experiment
 TWO = {"output_type": "execute_result", "execution_count": 1, "data": {"text/plain": "2"}, "metadata": {}}

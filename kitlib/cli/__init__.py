@@ -29,6 +29,7 @@ COMMANDS = {
     "lab": ("lab",),
     "broker": ("up", "down", "status", "logs"),
     "proxy": ("proxy",),
+    "trial": ("trial",),
     "experiments": ("run",),
     "compare": ("compare",),
     "page": ("page",),

@@ -14,12 +14,13 @@ import typer
 from kitlib.cli import app
 from kitlib.lab import kafka_server
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
-from kitlib.lab.proxy.rules import ACTIONS
+from kitlib.lab.proxy.rules import ACTIONS, APIS_WITH_ERRORS
 from kitlib.text import plain_text
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
 count, client_id, ms, bytes_per_s, across, error. Actions: " + "; ".join(f"{name}: {what}" for name, what in ACTIONS.items())
+RULES += f". An error can be given for: {', '.join(APIS_WITH_ERRORS)}."
 
 
 @app.command()

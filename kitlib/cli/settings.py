@@ -13,9 +13,7 @@ from kitlib.errors import KnobError
 
 @app.command("settings")
 def settings_command(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Settings, such as linger.ms acks; by default, all that the notebooks name.")
-    ] = None,
+    names: Annotated[list[str], typer.Argument(help="Settings, such as linger.ms acks.")],
     of: Annotated[
         list[str] | None,
         typer.Option("--of", help="Whose defaults: java.producer, librdkafka, broker, ...; repeatable. Default: all that have it."),
@@ -24,11 +22,9 @@ def settings_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
     """The defaults of settings, read from Java's classes, librdkafka, kafka-python and (--of broker) a running broker."""
-    from kitlib.lab import client_defaults, notebook_settings
+    from kitlib.lab import client_defaults
     from kitlib.text import plain_text
 
-    if not names:
-        names, of = _of_the_notebooks(), of or list(notebook_settings.SOURCES)
     asked = list(dict.fromkeys(of or _with_any(names)))
     table = client_defaults.settings_table(names, asked)  # refuses what there is not
     known = {each: client_defaults.settings_of(each) for each in asked if each not in client_defaults.NOT_READ}
@@ -40,13 +36,6 @@ def settings_command(
     typer.echo(table)
     for each in found if doc else ():
         typer.echo(f"\n{each.name} ({each.source})\n  {plain_text(each.doc or 'It says nothing of it.', 4_000)}")
-
-
-def _of_the_notebooks() -> list[str]:
-    """Every setting that the notebooks' texts name. LabError outside of the project's folder."""
-    from kitlib.lab import jupyter, notebook_settings, notebooks
-
-    return notebook_settings.named_in(notebooks.find(jupyter.project_dir()))
 
 
 def _with_any(names: list[str]) -> list[str]:

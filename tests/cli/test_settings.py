@@ -42,10 +42,3 @@ def test_settings_that_nobody_has_are_refused(kit: CommandLine, arguments: tuple
     """A misspelt setting or source is one line and exit code 2."""
     code, out, err = kit(*arguments)
     assert code == 2 and not out and told in err and len(err.splitlines()) == 1
-
-
-def test_settings_without_names_are_those_of_the_notebooks(kit: CommandLine) -> None:
-    """The table of every setting that a notebook speaks of, so that nobody types a default."""
-    code, out, _ = kit()
-    named = {line.split()[0] for line in out.splitlines()[2:]}
-    assert code == 0 and {"acks", "enable.idempotence", "producer.id.expiration.ms"} <= named

@@ -93,24 +93,31 @@ def test_watched_apis_are_written_down_with_what_their_headers_say() -> None:
         ChaosProxy.start(1, watch=["Metadat"])
 
 
-def test_lost_request_never_arrives_and_the_next_one_does() -> None:
-    """The request vanishes, the connection lives."""
-    with between(Rule("lose_request", skip=1, count=1)) as (server, proxy, client):
+def test_lost_request_takes_what_follows_on_its_connection_along() -> None:
+    """As when a network dies: what came before it is answered, what follows is lost too, and another connection is as new."""
+    with between(Rule("lose_request", skip=1, count=1, ms=1_500)) as (server, proxy, client):
         frames = [request(n, bytes(30)) for n in range(3)]
         client.send(*frames)
-        assert [client.receive(), client.receive()] == [answer(frames[0]), answer(frames[2])]
+        assert client.receive() == answer(frames[0])
+        proxy.wait_for(lambda: proxy.counts()["request"] == 3, 5, "all are sent")
+        with socket.create_connection(("127.0.0.1", proxy.port)) as other:
+            other.sendall(frames[2])
+            assert other.recv(1 << 16) == answer(frames[2])
+        with pytest.raises((EOFError, ConnectionError)):
+            client.receive()
         assert server.frames == [frames[0], frames[2]]
         [deed] = [event for event in proxy.events if event.rule]
         assert (deed.what, deed.correlation_id, deed.rule) == ("lose_request", 1, 1)
 
 
-def test_lost_answer_never_arrives_but_its_request_did() -> None:
-    """The server has seen the request; its answer vanishes, those of others do not."""
-    with between(Rule("lose_answer", api="Produce")) as (server, _, client):
-        frames = [request(1, bytes(30)), request(2, bytes(30), FETCH)]
+def test_lost_answer_takes_what_follows_on_its_connection_along() -> None:
+    """The server has seen the requests; the answer vanishes, and those that follow it on the connection."""
+    with between(Rule("lose_answer", api="Produce")) as (server, proxy, client):
+        frames = [request(0, bytes(30), FETCH), request(1, bytes(30)), request(2, bytes(30), FETCH)]
         client.send(*frames)
-        assert client.receive() == answer(frames[1])
-        assert server.frames == frames
+        assert client.receive() == answer(frames[0])
+        proxy.wait_for(lambda: len(server.frames) == 3, 5, "all have arrived")
+        assert client.has_nothing(0.3)
 
 
 def test_delays_keep_the_order_and_do_not_add_up() -> None:
@@ -284,10 +291,10 @@ def test_throttled_frames_take_their_time() -> None:
 def test_rules_come_and_go_while_the_proxy_runs() -> None:
     """Added, a rule acts on what arrives from now on; removed or cleared, on nothing more."""
     with between() as (server, proxy, client):
-        handle = proxy.add(Rule("lose_answer"))
-        assert proxy.rules == {handle: Rule("lose_answer")}
-        client.send(request(1, bytes(40)))
-        proxy.wait_for(lambda: proxy.counts().get("lose_answer"), 5, "an answer is lost")
+        handle = proxy.add(Rule("delay_answer", ms=1))
+        assert proxy.rules == {handle: Rule("delay_answer", ms=1)}
+        ask(client, request(1, bytes(40)))
+        assert proxy.counts()["delay_answer"] == 1
         proxy.remove(handle)
         ask(client, request(2, bytes(40)))
         proxy.add(Rule("lose_request"))

@@ -26,7 +26,7 @@ WRONG = {
     "a delay of no time": ({"action": "delay_answer"}, "ms=0 is not 1 to 3600000"),
     "a pace of nothing": ({"action": "throttle"}, "bytes_per_s=0 is not 1 or more"),
     "an error that is not there": ({"action": "answer_error", "error": "OOPS"}, "no error 'OOPS'.*NOT_LEADER_OR_FOLLOWER"),
-    "an error for an API without": ({"action": "answer_error", "api": "Fetch", "error": "NOT_COORDINATOR"}, "for 'Fetch'"),
+    "an error for an API without": ({"action": "answer_error", "api": "ListGroups", "error": "NOT_COORDINATOR"}, "for 'ListGroups'.*Fetch"),
     "an error nobody gives": ({"action": "cut", "error": "NOT_COORDINATOR"}, "for answer_error and replace_answer"),
     "across for what is not reordered": ({"action": "cut", "across": True}, "only for reorder"),
 }

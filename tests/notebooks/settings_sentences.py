@@ -19,7 +19,6 @@ from pathlib import Path
 
 from kitlib.lab import notebooks
 from kitlib.lab.client_defaults import JAVA_CLASS, Setting, settings_of
-from kitlib.lab.notebook_settings import BACKTICKED, is_name
 
 WHOSE = {  # the word of a sentence -> where the value is read
     "Java's": ("java.producer", "java.consumer"),
@@ -35,6 +34,7 @@ WHOSE = {  # the word of a sentence -> where the value is read
 READ = tuple(dict.fromkeys(source for sources in WHOSE.values() for source in sources))
 Known = Mapping[str, Mapping[str, Setting]]  # source -> name -> setting
 
+BACKTICKED = re.compile(r"`([^`\n]+)`")
 FORM = re.compile(r"`(?P<name>[a-z0-9._]+)`\s*\((?P<said>[^()]*\bdefault\b[^()]*)\)")
 CLAUSE = re.compile(r"(?P<whose>.+?) default: (?P<value>.+)")
 BARE = re.compile(r"(?<![\w.`/-])[a-z][a-z0-9]*(?:\.[a-z0-9]+)+(?![\w`/-])")  # a name without backticks
@@ -68,6 +68,12 @@ UNITS_OF_MS = {
 }
 UNITS_OF_BYTES = {"byte": 1, "bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 UNLIMITED = (2**31 - 1, 2**63 - 1)
+
+
+def is_name(word: str, known: Known) -> bool:
+    """Whether a word in backticks is a setting of anybody's."""
+    return ("." in word or word in ("acks", "retries", "partitioner")) and any(word in settings for settings in known.values())
+
 
 
 def read_known() -> dict[str, Mapping[str, Setting]]:

@@ -16,7 +16,6 @@ import nbformat
 import pytest
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments.trial import compared
 from kitlib.lab import notebook_tests, progress
 from kitlib.lab.notebook_tests import chosen, compare, never_run
 from tests.conftest import REPOSITORY, mentions, our_processes, wait_for
@@ -161,29 +160,3 @@ def test_the_workflow_follows_the_schema(tmp_path: Path) -> None:
     assert codes == [0, 1]
     shown = [line.split("  #")[0].strip() for line in PAGE.partition("## A workflow")[2].partition("```sh\n")[2].partition("```")[0].splitlines()]
     assert len(shown) == 3 and all(f"- run: {line}\n" in text for line in shown)
-
-
-DELIVERIES = [
-    ("all of them", [b"a", b"b", b"c"], (0, 0, 0, 0), ""),
-    ("one lost", [b"a", b"c"], (1, 0, 0, 0), "lost: b"),
-    ("one twice", [b"a", b"b", b"b", b"c"], (0, 1, 0, 0), "duplicated: b"),
-    ("two exchanged", [b"b", b"a", b"c"], (0, 0, 1, 0), "out of order: a"),
-    ("the last one first", [b"c", b"a", b"b"], (0, 0, 2, 0), "out of order: a"),
-    ("a batch again, later", [b"a", b"b", b"c", b"a", b"b"], (0, 2, 0, 0), "duplicated: a"),
-    ("a stranger's", [b"a", b"\x1b", b"b", b"c"], (0, 0, 0, 1), "unknown: \\x1b"),
-    ("nothing", [], (3, 0, 0, 0), "lost: a"),
-]
-
-
-@pytest.mark.parametrize(("stored", "counts", "witness"), [row[1:] for row in DELIVERIES], ids=[row[0] for row in DELIVERIES])
-def test_delivery_counts_what_the_topic_holds(stored: list[bytes], counts: tuple[int, ...], witness: str) -> None:
-    """Lost, duplicated, out of order and unknown records are counted, and the first is named."""
-    found = compared(["a", "b", "c"], stored)
-    assert (found.lost, found.duplicated, found.reordered, found.unknown) == counts
-    assert found.witness == witness and found.is_exact == (not any(counts))
-
-
-def test_delivery_of_records_that_look_alike_is_refused() -> None:
-    """Two records with one value could not be told apart."""
-    with pytest.raises(KnobError, match="3 records were sent with only 2 different values"):
-        compared(["a", "b", "a"], [])

@@ -59,7 +59,7 @@ FAULTS = {
         Fault(
             "request_lost",
             "A request is lost, those behind it arrive: the producer waits for its answer in vain.",
-            (Rule("lose_request", skip=PASS, count=1),),
+            (Rule("drop_request", skip=PASS, count=1),),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         ),
         Fault(

@@ -51,7 +51,7 @@ STILL_WITHOUT_ANSWERS_MS = 500  # the same where nobody was told that the broker
 RANGES_PER_READ = 20_000  # a step is a line of limited length
 # What the proxy did, in the words of a trace; the other deeds are not told.
 NETWORK_WORDS = {
-    "lose_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
+    "lose_request": "lose_request", "drop_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
     "delay_request": "delay", "delay_answer": "delay", "stop_reading": "delay", "reorder": "delay", "withhold": "lose_answer",
     "cut": "cut", "cut_after_answer": "cut", "reset": "cut", "reset_answer": "cut",
 }  # fmt: skip

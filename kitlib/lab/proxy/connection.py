@@ -207,6 +207,8 @@ CONNECT_TIMEOUT_S = 5.0
 LINGER_S = 5.0
 # How long stop_reading lasts if the rule does not say: that the client has left is seen only by reading on.
 LONGEST_STOP_S = 600.0
+# How long a connection is silent after a loss, if the rule does not say, before both sides hear that it has ended.
+LOST_S = 10.0
 RESET = struct.pack("ii", 1, 0)
 
 Head = TypeVar("Head", Request, Answer)
@@ -263,6 +265,8 @@ class Connection:
         self.is_reset = False
         # Replaced when it is opened: what is held later waits for the next opening.
         self.gate = asyncio.Event()
+        # A request, or an answer, was lost: so is all that follows it, as when a network dies.
+        self.is_deaf = self.is_mute = False
         # The name that the client last gave.
         self.client_id = ""
         self.timers: list[asyncio.Task[None]] = []
@@ -413,6 +417,8 @@ class Connection:
     def _on_request(self, request: Request) -> Deed | None:
         self.client_id = request.client_id
         self.note("request", self.number, request, None, request.size)
+        if self.is_deaf:
+            return self._drop
         if overtaken := self._overtaken_by(request):
             return lambda frame: self._overtake(overtaken, request, frame)
         entry = self.book.choose(request.api, request.client_id, is_answer=False)
@@ -425,8 +431,11 @@ class Connection:
     async def _act_on_request(self, entry: Entry, request: Request, frame: bytes) -> None:
         rule = entry.rule
         match rule.action:
-            case "lose_request":
+            case "drop_request":
                 pass
+            case "lose_request":
+                self.is_deaf = True
+                self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
             case "delay_request":
                 self.awaited.expect(request)
                 await self.to_broker.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
@@ -454,7 +463,7 @@ class Connection:
                 await self.to_broker.put(Held(frame, bytes_per_s=rule.bytes_per_s))
             case "answer_error":
                 answer = error_answer(request.api, request.version, request.correlation_id, frame, rule.error)
-                self.awaited.expect(request).hand_out = lambda: self.to_client.send(answer)
+                self.awaited.expect(request).hand_out = lambda: self._hand_over(answer)
                 await self.awaited.hand_out_ready()
 
     async def _reset(self, outlet: Outlet, frame: bytes) -> None:
@@ -519,6 +528,8 @@ class Connection:
             if (held := self.reordered.pop(handle, None)) is not None:
                 held.gate.set()
         request = awaited.request
+        if self.is_mute:
+            return self._drop
         if awaited.is_for_nobody:
             self.awaited.queue.remove(awaited)
             return self._drop
@@ -546,8 +557,12 @@ class Connection:
     async def _drop(self, _frame: bytes) -> None:
         return
 
+    async def _hand_over(self, frame: bytes) -> None:
+        if not self.is_mute:
+            await self.to_client.send(frame)
+
     async def _hand_out(self, frame: bytes) -> None:
-        await self.to_client.send(frame)
+        await self._hand_over(frame)
         await self.awaited.hand_out_ready()
 
     async def _keep_for_turn(self, awaited: Awaited, entry: Entry | None, frame: bytes) -> None:
@@ -556,12 +571,13 @@ class Connection:
 
     async def _act_on_answer(self, entry: Entry | None, request: Request, frame: bytes) -> None:
         if entry is None:
-            await self.to_client.send(frame)
+            await self._hand_over(frame)
             return
         rule = entry.rule
         match rule.action:
             case "lose_answer":
-                pass
+                self.is_mute = True
+                self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
             case "delay_answer":
                 await self.to_client.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
             case "cut_after_answer":
@@ -575,6 +591,4 @@ class Connection:
             case "throttle_answer":
                 await self.to_client.put(Held(frame, bytes_per_s=rule.bytes_per_s))
             case "replace_answer":
-                await self.to_client.send(
-                    with_error(request.api, request.version, request.correlation_id, frame, rule.error)
-                )
+                await self._hand_over(with_error(request.api, request.version, request.correlation_id, frame, rule.error))

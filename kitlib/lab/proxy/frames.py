@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,27 +216,66 @@ class Window:
         return bytes(parts)
 
 
+OFFSET_FETCH = 9  # a broker refuses it as a whole, whatever partitions it asks for
+# Where a request has what an answer has under another name.
+ASKED_AS = {
+    "responses": ("topics", "topic_data"), "partition_responses": ("partition_data",), "partition_index": ("partition_index", "partition"),
+    "topic": ("topic", "topic_name"), "coordinators": ("coordinator_keys",), "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "results_by_partition": ("partitions",), "results_by_transaction": ("transactions",), "topic_results": ("topics",),
+}  # fmt: skip
+
+
 def error_answer(api: str, version: int, correlation_id: int, request: bytes, error: str) -> bytes:
     """The answer that refuses a request, as a whole frame; GarbageError when the request cannot be read."""
     requests, responses = _messages(api)
-    code = ERRORS[error]
-    asked = decoded(requests, version, request)
-    if api == "Produce":
-        refused = [_refused(responses, version, topic, code) for topic in asked.topic_data]
-        answer = responses[version](throttle_time_ms=0, responses=refused)
-    else:
-        answer = responses[version](throttle_time_ms=0, error_code=code, producer_id=-1, producer_epoch=-1)
-    return encoded(answer, correlation_id)
+    return encoded(_refusal(responses, responses._struct, version, decoded(requests, version, request), ERRORS[error]), correlation_id)
 
 
 def with_error(api: str, version: int, correlation_id: int, answer: bytes, error: str) -> bytes:
     """A broker's answer with this error in place of whatever it said; GarbageError when it cannot be read."""
-    said = decoded(_messages(api)[1], version, answer)
-    for part in [part for topic in said.responses for part in topic.partition_responses] if api == "Produce" else [said]:
-        part.error_code = ERRORS[error]
-        if api == "Produce":
-            part.base_offset = -1
+    responses = _messages(api)[1]
+    said = decoded(responses, version, answer)
+    _refuse(said, responses._struct, version, ERRORS[error])
     return encoded(said, correlation_id)
+
+
+def _refusal(message: Any, struct: Any, version: int, asked: Any, code: int) -> Any:
+    """An answer, or a part of one, with the error where a broker gives it: of each partition that is asked for, else of the whole."""
+    values: dict[str, Any] = {}
+    for name, part in struct.fields.items():
+        if not part.for_version_q(version):
+            continue
+        found = next((value for each in ASKED_AS.get(name, (name,)) if (value := getattr(asked, each, None)) is not None), None)
+        if part.is_struct_array():
+            whole = message.API_KEY == OFFSET_FETCH if hasattr(message, "API_KEY") else name == "topics" and "group_id" in struct.fields
+            mirrored = [] if found is None or (whole and name != "groups" and version > 1) else found
+            values[name] = [_refusal(part.data_class, part, version, each, code) for each in mirrored]
+        elif name in ("key", "partition_index", "partition") and isinstance(asked, str | int):
+            values[name] = asked
+        elif found is not None and not part.is_struct():
+            values[name] = found
+    codes = [name for name, part in struct.fields.items() if name.endswith("error_code") and part.for_version_q(version)]
+    inner = any(isinstance(value, list) and value and not isinstance(value[0], str | int) for value in values.values())
+    return message(version=version, **values, **dict.fromkeys(codes, 0 if inner else code), **_unknown(struct, version, values))
+
+
+def _unknown(struct: Any, version: int, values: Mapping[str, Any]) -> dict[str, int]:
+    """What a broker says of an id or an offset that it does not give."""
+    wanted = ("base_offset", "offset", "timestamp", "node_id", "producer_id", "producer_epoch", "high_watermark", "end_offset")
+    return {name: -1 for name in wanted if name in struct.fields and name not in values and struct.fields[name].for_version_q(version)}
+
+
+def _refuse(said: Any, struct: Any, version: int, code: int) -> None:
+    """Put the error where a broker gives it, as in `_refusal`."""
+    parts = [(each, part) for name, part in struct.fields.items() if part.is_struct_array() for each in getattr(said, name, None) or ()]
+    with_codes = [(each, part) for each, part in parts if "ErrorCode" in repr(part)]
+    for each, part in with_codes:
+        _refuse(each, part, version, code)
+    for name, part in struct.fields.items():
+        if name.endswith("error_code") and part.for_version_q(version) and not with_codes:
+            setattr(said, name, code)
+        elif name == "base_offset":
+            said.base_offset = -1
 
 
 def decoded(message: Any, version: int, frame: bytes) -> Any:
@@ -246,19 +286,12 @@ def decoded(message: Any, version: int, frame: bytes) -> Any:
         raise GarbageError(f"a {message.__name__} of version {version} that cannot be read ({type(error).__name__})") from error
 
 
-def _refused(responses: Any, version: int, topic: Any, code: int) -> Any:
-    of_topic = responses.TopicProduceResponse
-    partitions = [
-        of_topic.PartitionProduceResponse(version=version, index=each.index, error_code=code, base_offset=-1)
-        for each in topic.partition_data
-    ]
-    return of_topic(version=version, name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
-
-
 def _messages(api: str) -> tuple[Any, Any]:
     """The library's request and answer; imported late, because most proxies never need it."""
-    from kafka.protocol import producer
-    return getattr(producer, f"{api}Request"), getattr(producer, f"{api}Response")
+    from kafka.protocol import consumer, metadata, producer
+
+    library = next(each for each in (producer, consumer, metadata) if hasattr(each, f"{api}Response"))
+    return getattr(library, f"{api}Request"), getattr(library, f"{api}Response")
 
 
 def encoded(answer: Any, correlation_id: int) -> bytes:

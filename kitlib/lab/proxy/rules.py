@@ -44,9 +44,10 @@ ANY_API = "any"
 
 # What can be done to a request on its way to the broker, and to an answer on its way back.
 ON_REQUESTS = {
-    "lose_request": "the broker never sees it",
+    "lose_request": "the broker never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
+    "drop_request": "the broker never sees this one alone, as no network does it; what follows arrives",
     "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
-    "duplicate_request": "the broker gets it twice, the client gets only the first answer",
+    "duplicate_request": "the broker gets it twice, the client gets only the first answer (no network does this within a connection)",
     "reorder": "it waits until the next match has passed (with `across`, on any connection, until that is answered), or for `ms` (1,000)",
     "cut": "both sides of the connection are closed; the broker never sees it",
     "reset": "the broker gets one half, then both sides are reset (RST)",
@@ -56,7 +57,7 @@ ON_REQUESTS = {
     "answer_error": "the broker never sees it; the client gets `error` as the answer",
 }
 ON_ANSWERS = {
-    "lose_answer": "the client never sees it; the connection stays open, but most clients close it when later answers arrive",
+    "lose_answer": "the client never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
     "delay_answer": "it is delivered `ms` later, and everything after it on its connection waits too",
     "cut_after_answer": "both sides of the connection are closed instead of passing it on",
     "withhold": "it is held back, along with everything after it on its connection, until released",
@@ -67,9 +68,9 @@ ON_ANSWERS = {
 }
 ACTIONS = {**ON_REQUESTS, **ON_ANSWERS}
 
-# What a broker of release 4.3 may answer to a producer.
+# What a broker of release 4.3 may answer to a producer, a consumer or a member of a group.
 ERRORS = {
-    "UNKNOWN_SERVER_ERROR": -1, "CORRUPT_MESSAGE": 2, "UNKNOWN_TOPIC_OR_PARTITION": 3, "LEADER_NOT_AVAILABLE": 5,
+    "UNKNOWN_SERVER_ERROR": -1, "OFFSET_OUT_OF_RANGE": 1, "CORRUPT_MESSAGE": 2, "UNKNOWN_TOPIC_OR_PARTITION": 3, "LEADER_NOT_AVAILABLE": 5,
     "NOT_LEADER_OR_FOLLOWER": 6, "REQUEST_TIMED_OUT": 7, "MESSAGE_TOO_LARGE": 10, "COORDINATOR_LOAD_IN_PROGRESS": 14,
     "COORDINATOR_NOT_AVAILABLE": 15, "NOT_COORDINATOR": 16, "INVALID_TOPIC_EXCEPTION": 17, "RECORD_LIST_TOO_LARGE": 18,
     "NOT_ENOUGH_REPLICAS": 19, "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20, "INVALID_REQUIRED_ACKS": 21,
@@ -78,9 +79,18 @@ ERRORS = {
     "INVALID_PRODUCER_EPOCH": 47, "INVALID_TXN_STATE": 48, "INVALID_PRODUCER_ID_MAPPING": 49,
     "CONCURRENT_TRANSACTIONS": 51, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53, "KAFKA_STORAGE_ERROR": 56,
     "UNKNOWN_PRODUCER_ID": 59, "UNSUPPORTED_COMPRESSION_TYPE": 76, "INVALID_RECORD": 87, "THROTTLING_QUOTA_EXCEEDED": 89,
-    "PRODUCER_FENCED": 90, "UNKNOWN_TOPIC_ID": 100, "TRANSACTION_ABORTABLE": 120,
+    "PRODUCER_FENCED": 90, "UNKNOWN_TOPIC_ID": 100, "TRANSACTION_ABORTABLE": 120, "NETWORK_EXCEPTION": 13,
+    "ILLEGAL_GENERATION": 22, "INCONSISTENT_GROUP_PROTOCOL": 23, "UNKNOWN_MEMBER_ID": 25, "REBALANCE_IN_PROGRESS": 27,
+    "GROUP_AUTHORIZATION_FAILED": 30, "FETCH_SESSION_ID_NOT_FOUND": 70, "INVALID_FETCH_SESSION_EPOCH": 71, "FENCED_LEADER_EPOCH": 74,
+    "UNKNOWN_LEADER_EPOCH": 75, "OFFSET_NOT_AVAILABLE": 78, "MEMBER_ID_REQUIRED": 79, "GROUP_MAX_SIZE_REACHED": 81,
+    "FENCED_INSTANCE_ID": 82, "UNSTABLE_OFFSET_COMMIT": 88, "INCONSISTENT_TOPIC_ID": 103, "FENCED_MEMBER_EPOCH": 110,
+    "STALE_MEMBER_EPOCH": 113,
 }  # fmt: skip
-APIS_WITH_ERRORS = ("Produce", "InitProducerId")
+# Those that a client asks again after an error, or hears of one in.
+APIS_WITH_ERRORS = (
+    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup",
+    "SyncGroup", "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
+)  # fmt: skip
 
 
 # How long reorder waits for another frame if the rule does not say.
@@ -130,8 +140,8 @@ class Rule:
 
     def _check_error(self) -> None:
         if self.api not in APIS_WITH_ERRORS:
-            known = " or ".join(APIS_WITH_ERRORS)
-            raise KnobError(f"{self.action}: no answer with an error can be made for '{self.api}'. Choose {known}.")
+            known = ", ".join(APIS_WITH_ERRORS)
+            raise KnobError(f"{self.action}: no answer with an error can be made for '{self.api}'. Choose one of: {known}.")
         if self.error not in ERRORS:
             raise KnobError(f"{self.action}: no error '{self.error}'. Choose one of: {', '.join(ERRORS)}.")
 
@@ -152,6 +162,12 @@ class Rule:
         if self.client_id.endswith("*"):
             return client_id.startswith(self.client_id[:-1])
         return self.client_id in ("", client_id)
+
+    @property
+    def text(self) -> str:
+        """The rule as `parse` reads it."""
+        given = [f"{each.name}={getattr(self, each.name)}" for each in fields(self)[1:] if getattr(self, each.name) != each.default]
+        return ":".join([self.action, *filter(None, [",".join(given).replace("=True", "=true")])])
 
     @classmethod
     def parse(cls, text: str) -> Rule:
