@@ -125,6 +125,7 @@ class DeliveryLedger:
     appended_at: dict[int, int] = field(default_factory=dict)  # offset -> ms
     parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
+    replays: dict[int, int] = field(default_factory=dict)  # offset -> as `RecordHistory.replays`
     open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
     open_tuples: dict[int, int] = field(default_factory=dict)  # offset -> how many of its last emit's tuples are out; if that says so
     acked: set[int] = field(default_factory=set)
@@ -205,7 +206,7 @@ class DeliveryLedger:
             else:
                 self.tallies["lost"].add(step.number, offset, reason)
             self.appended_before_cut += 1
-        by_offset = (self.appended_at, self.parts, self.emitted, self.open_since, self.open_tuples, self.first_processed)
+        by_offset = (self.appended_at, self.parts, self.emitted, self.replays, self.open_since, self.open_tuples, self.first_processed)
         for ledger in (*by_offset, self.given_up, self.dropped):
             for offset in [each for each in ledger if each >= to]:
                 del ledger[offset]
@@ -221,7 +222,7 @@ class DeliveryLedger:
     def _on_start(self, step: Step) -> None:
         offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", ""))) or self.by_hand
         self._jump(step, offset, reason)
-        self.begun.append(offset)
+        self._begin(offset)
         for below in self.appended_at:
             if below < offset and not self._is_processed(below):
                 self.dropped.setdefault(below, reason)
@@ -238,8 +239,14 @@ class DeliveryLedger:
         self._jump(step, to, reason)
         if to < before:
             self.tallies["rewound"].add(step.number, to, reason)
-            self.begun.append(to)
+            self._begin(to)
             self.went_back = reason
+
+    def _begin(self, offset: int) -> None:
+        """The reader goes on from here: what it had emitted at or above is read again."""
+        self.begun.append(offset)
+        for again in (each for each in self.emitted if each >= offset):
+            self.replays[again] = self.replays.get(again, 0) + 1
 
     def _on_alter(self, step: Step) -> None:
         if "error" not in step.data:
@@ -286,6 +293,7 @@ class DeliveryLedger:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
         self.open_since.pop(offset, None)
         self._end_tuple(offset)
+        self.replays[offset] = self.replays.get(offset, 0) + 1
         self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]
@@ -332,7 +340,7 @@ class DeliveryLedger:
         self.last_error = str(step.data.get("error", self.last_error))
         if step.data.get("written", True):
             if before is not None and offset < before:
-                self.tallies["rewound"].add(step.number, offset, self.settings.back())
+                self.tallies["rewound"].add(step.number, offset, self.settings.back(self._handled(offset)))
             self.position = offset
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
@@ -370,7 +378,8 @@ class DeliveryLedger:
 
     def _handled(self, offset: int) -> RecordHistory:
         went_back = self.given_back.get(offset, self.went_back)
-        return RecordHistory(self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, went_back)
+        times, replays = self.emitted.get(offset, 0), self.replays.get(offset, 0)
+        return RecordHistory(times, offset in self.acked, offset in self.acked_early, went_back, replays)
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)

@@ -38,6 +38,7 @@ class RecordHistory:
     is_acked: bool
     is_acked_early: bool  # acked while tuples of its tree were not
     went_back: str = ""  # why the reader has gone back to it, if there is a separate reason
+    replays: int = 0  # how often the record itself failed, timed out, or was read again by a start or reset at or below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class Settings:
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
-        if record.times_emitted > 1:
+        if record.replays and record.times_emitted > 1:
             return REDELIVERED
         at_once = self.knobs.get("max_spout_pending", 1)
         if at_once is None or at_once > 1:
@@ -150,12 +151,15 @@ class Settings:
         return self.unseen(record)
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again; its partition was started at or below it `times_begun` times."""
-        return AT_LEAST_ONCE
+        """Why a record may be processed again: by its own history, so often as that says; others' failures explain nothing.
 
-    def back(self) -> str:
-        """Why a commit may be below the one before it."""
-        return PENDING_AGAIN
+        Its partition was started at or below it `times_begun` times.
+        """
+        return AT_LEAST_ONCE if times_processed <= 1 + record.replays else ""
+
+    def back(self, record: RecordHistory) -> str:
+        """Why a commit may be below the one before it; `record` is the one that it stands before."""
+        return PENDING_AGAIN if record.replays else ""
 
     def stall(self, stall: Stall) -> str:
         """Why commits may stand still."""
@@ -230,7 +234,7 @@ class GroupSettings(Settings):
             return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
         return record.went_back or BEGINS_AGAIN
 
-    def back(self) -> str:
+    def back(self, record: RecordHistory) -> str:
         """Why a commit may be below the one before it."""
         keeper = self.knobs.get("keeper", "librdkafka")
         if keeper != "librdkafka":

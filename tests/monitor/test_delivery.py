@@ -186,7 +186,7 @@ SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
         "9 of 10 records were processed: 1 lost. Explained by delete.retention.ms=5: that long after "
         "it was cleaned, a tombstone may be removed."),
     "an explained anomaly with its setting": (
-        [APPEND, START, *each("process", range(10)), *each("process", [9])], {},
+        [APPEND, START, *each("process", range(10)), *each("fail", [9]), *each("process", [9])], {},
         "10 of 10 records were processed: 1 duplicated. Explained by at-least-once delivery: a record may be delivered again."),
     "a violation": (
         [APPEND, START, *each("process", range(1, 10)), *written(10)], {},
@@ -219,13 +219,13 @@ def test_append_with_parts_for_other_records_is_refused() -> None:
 
 def test_to_json_holds_everything_a_script_needs() -> None:
     """The JSON form has the sums, the marks and each partition's anomalies, and is made of JSON values only."""
-    verdict = told([APPEND, START, *each("process", [0, 0])])
+    verdict = told([APPEND, START, *each("process", [0]), *each("fail", [0]), *each("process", [0])])
     told_json = json.loads(json.dumps(verdict.to_json()))
     assert told_json["counts"] == verdict.counts and list(told_json["counts"]) == list(ANOMALIES)
     assert (told_json["appended"], told_json["processed"], told_json["late_ms"]) == (10, 1, 20)
     assert told_json["sentence"] == verdict.sentence and told_json["violations"] == []
     assert told_json["partitions"][0]["anomalies"]["duplicated"] == {
-        "count": 1, "witness": 3, "offset": 0, "reason": "at-least-once delivery: a record may be delivered again", "unexplained": 0,
+        "count": 1, "witness": 4, "offset": 0, "reason": "at-least-once delivery: a record may be delivered again", "unexplained": 0,
     }  # fmt: skip
 
 

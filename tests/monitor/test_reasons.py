@@ -71,18 +71,28 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         ("skipped", 6, 2, "moves the spout to start_offset_time (force_from_start=True)")),
     "a record jumped over by a reset to the end is skipped by that setting": (
         [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "moves the spout to the log end")),
-    "a record processed again is explained": (
-        [APPEND, START, *each("emit", [0]), *each("process", [0, 0])], {},
-        ("duplicated", 1, 4, "at-least-once delivery: a record may be delivered again")),
+    "a record processed again after its own failure is explained": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0]), *each("fail", [0]), *each("emit", [0]), *each("process", [0])], {},
+        ("duplicated", 1, 6, "at-least-once delivery: a record may be delivered again")),
+    "one in flight at a restart is explained": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0]), START, *each("emit", [0]), *each("process", [0])], {},
+        ("duplicated", 1, 6, "at-least-once delivery")),
+    "one that is processed again although another record failed is a violation": (
+        [APPEND, START, *each("emit", [0, 1]), *each("process", [0, 1]), *each("ack", [1]), *each("fail", [0]),
+         *each("emit", [0, 1]), *each("process", [1])], {}, ("duplicated", 1, 10, "")),
+    "one that is processed again and never failed is a violation": (
+        [APPEND, START, *each("emit", [0]), *each("process", [0, 0])], {}, ("duplicated", 1, 4, "")),
     "parts of one record are no duplicates, the same part is": (
-        [APPEND, START, *each("process", [0], part=0), *each("process", [0, 0], part=1)], {},
-        ("duplicated", 1, 4, "at-least-once delivery")),
+        [APPEND, START, *each("process", [0], part=0), *each("process", [0], part=1), *each("fail", [0]),
+         *each("process", [0], part=1)], {}, ("duplicated", 1, 5, "at-least-once delivery")),
     "an order changed by several tuples at once is explained": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 10},
         ("reordered", 1, 5, "max_spout_pending=10: tuples may finish in any order")),
     "an order changed by a retry is explained": (
-        [APPEND, START, *each("emit", [0, 1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
-        ("reordered", 1, 6, "delivered again, after newer ones")),
+        [APPEND, START, *each("emit", [0]), *each("fail", [0]), *each("emit", [1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
+        ("reordered", 1, 7, "delivered again, after newer ones")),
+    "an order changed by a second emit that nothing called for is a violation": (
+        [APPEND, START, *each("emit", [0, 1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1}, ("reordered", 1, 6, "")),
     "an order changed with one tuple at a time is a violation": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 1},
         ("reordered", 1, 5, "")),
@@ -93,7 +103,9 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": None},
         ("reordered", 1, 5, "max_spout_pending=unlimited")),
     "a commit that goes back after a late failure is explained": (
-        [APPEND, START, *written(5), *written(3)], {}, ("rewound", 1, 3, "failed after its ack")),
+        [APPEND, START, *each("emit", [3]), *written(5), *each("fail", [3]), *written(3)], {}, ("rewound", 1, 5, "failed after its ack")),
+    "a commit that goes back to a record that never failed is a violation, whatever else failed": (
+        [APPEND, START, *each("emit", [3, 4]), *written(5), *each("fail", [4]), *written(3)], {}, ("rewound", 1, 6, "")),
     "a start from the stored offset that lies back is a violation": (
         [APPEND, START, *written(5), ("start", {"offset": 3, "why": "stored offset"})], {}, ("rewound", 1, 3, "")),
     "a start forced back is explained": (
