@@ -13,7 +13,7 @@ leads the partition keeps a row for each record between two offsets instead:
                               |--the last delivery-|
 
 A record that is acquired is locked for `lock_ms`: the consumer has to answer by then, or to renew the lock. Each delivery
-counts, and a record that comes back from its last one (`delivery_limit`) is archived: nobody gets it again. Between the two
+counts, and a record that comes back from its last one (`delivery_limit`) is archived: no one gets it again. Between the two
 offsets lie at most `max_record_locks` records, done or not.
 
 Left out: the state's copies in `__share_group_state`, and the state between a change and its copy; transactions.
