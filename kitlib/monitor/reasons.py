@@ -282,9 +282,10 @@ class OffsetSettings(GroupSettings):
         return f"{self.rules}: the coordinator answers {told}, and auto.offset.reset={policy}"
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again."""
-        is_told = times_processed <= record.times_emitted <= times_begun
-        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset" if is_told else ""
+        """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
+        if not times_processed <= record.times_emitted <= times_begun:
+            return ""
+        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset" if record.went_back else BEGINS_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,8 +311,10 @@ class KeptSettings(GroupSettings):
         return self.cause and self.cause + policy
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again."""
-        return self.cause if times_processed <= record.times_emitted <= times_begun else ""
+        """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
+        if not times_processed <= record.times_emitted <= times_begun:
+            return ""
+        return self.cause if record.went_back else BEGINS_AGAIN
 
 
 @dataclass(frozen=True, slots=True)
