@@ -197,7 +197,7 @@ def test_judge_reads_the_traces_own_knobs() -> None:
 
 
 @pytest.mark.parametrize("settings", [OffsetSettings({"coordinator_rules": "0.8.2"}), KeptSettings({"offsets_retention_ms": 1})], ids=repr)
-def test_coordinator_is_innocent_where_the_reader_only_started_again_where_it_had_committed(settings: OffsetSettings | KeptSettings) -> None:
+def test_coordinator_is_innocent_where_the_reader_only_started_again(settings: OffsetSettings | KeptSettings) -> None:
     """The knob is there in both; only the reader that was told to go back has it as its reason."""
     began, told_back = RecordHistory(2, False, False), RecordHistory(2, False, False, went_back="an answer")
     assert settings.again(began, 2, 2) == BEGINS_AGAIN != settings.again(told_back, 2, 2) and settings.again(told_back, 3, 2) == ""
