@@ -20,7 +20,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,17 @@ class CheckpointFolder:
         """The batch that the next start does again; None when the last one is in commits."""
         last = max(self.offsets, default=None)
         return last if last not in self.commits else None
+
+    @property
+    def went_back(self) -> list[str]:
+        """Each Kafka partition whose planned end is below an earlier one; a batch without an end hides nothing."""
+        known, told = dict[tuple[str, str], int](), list[str]()
+        for number, sources in sorted(self.offsets.items()):
+            for where, to in (pair for source in sources for pair in (kafka_ends(source) or {}).items()):
+                if to < known.get(where, to):
+                    told.append(f"{where[0]}-{where[1]} from {known[where]} to {to} in batch {number}")
+                known[where] = to
+        return told
 
     def __repr__(self) -> str:
         told = f"{len(self.offsets)} batches in offsets, {len(self.commits)} in commits"
@@ -172,3 +183,15 @@ def read_checkpoint(folder: str | Path, sink: str | Path | None = None) -> Check
     state = {int(name): reader.versions(name) for name in operators}
     sink_batches = _Reader(Path(sink)).numbers("_spark_metadata") if sink is not None else []
     return CheckpointFolder(query_id, ends, tuple(commits), state, reader.every_file(), tuple(sink_batches), tuple(reader.troubles))
+
+
+def kafka_ends(source: Any) -> dict[tuple[str, str], int] | None:
+    """{(topic, partition): end} of a Kafka source's offset; None for another source's."""
+    if not isinstance(source, Mapping) or not source:
+        return None
+    found: dict[tuple[str, str], int] = {}
+    for topic, partitions in source.items():
+        if not isinstance(partitions, Mapping) or not all(type(end) is int and 0 <= end < 2**63 for end in partitions.values()):
+            return None
+        found |= {(topic, partition): end for partition, end in partitions.items()}
+    return found or None

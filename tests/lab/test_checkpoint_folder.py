@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -109,3 +110,14 @@ def test_what_is_no_checkpoint_is_told(tmp_path: Path) -> None:
         read_checkpoint(tmp_path / "nothing")
     with pytest.raises(LabError, match="is no checkpoint"):
         read_checkpoint(tmp_path)
+
+
+def test_folder_proves_that_offsets_went_back_partition_by_partition(tmp_path: Path) -> None:
+    """The sum of two partitions rises and one went back; a batch whose end is not known hides no step, and no folder is a step."""
+    for number, ends in enumerate(({"orders": {"0": 100, "1": 100}}, {}, {"orders": {"0": 300, "1": 20}})):
+        (tmp_path / "offsets").mkdir(exist_ok=True)
+        (tmp_path / "offsets" / str(number)).write_text("v1\n{}\n" + json.dumps(ends), encoding="utf-8")
+    picture = draw_checkpoint(tmp_path)
+    assert picture.sentence == "The folder proves that offsets went back, as when a topic is made anew: orders-1 from 100 to 20 in batch 2."
+    (tmp_path / "offsets" / "2").unlink()
+    assert "went back" not in draw_checkpoint(tmp_path).sentence

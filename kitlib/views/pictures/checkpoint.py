@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kitlib.lab.checkpoint_folder import CheckpointFolder, read_checkpoint
+from kitlib.lab.checkpoint_folder import CheckpointFolder, kafka_ends, read_checkpoint
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
@@ -58,6 +57,8 @@ def sentence_of(found: CheckpointFolder) -> str:
     last = max(found.offsets, default=None)
     if last is None:
         return "No batch has been planned: the next start begins where startingOffsets says."
+    if back := found.went_back:
+        return f"The folder proves that offsets went back, as when a topic is made anew: {plain_text(', '.join(back[:3]), 240)}."
     if found.unfinished is None:
         return f"Batches 0 to {last} are done: the next start plans batch {last + 1}."
     return f"Batch {last} is in offsets and not in commits: the next start runs it again with the same records."
@@ -73,19 +74,10 @@ def to_text(sources: tuple[Any, ...], before: tuple[Any, ...] | None) -> str:
             told.append(plain_text(end, 40))
         elif len(ends) == 1:
             [(where, to)] = ends.items()
-            told.append(f"{begins[where]}–{to - 1}" if begins and begins.get(where, to) < to else f"to {to - 1}")
+            begin = (begins or {}).get(where, to)
+            told.append(f"{begin}–{to - 1}" if begin < to else f"{to - begin:+,}" if begin > to else f"to {max(0, to - 1)}")
         else:
-            told.append(f"{sum(ends.values()) - sum((begins or {}).values()):,} rec." if begins else f"to {sum(ends.values()):,}")
+            steps = [to - (begins or {}).get(where, to) for where, to in ends.items()]
+            total = f"{sum(ends.values()) - sum((begins or {}).values()):,} rec." if begins else f"to {sum(ends.values()):,}"
+            told.append(total if min(steps) >= 0 else "/".join(f"{step:+}" for step in steps))
     return ", ".join(told)
-
-
-def kafka_ends(source: Any) -> dict[tuple[str, str], int] | None:
-    """{(topic, partition): end} of a Kafka source's offset; None for another source's."""
-    if not isinstance(source, Mapping) or not source:
-        return None
-    found: dict[tuple[str, str], int] = {}
-    for topic, partitions in source.items():
-        if not isinstance(partitions, Mapping) or not all(type(end) is int and 0 <= end < 2**63 for end in partitions.values()):
-            return None
-        found |= {(topic, partition): end for partition, end in partitions.items()}
-    return found or None
