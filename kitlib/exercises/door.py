@@ -269,7 +269,7 @@ def told_of(
         said = f"your code {f'raised {raised.what}' if raised else 'gave no answer'}"
     given = "".join(f"{each}, " for each in recording.given(scripts[number]))
     where = f"script '{first.trace}', step {first.step}, {given and f'with {given}'}{recording.call(scripts[number]['steps'][first.step])}"
-    look = "Look at that line first." if raised else f"The first recording that differs shows: {first.meaning}"
+    look = "Look at that line first." if raised else f"The first recording that differs, '{first.trace}', shows: {first.meaning}"
     kinds = [RAISED if len(outcome.answers[numbers[each.trace]]) <= each.step else kind_of(each.field) for each in compared.differences]
     alike = [each for each, kind in zip(compared.differences, kinds, strict=True) if kind == kinds[0]]
     cut = [(scripts[numbers[each.trace]], each.step + 1) for each in sorted(alike, key=lambda each: each.step)[:FEWEST]]
