@@ -42,7 +42,6 @@ COMMANDS = {
     "desk": ("desk",),
     "guarantees": ("guarantees",),
     "conform": ("conform",),
-    "settings": ("settings",),
     "bench": ("bench",),
     "offsets": ("offsets", "watch"),
 }

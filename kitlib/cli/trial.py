@@ -11,11 +11,11 @@ import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.experiments.trial import CONSUMER_KINDS, PATIENCE_S, PRODUCER_KINDS, Trial, Verdict, drawn
 from kitlib.lab import notebooks, workspace
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.lab.session import Printer
 from kitlib.text import plain_text
+from kitlib.trial.programs import CONSUMER_KINDS, PATIENCE_S, PRODUCER_KINDS, Trial, Verdict, drawn
 
 KINDS = {"producer": PRODUCER_KINDS, "consumer": CONSUMER_KINDS}
 NAMES = "; ".join(f"{side}: {', '.join(kinds)}" for side, kinds in KINDS.items())

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError
-from kitlib.experiments.trial import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import Rule
+from kitlib.trial.programs import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
 from tests.conftest import mentions, our_processes, wait_for
 
 __all__ = ["kit_trial"]  # pytest finds the fixture here, as it does in a conftest.py
@@ -73,7 +73,7 @@ def test_faults_of_a_seed_end_and_are_the_same_again(side: str) -> None:
 
 
 def program(name: str) -> list[str]:
-    return [sys.executable, "-m", "tests.experiments.trial_programs", name]
+    return [sys.executable, "-m", "tests.trial.trial_programs", name]
 
 
 ANSWER = ["cut_after_answer:count=1"]

@@ -430,6 +430,6 @@ def stop(process: subprocess.Popen[str], how: signal.Signals) -> None:
 
 @pytest.fixture
 def kit_trial() -> Iterator[Trial]:
-    """For tests of your own: `from kitlib.experiments.trial import kit_trial` in conftest.py; rules by `kit_trial.proxy.add`."""
+    """For tests of your own: `from kitlib.trial.programs import kit_trial` in conftest.py; rules by `kit_trial.proxy.add`."""
     with Trial.open() as trial:
         yield trial

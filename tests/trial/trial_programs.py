@@ -1,4 +1,4 @@
-"""Programs as teams have them, right ones and wrong ones, for `kit trial`: python -m tests.experiments.trial_programs NAME."""
+"""Programs as teams have them, right ones and wrong ones, for `kit trial`: python -m tests.trial.trial_programs NAME."""
 
 from __future__ import annotations
 
