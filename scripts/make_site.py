@@ -86,12 +86,12 @@ def pages() -> Iterator[tuple[str, str]]:
         toctree(caption, entries)
         for caption, entries in (
             ("Notebooks", ["notebooks/README", *notebooks]),
-            ("Reference", [*documents, *samples, "words", "cli/index"]),
+            ("Reference", ["kitlib/mechanisms/README", *documents, *samples, "words", "cli/index"]),
             ("For developers", ["CONTRIBUTING", "CHANGELOG"]),
         )
     )
     yield "index.md", read("README.md").replace("## Start", f"{live}## Start", 1) + tables
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", *(f"{document}.md" for document in documents)):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", "kitlib/mechanisms/README.md", *(f"{document}.md" for document in documents)):
         yield name, read(name)
     yield "words.md", words()
     load([])
@@ -126,7 +126,7 @@ def read(name: str) -> str:
         lambda link: link[0] if is_page(link[2] or "#") else link[1],
         text,
     )
-    return re.sub(r"(?<!notebooks/)README\.md(?=[)#])", "index.md", text)
+    return re.sub(r"(?<!notebooks/)(?<!mechanisms/)README\.md(?=[)#])", "index.md", text)
 
 
 def toctree(caption: str, entries: list[str]) -> str:

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import nbformat
-import zmq
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbclient.output_widget import OutputWidget
@@ -141,7 +140,7 @@ class Output(OutputWidget):
 
     def send(self, *arguments: Any, **settings: Any) -> None:
         super().send(*arguments, **settings)
-        self.kernel_client.shell_channel.socket.get(zmq.EVENTS)
+        _ = self.kernel_client.shell_channel.socket.EVENTS
 
 
 def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] | None = None, **settings: Any) -> Exception | None:
