@@ -91,7 +91,8 @@ def pages() -> Iterator[tuple[str, str]]:
         )
     )
     yield "index.md", read("README.md").replace("## Start", f"{live}## Start", 1) + tables
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", "kitlib/mechanisms/README.md", *(f"{document}.md" for document in documents)):
+    named = ("CONTRIBUTING.md", "CHANGELOG.md", "notebooks/README.md", "kitlib/mechanisms/README.md")
+    for name in (*named, *(f"{document}.md" for document in documents)):
         yield name, read(name)
     yield "words.md", words()
     load([])
