@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import nbformat
 import pytest
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.lab import notebook_tests, progress
+from kitlib.lab import progress
 from kitlib.lab.notebook_tests import chosen, compare, never_run
 from tests.conftest import REPOSITORY, mentions, our_processes, wait_for
 from tests.notebooks.test_harness import edited, saved, written

@@ -15,9 +15,9 @@ from kitlib.errors import KitError
 from kitlib.experiments import get, names
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
+from kitlib.views.browser.controls import stops_of
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
-from kitlib.views.browser.controls import stops_of
 from tests.conftest import REPOSITORY
 
 ARGUMENTS = ("part", "seed", "open_at", "front")  # of a player, beside its knobs
