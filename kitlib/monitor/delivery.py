@@ -147,7 +147,7 @@ class DeliveryLedger:
     processed_before_cut: int = 0
     begun: list[int] = field(default_factory=list)  # where each start began, and each reset that went back
     given_back: dict[int, str] = field(default_factory=dict)  # offset -> why a share group delivered it once more
-    went_back: str = ""  # why the last start or reset lay below the position before it
+    went_back: str | None = None  # why the last start or reset lay below the position before it; None: it did not
     by_hand: str = ""  # why a start at the committed offset may lie elsewhere than the last commit
     position: int | None = None  # the committed offset
     log_end: int = 0

@@ -37,7 +37,7 @@ class RecordHistory:
     times_emitted: int
     is_acked: bool
     is_acked_early: bool  # acked while tuples of its tree were not
-    went_back: str = ""  # why the reader has gone back to it, if there is a separate reason
+    went_back: str | None = None  # why the reader has gone back below its position; "": nothing explains it, None: it has not
     replays: int = 0  # how often the record itself failed, timed out, or was read again by a start or reset at or below it
 
 
@@ -232,7 +232,7 @@ class GroupSettings(Settings):
             return ""
         if self.knobs.get("commits") == "offset":
             return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
-        return record.went_back or BEGINS_AGAIN
+        return BEGINS_AGAIN if record.went_back is None else record.went_back
 
     def back(self, record: RecordHistory) -> str:
         """Why a commit may be below the one before it."""
@@ -285,7 +285,7 @@ class OffsetSettings(GroupSettings):
         """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
-        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset" if record.went_back else BEGINS_AGAIN
+        return BEGINS_AGAIN if record.went_back is None else self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +314,7 @@ class KeptSettings(GroupSettings):
         """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
-        return self.cause if record.went_back else BEGINS_AGAIN
+        return BEGINS_AGAIN if record.went_back is None else self.cause
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class ShareSettings(Settings):
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed again: its delivery ended, and it was delivered once more."""
-        return record.went_back
+        return record.went_back or ""
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a record may be accepted although its processing failed."""
