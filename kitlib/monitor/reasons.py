@@ -4,8 +4,7 @@ An anomaly is *explained* when a setting accounts for it. Each function here rec
 and returns the explanation, which names the setting and completes the words "explained by"; an empty string means
 that no setting explains it, and then the anomaly is a violation. If several could explain it, the first one counts.
 
-`Settings` covers a spout and a bolt; runs with a group, with committed offsets or with replicas have
-classes of their own here.
+`Settings` covers a spout and a bolt; runs with a group, with committed offsets or with replicas have classes of their own.
 
 Left out: finding the anomalies (see `kitlib.monitor.delivery`).
 """
@@ -285,7 +284,8 @@ class OffsetSettings(GroupSettings):
         """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
-        return BEGINS_AGAIN if record.went_back is None else self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
+        told = self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
+        return BEGINS_AGAIN if record.went_back is None else told
 
 
 @dataclass(frozen=True, slots=True)
