@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.monitor.producing import ProducerLedger
@@ -74,17 +74,9 @@ from kitlib.trace import Step, Trace, from_ranges
 STALL_COMMITS = 5  # this many commits in a row without progress are a stall
 
 Lane = tuple[str, int]  # (topic, partition)
-
+Ledger = Any  # of one partition: it has follow(step, judged) and verdict(is_cut)
 
 __all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
-
-
-class Ledger(Protocol):
-    """Follows one partition, step by step."""
-
-    def follow(self, step: Step, judged: str) -> None: ...
-
-    def verdict(self, is_cut: bool) -> LaneVerdict: ...
 
 
 def judge(trace: Trace) -> Verdict:
@@ -100,6 +92,8 @@ def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:
+            for ledger in ledgers.values() if trace.domain == "topology" else ():
+                ledger.follow(step, trace.vocabulary.judged(step.what))
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
@@ -126,6 +120,7 @@ class DeliveryLedger:
     parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
     replays: dict[int, int] = field(default_factory=dict)  # offset -> as `RecordHistory.replays`
+    tuples: dict[int, set[int]] = field(default_factory=dict)  # a topology's tuple -> offsets of the records that it comes of
     open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
     open_tuples: dict[int, int] = field(default_factory=dict)  # offset -> how many of its last emit's tuples are out; if that says so
     acked: set[int] = field(default_factory=set)
@@ -162,7 +157,7 @@ class DeliveryLedger:
 
     def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
-        self.last_step = step.number
+        self.last_step = step.number if "topic" in step.data else self.last_step
         if judged:
             getattr(self, f"_on_{judged}")(step)
 
@@ -258,9 +253,19 @@ class DeliveryLedger:
         self.open_since[offset] = step.at_ms
         if "parts" in step.data:
             self.open_tuples[offset] = step.data["parts"]
+        self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
         self.is_quiet = False
+
+    def _on_send(self, step: Step) -> None:
+        self.tuples[step.data["tuple"]] = {offset for parent in step.data["parents"] for offset in self.tuples.get(parent, ())}
+
+    def _on_double(self, step: Step) -> None:
+        """What is delivered twice is a record, or a tuple that comes of some."""
+        if step.data.get("kind", "double") == "double":
+            for offset in [step.data["offset"]] if "offset" in step.data else self.tuples.get(step.data["tuple"], ()):
+                self.replays[offset] = self.replays.get(offset, 0) + 1
 
     def _on_take(self, step: Step) -> None:
         """A whole batch is emitted."""

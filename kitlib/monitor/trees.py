@@ -101,11 +101,6 @@ class TreeReport:
         return self.count("failed")
 
     @property
-    def timed_out(self) -> int:
-        """Trees that timed out."""
-        return self.count("timed out")
-
-    @property
     def false_completions(self) -> int:
         """Trees that were acked although some of their tuples were not."""
         return sum(tree.is_false for tree in self.trees)

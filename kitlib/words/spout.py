@@ -196,7 +196,7 @@ SPOUT = Domain(
             about="record:offset",
         ),
         "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt", about="record:offset"),
-        "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", about="record:offset"),
+        "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", judged="double", about="record:offset"),
         "commit": Word(
             _commit, "offset", "written", judged="commit",
             aside=Rule(

@@ -227,7 +227,7 @@ TOPOLOGY = Domain(
                 about="tuple:tuple",
             ),
             "send": Word(
-                _send, "ids parents to:text tuple values",
+                _send, "ids parents to:text tuple values", judged="send",
                 about="tuple:tuple tuple:parents tree:ids.0",
                 rule=Rule(
                     "Anchoring: the new tuple gets one new id for each tree that its parents belong to.",
@@ -255,7 +255,7 @@ TOPOLOGY = Domain(
                 about="record:offset",
             ),
             "fault": Word(
-                _fault, "kind", "error ms:whole? tuple:whole?",
+                _fault, "kind", "error ms:whole? tuple:whole?", judged="double",
                 about="tuple:tuple",
             ),
             "acker_init": Word(
