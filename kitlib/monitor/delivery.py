@@ -45,6 +45,7 @@ Left out: the contents of records; the audit on Spark compares them with the top
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,7 +75,6 @@ from kitlib.trace import Step, Trace, from_ranges
 STALL_COMMITS = 5  # this many commits in a row without progress are a stall
 
 Lane = tuple[str, int]  # (topic, partition)
-Ledger = Any  # of one partition: it has follow(step, judged) and verdict(is_cut)
 
 __all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
 
@@ -119,7 +119,7 @@ class DeliveryLedger:
     appended_at: dict[int, int] = field(default_factory=dict)  # offset -> ms
     parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
-    replays: dict[int, int] = field(default_factory=dict)  # offset -> as `RecordHistory.replays`
+    replays: Counter[int] = field(default_factory=Counter)  # offset -> as `RecordHistory.replays`
     tuples: dict[int, set[int]] = field(default_factory=dict)  # a topology's tuple -> offsets of the records that it comes of
     open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
     open_tuples: dict[int, int] = field(default_factory=dict)  # offset -> how many of its last emit's tuples are out; if that says so
@@ -240,8 +240,7 @@ class DeliveryLedger:
     def _begin(self, offset: int) -> None:
         """The reader goes on from here: what it had emitted at or above is read again."""
         self.begun.append(offset)
-        for again in (each for each in self.emitted if each >= offset):
-            self.replays[again] = self.replays.get(again, 0) + 1
+        self.replays.update(each for each in self.emitted if each >= offset)
 
     def _on_alter(self, step: Step) -> None:
         if "error" not in step.data:
@@ -264,8 +263,7 @@ class DeliveryLedger:
     def _on_double(self, step: Step) -> None:
         """What is delivered twice is a record, or a tuple that comes of some."""
         if step.data.get("kind", "double") == "double":
-            for offset in [step.data["offset"]] if "offset" in step.data else self.tuples.get(step.data["tuple"], ()):
-                self.replays[offset] = self.replays.get(offset, 0) + 1
+            self.replays.update([step.data["offset"]] if "offset" in step.data else self.tuples.get(step.data["tuple"], ()))
 
     def _on_take(self, step: Step) -> None:
         """A whole batch is emitted."""
@@ -298,7 +296,7 @@ class DeliveryLedger:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
         self.open_since.pop(offset, None)
         self._end_tuple(offset)
-        self.replays[offset] = self.replays.get(offset, 0) + 1
+        self.replays[offset] += 1
         self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]
@@ -383,8 +381,8 @@ class DeliveryLedger:
 
     def _handled(self, offset: int) -> RecordHistory:
         went_back = self.given_back.get(offset, self.went_back)
-        times, replays = self.emitted.get(offset, 0), self.replays.get(offset, 0)
-        return RecordHistory(times, offset in self.acked, offset in self.acked_early, went_back, replays)
+        times = self.emitted.get(offset, 0)
+        return RecordHistory(times, offset in self.acked, offset in self.acked_early, went_back, self.replays[offset])
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)
@@ -430,6 +428,7 @@ def _delivered(settings: type[Settings]) -> Callable[[str, int, Mapping[str, Any
 
 
 # Which ledger judges a domain's lanes, and by which rules.
+Ledger = DeliveryLedger | ProducerLedger | TransactionLedger  # of one partition
 LEDGERS: dict[str, Callable[[str, int, Mapping[str, Any]], Ledger]] = {
     "spout": _delivered(Settings),
     "topology": _delivered(Settings),

@@ -231,7 +231,11 @@ class GroupSettings(Settings):
             return ""
         if self.knobs.get("commits") == "offset":
             return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
-        return BEGINS_AGAIN if record.went_back is None else record.went_back
+        return BEGINS_AGAIN if record.went_back is None else self.told_back(record.went_back)
+
+    def told_back(self, why: str) -> str:
+        """Why the reader was told to go back below its position; `why` is what its start or reset says, "" for nothing."""
+        return why
 
     def back(self, record: RecordHistory) -> str:
         """Why a commit may be below the one before it."""
@@ -280,12 +284,9 @@ class OffsetSettings(GroupSettings):
         told = "with an old offset, which is out of range" if is_out else "that no offset is committed, although one was"
         return f"{self.rules}: the coordinator answers {told}, and auto.offset.reset={policy}"
 
-    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
-        if not times_processed <= record.times_emitted <= times_begun:
-            return ""
-        told = self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
-        return BEGINS_AGAIN if record.went_back is None else told
+    def told_back(self, why: str) -> str:
+        """Why the reader was told to go back: by what a coordinator of that time answered."""
+        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,11 +311,9 @@ class KeptSettings(GroupSettings):
         policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
         return self.cause and self.cause + policy
 
-    def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again: the reader has gone back, and not merely started again where it had committed."""
-        if not times_processed <= record.times_emitted <= times_begun:
-            return ""
-        return BEGINS_AGAIN if record.went_back is None else self.cause
+    def told_back(self, why: str) -> str:
+        """Why the reader was told to go back."""
+        return self.cause
 
 
 @dataclass(frozen=True, slots=True)
