@@ -84,7 +84,7 @@ def test_broker_that_wakes_is_not_called_missing(kept: Kept) -> None:
         wait_until(lambda until=until: time.monotonic() > until, 10, "2 s have passed")  # type: ignore[misc]
         with ThreadPoolExecutor(8) as pool:
             asked = [(pool.submit(create_topic, admin, f"kit.awake-{pause}-{number}", 1, shared=True),
-                      pool.submit(describe, kept.cluster.bootstrap)) for number in range(16)]  # fmt: skip
+                      pool.submit(describe, kept.cluster.bootstrap, 60)) for number in range(16)]  # fmt: skip
             java.resume()
         assert {(made.result(), counted.result()[1]) for made, counted in asked} == {(None, 1)}
 
