@@ -12,7 +12,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.cli.knob_options import knob_option
-from kitlib.desk.settings import KNOBS, settled
+from kitlib.desk.settings import DEEDS, KNOBS, settled
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import as_text
 from kitlib.views.browser.saved_page import check_page, save
@@ -98,8 +98,6 @@ Planned = tuple[float, str, str | None]  # (second, a deed or a knob, the knob's
 
 def _planned(text: str) -> Planned:
     """One --at. KnobError for what is no second, deed or knob."""
-    from kitlib.desk.deeds import DEEDS
-
     second, _, what = text.partition("=")
     name, equals, value = what.partition("=")
     try:

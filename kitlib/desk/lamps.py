@@ -7,13 +7,13 @@ one of them differs, its lamp says which record it is about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from kitlib.desk.fold import Tally, first_difference
 from kitlib.words.word import count
 
-State = Literal["agrees", "differs", "unknown"]
+State = Literal["agrees", "differs", "unknown", "dark"]  # dark: nothing was compared yet
 WITNESSES = ("our ledgers", "the broker's log", "Spark")
 PLACES = {"topic": "record", "results": "offset"}  # what the numbers of a place are
 KINDS = {"duplicated": "duplicated", "reordered": "out of order", "missing": "missing", "lines": "in all"}
@@ -37,9 +37,8 @@ class Lamp:
     state: State
     sentence: str
 
-    def to_json(self) -> dict[str, Any]:
-        """For a page or a terminal."""
-        return {"name": self.name, "state": self.state, "sentence": self.sentence}
+
+DARK = tuple(Lamp(name, "dark", "") for name in WITNESSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Drained:
     def to_json(self) -> dict[str, Any]:
         """For a page or a terminal."""
         counts = {each.name: {"topic": each.topic.counts, "results": each.results.counts} for each in self.witnesses}
-        lamps = [lamp.to_json() for lamp in self.lamps]
+        lamps = [asdict(lamp) for lamp in self.lamps]
         told = {"handed_over": self.handed_over, "committed_to": self.committed_to, "agree": self.agree, "sentence": self.sentence}
         return {**told, "counts": counts, "lamps": lamps}
 

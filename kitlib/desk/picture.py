@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.desk.lamps import WITNESSES, Lamp
+from kitlib.desk.lamps import DARK, Lamp
 from kitlib.text import plain_text
 from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
 from kitlib.views.plot import curve
@@ -19,7 +19,7 @@ SPAN_S = 120
 MOST_TICKS = 6  # of the time axis, besides its first
 TOP = 48
 QUESTION = "What becomes of the records while the parts run?"
-SIGNS = {"agrees": "✓", "differs": "✗", "unknown": "?"}
+SIGNS = {"agrees": "✓", "differs": "✗", "unknown": "?", "dark": "○"}
 LINE = 108  # characters
 CHAR = 6  # the width of a letter, more or less
 
@@ -62,8 +62,8 @@ def sentence(look: Look) -> str:
     )
 
 
-def draw(looks: Sequence[Look], marks: Sequence[tuple[float, str]] = (), lamps: Sequence[Lamp] = (), said: str = "") -> str:
-    """The charts of these looks, with what was done to the desk at which second; and, after a drain, the lamps with `said`."""
+def draw(looks: Sequence[Look], marks: Sequence[tuple[float, str]] = (), lamps: Sequence[Lamp] = DARK, said: str = "") -> str:
+    """The charts of these looks, with what was done to the desk at which second, the three lamps, and `said` below them."""
     end_s = looks[-1]["at_s"] if looks else 0.0
     shown = [look for look in looks if look["at_s"] >= end_s - SPAN_S]
     begin_s = shown[0]["at_s"] if shown else 0.0
@@ -76,14 +76,13 @@ def draw(looks: Sequence[Look], marks: Sequence[tuple[float, str]] = (), lamps: 
     for at_s in range(math.ceil(begin_s / apart) * apart, math.floor(end_s) + 1, apart):
         x = round(PLOT_LEFT + scale * (at_s - begin_s), 1)
         parts.append(el("text", f"{at_s:,} s", cls="grey", x=x, y=bottom + 8, text_anchor="middle", font_size=11))
-    lines = textwrap.wrap(plain_text(said, 600), LINE) if said else []
-    if lamps:
-        parts += _lamps(lamps, bottom + 34)
-        parts += [el("text", told, cls="ink", x=20, y=bottom + 58 + 17 * number) for number, told in enumerate(lines)]
-    height = bottom + (54 + 17 * len(lines) if lamps else 20)
-    told = sentence(shown[-1]) if shown else "The desk has just begun."
+    for number, lamp in enumerate(lamps):
+        parts.append(el("text", f"{SIGNS[lamp.state]} {lamp.name}", cls="ink", x=20 + 200 * number, y=bottom + 34, font_weight="bold"))
+    told = said or (sentence(shown[-1]) if shown else "The desk has just begun.")
+    lines = textwrap.wrap(plain_text(told, 600), LINE)
+    parts += [el("text", line, cls="ink", x=20, y=bottom + 58 + 17 * number) for number, line in enumerate(lines)]
     title = el("text", QUESTION, cls="ink", x=20, y=22, font_size=14, font_weight="bold")
-    return document("The desk", told, group(title, *parts), WIDTH, height)
+    return document("The desk", told, group(title, *parts), WIDTH, bottom + 54 + 17 * len(lines))
 
 
 def _row(row: Row, number: int, looks: Sequence[Look], xs: list[float]) -> Svg:
@@ -113,15 +112,3 @@ def _marks(places: Sequence[tuple[float, str]], bottom: int) -> list[Svg]:
             last = begin + CHAR * len(name) + 8
             parts.append(el("text", name, cls="grey", x=round(begin, 1), y=TOP - 9, font_size=11))
     return parts
-
-
-def _lamps(lamps: Sequence[Lamp], y: int) -> list[Svg]:
-    return [
-        el("text", f"{SIGNS[lamp.state]} {lamp.name}", cls="ink", x=20 + 200 * number, y=y, font_weight="bold")
-        for number, lamp in enumerate(lamps)
-    ]
-
-
-def dark_lamps() -> list[dict[str, str]]:
-    """The three lamps before anything was compared."""
-    return [{"name": name, "state": "dark", "sentence": ""} for name in WITNESSES]

@@ -26,12 +26,11 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from kitlib.desk.audit import DeskAudit, DeskFold
-from kitlib.desk.deeds import DEEDS, deeds_of
 from kitlib.desk.fold import tally_of
 from kitlib.desk.lamps import Drained, Witness
 from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.recorder import Recorder
-from kitlib.desk.settings import settled
+from kitlib.desk.settings import DEEDS, deeds_of, settled
 from kitlib.desk.source import Source
 from kitlib.desk.spout import Spout
 from kitlib.errors import KitError, KnobError, LabError

@@ -32,6 +32,8 @@ KNOBS = (
     bind("fetch_records", FetchRecords, 50),
     bind("bolt_rate", BoltRate, 1_000),
 )
+# What can be done to a desk that runs, besides turning its knobs: the button, and the method of `DeskRun` behind it.
+DEEDS = {"database away": "database_away", "kill broker": "kill_broker", "kill spout": "kill_spout"}
 PRODUCERS = ("client", "idempotence", "max_in_flight")  # a change of one of these needs another producer
 
 
@@ -44,6 +46,11 @@ def settled(given: Mapping[str, Any], before: Mapping[str, Any] | None = None) -
             "flight then. Lower it, switch idempotence off, or take client=kit."
         )
     return found
+
+
+def deeds_of(cluster: Any) -> list[str]:
+    """The buttons of a desk on this cluster: a broker that is not the kit's is not killed."""
+    return [deed for deed in DEEDS if deed != "kill broker" or cluster.source == "kit"]
 
 
 def client_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,74 +6,97 @@
     desk.player()                              # the spout's last steps
     desk.stop()                                # and nothing is left behind
 
-What the page asks for takes place in a thread, so that the kernel stays free; where there are no widgets (on GitHub, in print) the
+What a control asks for takes place in a thread, so that the kernel stays free; where there are no widgets (on GitHub, in print) the
 desk is its charts. A kernel that ends stops its desk; what a kernel leaves that was killed, `kit reset` removes.
 """
 
 from __future__ import annotations
 
 import atexit
+import html
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import anywidget
-import traitlets
+import ipywidgets
 
-from kitlib.desk.lamps import Drained
-from kitlib.desk.picture import dark_lamps, draw, sentence
+from kitlib.desk.lamps import DARK, Drained
+from kitlib.desk.picture import draw, sentence
 from kitlib.desk.run import DeskRun
 from kitlib.desk.settings import KNOBS
 from kitlib.errors import KitError
+from kitlib.experiments.knobs import Knob
 from kitlib.pipelines.waiting import as_last_time
 from kitlib.text import plain_text
-from kitlib.trace import Trace
-from kitlib.views.browser.controls import to_control, to_label, to_text
-from kitlib.views.browser.player import STYLES, Player, joined
+from kitlib.views.browser.asking import TypeOn
+from kitlib.views.browser.controls import stops_of, to_label
+from kitlib.views.browser.player import Player
 
 LOOK_S = 1.0
 # Not max_in_flight: answers on one machine come within milliseconds, so it moves a curve only beside lost answers without idempotence.
 FRONT = ("max_offset_behind", "max_spout_pending", "rate", "bolt_rate", "idempotence", "lost_answers")
-SCRIPTS = ("player_dom.js", "player_controls.js", "player_knobs.js")
-ACTIONS = ("set", "do", "drain", "resume", "stop")  # what a page may ask for
 EVENTS_SHOWN = 5
-HERE = Path(__file__).parent
+BUSY = ("new", "starting", "draining")  # phases in which nothing but an end can be asked for
+COLUMNS = {"grid_template_columns": "repeat(auto-fill, minmax(400px, 1fr))"}
 
 
-class Desk(anywidget.AnyWidget):
-    """A `DeskRun` and its controls. `run` is the run itself; `sentence` says how it goes.
+class Desk(ipywidgets.VBox):  # type: ignore[misc]  # has no types
+    """A `DeskRun` and its controls. `run` is the run itself, `knobs` its controls by name; `sentence` says how it goes.
 
-    `front` names the knobs beside the charts, and `deeds` the buttons for faults. With `wait=False` the desk is there at once, tells
+    `front` names the knobs above the charts, and `deeds` the buttons for faults. With `wait=False` the desk is there at once, tells
     how long Spark has been starting, and its methods wait until it runs.
     KnobError for a bad setting, LabError when a part cannot be had; then nothing is left running.
     """
 
-    _esm = "\n".join([joined(SCRIPTS), (HERE / "desk.js").read_text(encoding="utf-8")])
-    _css = "\n".join([joined(STYLES[:1]), (HERE / "desk.css").read_text(encoding="utf-8")])
-
-    heading = traitlets.Dict({}).tag(sync=True)  # the knobs and the buttons: sent once
-    told = traitlets.Dict({}).tag(sync=True)  # the knobs' values, and a sentence when something could not be done
-    look = traitlets.Dict({}).tag(sync=True)  # phase, picture, sentence, lamps and what happened
-
     def __init__(self, *, wait: bool = True, front: Sequence[str] = FRONT, deeds: Sequence[str] = (), **settings: Any) -> None:
         self.run = DeskRun(**settings)
-        super().__init__()
-        trace = Trace(self.run.run, "desk", "kafka", 1, dict(self.run.settings))  # a run of the broker: its knobs act at the end of a move
         self.marks: list[tuple[float, str]] = []  # what was done to it, for the charts
         self._ended = threading.Event()
-        self._publish("")
-        self.on_msg(self._on_question)
         self._starting = ThreadPoolExecutor(1, f"kit-desk-start-{self.run.run}").submit(self.run.start)
         if wait:
             self._starting.result()
         atexit.register(self.stop)
-        self.heading = {"knobs": [to_control(knob, trace) for knob in KNOBS], "front": [*front], "deeds": [*(deeds or self.run.deeds)]}
+        self.knobs = {knob.name: self._control(knob) for knob in KNOBS}
+        self._deeds = [self._button(deed, lambda deed=deed: self.do(deed)) for deed in deeds or self.run.deeds]  # type: ignore[misc]
+        self._drain = self._button("drain and compare", lambda: self.resume() if self.run.phase == "drained" else self.drain())
+        self._stop = self._button("stop", self.stop)
+        self._told, self._charts, self._happened = (ipywidgets.HTML() for _ in range(3))
+        folded = ipywidgets.GridBox([control for name, control in self.knobs.items() if name not in front], layout=COLUMNS)
+        more = [ipywidgets.Accordion([folded], titles=(f"More settings ({len(folded.children)})",))] if folded.children else []
+        above = ipywidgets.GridBox([self.knobs[name] for name in front], layout=COLUMNS)
+        buttons = ipywidgets.HBox([*self._deeds, self._drain, self._stop], layout={"flex_flow": "row wrap"})
+        super().__init__(
+            [above, *more, buttons, self._told, self._charts, self._happened, TypeOn()], layout={"max_width": "920px"}
+        )
+        self.add_class("kit-desk")
         self._show()
         threading.Thread(target=self._look_on, name=f"kit-desk-look-{self.run.run}", daemon=True).start()
+
+    def _control(self, knob: Knob) -> Any:
+        """ipywidgets' own control for a knob; the end of a move reaches the run."""
+        value = self.run.settings[knob.name]
+        told = {"description": knob.name, "tooltip": knob.help, "style": {"description_width": "140px"}, "layout": {"width": "auto"}}
+        control: Any
+        if knob.kind == "bool":
+            control = ipywidgets.Checkbox(value, **told)
+        elif knob.kind == "choice":
+            control = ipywidgets.Dropdown(options=knob.choices, value=value, **told)
+        else:
+            control = ipywidgets.SelectionSlider(options=_options(knob, value), value=value, continuous_update=False, **told)
+
+        def turned(change: dict[str, Any]) -> None:
+            if change["new"] != self.run.settings[knob.name]:
+                self._ask(lambda: self.set(**{knob.name: change["new"]}))
+
+        control.observe(turned, "value")
+        return control
+
+    def _button(self, deed: str, action: Callable[[], Any]) -> Any:
+        button = ipywidgets.Button(description=deed[0].upper() + deed[1:], layout={"width": "auto"})
+        button.on_click(lambda _: self._ask(action))
+        return button
 
     # For a notebook's cells
 
@@ -90,7 +113,6 @@ class Desk(anywidget.AnyWidget):
         """Turn knobs; they act on the running parts, and the sliders follow. KnobError for a bad one."""
         self.run.set(**settings)
         self._mark(", ".join(settings))
-        self._publish("")
         self._show()
 
     def do(self, deed: str) -> None:
@@ -129,7 +151,7 @@ class Desk(anywidget.AnyWidget):
         self.run.stop()
         self._ended.set()
         atexit.unregister(self.stop)
-        self._publish(" ".join(self.run.problems))
+        self._say(" ".join(self.run.problems))
         self._show()
 
     def __enter__(self) -> Self:
@@ -145,41 +167,36 @@ class Desk(anywidget.AnyWidget):
         """The widget; where there are no widgets the charts, and else the sentence."""
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": self.svg(with_lamps=True), "text/plain": self.sentence}, metadata
+        return {**(data or {}), "image/svg+xml": self.svg(), "text/plain": self.sentence}, metadata
 
-    def svg(self, *, with_lamps: bool = False) -> str:
-        """The charts as a picture, with the lamps if they were compared."""
-        drained = self.run.drained if with_lamps else None
-        lamps, said = (drained.lamps, drained.sentence) if drained else ((), "")
-        return draw(list(self.run.snapshots), list(self.marks), lamps, said)
+    def svg(self) -> str:
+        """The charts, the three lamps and the sentence as a picture."""
+        drained = self.run.drained if self.run.phase != "running" else None
+        return draw(list(self.run.snapshots), list(self.marks), drained.lamps if drained else DARK, self.sentence)
 
-    # What the page asks for, and what it is told
+    # What a control asks for, and what is told
 
-    def _on_question(self, _widget: Any, question: Any, _buffers: Any) -> None:
+    def _ask(self, action: Callable[[], Any]) -> None:
         """Do it in a thread: a drain takes seconds, and the kernel is free meanwhile."""
-        if isinstance(question, dict) and question.get("ask") in ACTIONS:
-            threading.Thread(target=self._answer, args=(question,), name=f"kit-desk-ask-{self.run.run}", daemon=True).start()
+        self._say("")
+        threading.Thread(target=self._answer, args=(action,), name=f"kit-desk-ask-{self.run.run}", daemon=True).start()
 
-    def _answer(self, question: dict[str, Any]) -> None:
+    def _answer(self, action: Callable[[], Any]) -> None:
         try:
-            match question["ask"]:
-                case "set":
-                    self.set(**{str(name): value for name, value in dict(question.get("values") or {}).items()})
-                case "do":
-                    self.do(str(question.get("deed")))
-                case without_more:
-                    getattr(self, without_more)()
+            action()
         except KitError as error:
-            self._publish(str(error))
+            self._say(str(error))
+            self._show()  # a knob that was refused goes back
         except Exception as error:
-            self._publish(f"The kit itself failed ({type(error).__name__}), which is a bug. Stop the desk and start another one.")
+            self._say(f"The kit itself failed ({type(error).__name__}), which is a bug. Stop the desk and start another one.")
             raise
+
+    def _say(self, error: str) -> None:
+        self._told.value = f'<b role="alert">{html.escape(plain_text(error, 600))}</b>' if error else ""
 
     def _look_on(self) -> None:
         """A look each second, until the desk is stopped."""
-        due = time.monotonic()
-        while not self._ended.wait(max(0.0, due - time.monotonic())):
-            due = max(due + LOOK_S, time.monotonic() + LOOK_S / 2)
+        while not self._ended.wait(LOOK_S):
             try:
                 if self._starting.done():
                     self._starting.result()
@@ -187,7 +204,7 @@ class Desk(anywidget.AnyWidget):
             except KitError as error:
                 if self.run.phase == "stopped":
                     return
-                self._publish(str(error))
+                self._say(str(error))
             self._show()
 
     def _mark(self, what: str) -> None:
@@ -195,18 +212,23 @@ class Desk(anywidget.AnyWidget):
         others = [mark for mark in self.marks[-50:] if mark[1] != what or at_s - mark[0] > 2 * LOOK_S]  # a slider moves step by step
         self.marks = [*others, (at_s, what)]
 
-    def _publish(self, error: str) -> None:
-        values = self.run.settings
-        self.told = {
-            "values": {name: to_text(value) for name, value in values.items()},
-            "labels": {knob.name: to_label(knob, values[knob.name]) for knob in KNOBS},
-            "error": plain_text(error, 600),
-        }
-
     def _show(self) -> None:
-        run = self.run
-        lamps = [lamp.to_json() for lamp in run.drained.lamps] if run.drained and run.phase != "running" else dark_lamps()
+        run, phase = self.run, self.run.phase
+        for knob in KNOBS:
+            control, value = self.knobs[knob.name], run.settings[knob.name]
+            control.disabled = phase == "stopped"
+            if control.value != value:
+                if isinstance(control, ipywidgets.SelectionSlider):
+                    control.options = _options(knob, value)  # what was set in Python may lie between two stops
+                control.value = value
+        self._drain.description = {"drained": "Go on", "draining": "Draining"}.get(phase, "Drain and compare")
+        for button in (*self._deeds, self._drain, self._stop):
+            button.disabled = phase == "stopped" or (phase in BUSY and button is not self._stop)
+        self._charts.value = self.svg()
         happened = [f"{at_s:,.0f} s: {plain_text(said, 300)}" for at_s, said in list(run.events)[-EVENTS_SHOWN:]]
-        self.look = {
-            "phase": run.phase, "picture": self.svg(), "sentence": self.sentence, "lamps": lamps, "happened": happened,
-        }  # fmt: skip
+        self._happened.value = "<br>".join(map(html.escape, happened))
+
+
+def _options(knob: Knob, value: Any) -> list[tuple[str, Any]]:
+    """A slider's stops, `value` among them, each with what stands beside the slider."""
+    return [(to_label(knob, stop), stop) for stop in stops_of(knob, value)]

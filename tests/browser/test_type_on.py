@@ -25,7 +25,7 @@ WHERE = {
     "player": (".kit-play", ".kit-slider", "[data-knob]", "summary", ".kit-chip:is(button)", ".kit-seed", "textarea", ".kit-player"),
     "failure map": ("input[type=range]", "[aria-label^='Failure map']"),
     "prediction": ("input", ".kit-send"),
-    "desk": ("[data-knob]", "summary", "[data-deed]"),
+    "desk": ("[role=slider]", "input[type=checkbox]", "button"),
     "check": ("button",),
     "explanation": ("textarea", "button"),
 }
@@ -41,7 +41,7 @@ def notebook(lab: Lab, make_page: MakePage) -> Page:
     page = make_page(reduced_motion="reduce").page
     lab.open(page, *CELLS.values())
     page.wait_for_function(f"({ACTIVE})().slice(1).every((count) => count !== null)", timeout=60_000)
-    page.wait_for_selector(".kit-desk .kit-lamp[data-lamp]", timeout=60_000)
+    page.wait_for_selector(".kit-desk svg", timeout=60_000)
     page.get_by_role("button", name="Show the verdict").first.click()  # covered, it cannot have the focus
     return page
 

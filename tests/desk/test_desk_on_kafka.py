@@ -80,7 +80,8 @@ def test_desk_that_is_not_waited_for_tells_how_long_spark_takes_and_then_runs(br
     """It is there at once with a sentence that counts the seconds; what is asked of it before it runs is done when it does."""
     with Desk(wait=False, max_offset_behind=20, rate=300, bolt_rate=200, front=["max_offset_behind"], deeds=["database away"]) as desk:
         assert desk.sentence.startswith("Spark is starting, for ") or desk.run.phase == "running"
-        assert (desk.heading["front"], desk.heading["deeds"]) == (["max_offset_behind"], ["database away"])
+        above, buttons = desk.children[0].children, [button.description for button in desk.children[2].children]
+        assert (above, buttons) == ((desk.knobs["max_offset_behind"],), ["Database away", "Drain and compare", "Stop"])
         desk.do("database away")
         assert wait_for(lambda: desk.run.snapshot()["spark"]["lost"] > 0, within(30))
     assert desk.run.phase == "stopped" and not desk.run.problems

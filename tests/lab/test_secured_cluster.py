@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 
 from kitlib import experiments
 from kitlib.cli import app, load
-from kitlib.desk.deeds import deeds_of
+from kitlib.desk.settings import deeds_of
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
 from kitlib.experiments.topic_reader import TopicReader
