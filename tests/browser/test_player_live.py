@@ -1,4 +1,4 @@
-"""The switch to the real broker in a real page: the run, its progress, and the lamps."""
+"""The switch to the real broker in a real page: the run, its progress, and whether both agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.kafka]
 
 
 def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab: Lab, new_page: MakePage, broker: Any) -> None:
-    """Pressed by keyboard the switch shows that a run is under way, steps can be moved meanwhile, and then both lamps agree."""
+    """Pressed by keyboard the switch shows that a run is under way, steps can be moved meanwhile, and then both agree."""
     watched = open_player(lab, new_page, "from kitlib.views import Player\nPlayer('restart', records=20)")
     page = watched.page
     page.get_by_role("button", name="real broker").press("Enter")
@@ -21,10 +21,10 @@ def test_the_switch_runs_the_story_on_the_broker_while_the_page_stays_alive(lab:
     page.locator(ROOT).focus()
     page.keyboard.press("ArrowRight")
     assert attribute(page, "step") == "1"
-    page.locator(".kit-lamp[data-lamp=agrees]").nth(1).wait_for(timeout=60_000)
+    page.locator(".kit-live [data-live=agrees]").wait_for(timeout=60_000)
     assert page.locator(".kit-live p").inner_text().startswith("Model and broker agree: ")
     assert page.get_by_role("button", name="real broker").get_attribute("aria-pressed") == "true"
     page.get_by_role("button", name="model", exact=True).click()
-    page.locator(".kit-lamp[data-lamp=off]").wait_for(state="attached")
+    page.locator(".kit-live [data-live=idle]").wait_for(state="attached")
     assert page.locator(".kit-live p").inner_text() == ""
     watched.check()

@@ -1,4 +1,4 @@
-"""The player's switch to the real broker: a run in a thread, and two lamps."""
+"""The player's switch to the real broker: a run in a thread, and whether the two agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.views import Player
-from kitlib.views.browser.player import IDLE, lamps
+from kitlib.views.browser.player import IDLE, agreement
 from tests.conftest import wait_for
 
 CRASH: dict[str, Any] = {"records": 5, "process_ms": 5, "max_spout_pending": 1, "crash_at_ms": 45, "records_while_down": 1}
@@ -50,8 +50,8 @@ def test_only_what_can_run_on_a_broker_has_a_switch(player: Player) -> None:
 
 
 @pytest.mark.kafka
-def test_the_switch_runs_the_same_story_on_the_broker_and_both_lamps_agree(player: Player, broker: Any) -> None:
-    """The broker's run is shown with the player's own knobs and the lamps agree; a knob goes back to the model."""
+def test_the_switch_runs_the_same_story_on_the_broker_and_both_agree(player: Player, broker: Any) -> None:
+    """The broker's run is shown with the player's own knobs and both agree; a knob goes back to the model."""
     before = player.sentence
     ask(player, do="real")
     assert player.live["state"] == "running" and player.trace.backend == "model"
@@ -105,7 +105,7 @@ def test_cancelled_run_ends_at_its_next_step_and_leaves_nothing_open(player: Pla
 
 @pytest.mark.kafka
 def test_player_opened_on_the_broker_has_the_switch_on_its_side(broker: Any) -> None:
-    """Its lamps tell at once whether the model agrees; the switch goes to the model and back."""
+    """It tells at once whether the model agrees; the switch goes to the model and back."""
     player = Player("restart", backend="kafka", **CRASH)
     assert (player.live["state"], player.trace.backend) == ("agrees", "kafka")
     ask(player, do="model")
@@ -124,11 +124,11 @@ def test_without_a_broker_the_player_says_what_to_do(player: Player, monkeypatch
     assert player.trace.backend == "model"
 
 
-def test_lamps_name_the_first_count_that_differs(player: Player) -> None:
+def test_agreement_names_the_first_count_that_differs(player: Player) -> None:
     """Another verdict on the broker's side is told by its first count that is not the model's."""
     other = get("restart").run(**CRASH | {"crash_at_ms": 45, "stuck_offset": 2})
     model, broker = player.verdict.counts, judge(other).counts
     kind = next(kind for kind in model if model[kind] != broker[kind])
-    told = lamps(other, get("restart"), Script.of(player.trace))
+    told = agreement(other, get("restart"), Script.of(player.trace))
     sentence = f"Model and broker differ: {model[kind]} {kind} on the model, {broker[kind]} on the broker."
     assert (told["state"], told["sentence"]) == ("parts", sentence) and player.verdict.parts_from(player.verdict) == ""

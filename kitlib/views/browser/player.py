@@ -12,7 +12,7 @@ only the step that is shown is drawn; the others follow when it rests. The JavaS
 plain and complete: the parts are joined as they are, nothing is built and nothing is fetched.
 
 Where an experiment can run on the real broker the page has a switch for it. Such a run is a `LiveRun`, in a thread, so that kernel
-and page stay alive: the page hears what is being done and for how long, and at its end two lamps say whether model and broker
+and page stay alive: the page hears what is being done and for how long, and at its end a sentence says whether model and broker
 agree. One that is not waited for any more is cancelled: it ends at its next step, and closes what it opened.
 
 A player composes with other widgets: `values`, `seed`, `step`, `sentence`, `trace` and `verdict` are traitlets.
@@ -105,7 +105,7 @@ class LiveRun:
         return {**IDLE, "state": "running", "doing": self.doing, "elapsed_s": int(time.monotonic() - self.began)}
 
 
-def lamps(real: Trace, experiment: Experiment, script: Script) -> dict[str, Any]:
+def agreement(real: Trace, experiment: Experiment, script: Script) -> dict[str, Any]:
     """What the page shows of a run on the broker that is over: whether the model's verdict on the same script agrees."""
     model, broker = judge(experiment.run(script=script)), judge(real)
     where = model.parts_from(broker)
@@ -204,7 +204,7 @@ class Player(anywidget.AnyWidget):
         self._live: LiveRun | None = None  # the run on the broker that is waited for
         if self.experiment is not None and self.knobs and not self.experiment.model_only:
             self.session.backend, self.live = "model", IDLE  # the broker is asked by the switch
-            self._light()
+            self._say_agreement()
         self._publish()
         self.on_msg(self._on_question)
 
@@ -258,7 +258,7 @@ class Player(anywidget.AnyWidget):
         gc.disable()  # the garbage of a run is collected when its picture is on its way
         try:
             self.session.answer(question, may_wait=loop is not None)
-            self._light()
+            self._say_agreement()
         finally:
             self._publish()
             if loop is None:
@@ -301,7 +301,7 @@ class Player(anywidget.AnyWidget):
             return
         self.session.show(run.trace)
         self._publish()
-        self.live = lamps(run.trace, run.experiment, run.script)
+        self.live = agreement(run.trace, run.experiment, run.script)
 
     def _leave_broker(self) -> None:
         """What the broker said holds for other settings, or its run is not wanted any more."""
@@ -311,10 +311,10 @@ class Player(anywidget.AnyWidget):
         if self.live is not None:
             self.live = IDLE
 
-    def _light(self) -> None:
-        """Light both lamps where a run on the broker is shown that no one had to wait for: the one the player was opened with."""
+    def _say_agreement(self) -> None:
+        """Say whether both agree of the run on the broker that the player was opened with."""
         if self.live is not None and self.experiment is not None and self.session.trace.backend == "kafka":
-            self.live = lamps(self.session.trace, self.experiment, self.session.script())
+            self.live = agreement(self.session.trace, self.experiment, self.session.script())
 
     def _complete(self) -> None:
         """Send the pictures of all steps of the run that is shown."""

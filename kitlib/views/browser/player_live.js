@@ -1,4 +1,4 @@
-// The switch between model and real broker, the progress of a real run, and the two lamps.
+// The switch between model and real broker, the progress of a real run, and whether the two agree.
 
 class LivePanel {
   constructor(model) {
@@ -9,10 +9,9 @@ class LivePanel {
     this.bar = html("progress", { "aria-label": "Run on the real broker" });
     this.elapsed = html("span", {});
     this.progress = html("div", { class: "kit-progress" }, this.bar, this.elapsed, this.stop);
-    this.lamps = ["model", "broker"].map((name) => html("span", { class: "kit-lamp", text: name }));
     this.told = html("p", { role: "status" });
     this.node = html("div", { class: "kit-live", role: "group", "aria-label": "Where it runs" },
-      html("div", { class: "kit-switch" }, this.onModel, this.onBroker), html("div", { class: "kit-lamps" }, ...this.lamps), this.progress, this.told);
+      html("div", { class: "kit-switch" }, this.onModel, this.onBroker), this.progress, this.told);
     this.onLive = () => this.draw();
     model.on("change:live", this.onLive);
     this.draw();
@@ -38,13 +37,7 @@ class LivePanel {
     this.progress.hidden = state !== "running";
     put(this.elapsed, "text", `${seconds} s`);
     put(this.told, "text", state === "running" ? doing : sentence);
-    const lamp = { idle: ["on", "off"], running: ["on", "off"], failed: ["on", "off"], agrees: ["agrees", "agrees"], parts: ["on", "parts"] }[state];
-    const words = { on: "lit", off: "dark", agrees: "lit, agrees", parts: "lit, differs" };
-    this.lamps[0].parentNode.hidden = state === "idle"; // before there are two runs they would look like a choice
-    this.lamps.forEach((node, place) => {
-      const name = place ? "broker" : "model";
-      putAll(node, { "data-lamp": lamp[place], title: `${name}: ${words[lamp[place]]}` });
-    });
+    put(this.told, "data-live", state);
   }
 
   close() {
