@@ -32,7 +32,7 @@ CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
 LONGEST = "test_notebooks.py"  # a quarter of an hour
-AGAIN = 3  # at most so many failed tests are run once more
+AGAIN = 8  # at most so many failed tests are run once more
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
 
 
