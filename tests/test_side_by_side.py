@@ -148,7 +148,7 @@ def test_what_fails_twice_or_is_more_than_a_few_fails_the_run(suite: Path) -> No
     process = start(suite, broken="def test_broken(): assert False", late=AT_FIRST.format(name="late"))
     said = finish(process)
     assert process.returncode == 1 and "1 failed, 1 passed" in said, said
-    process = start(suite, **{f"late{number}": AT_FIRST.format(name=f"many-{number}") for number in range(4)})
+    process = start(suite, **{f"late{number}": AT_FIRST.format(name=f"many-{number}") for number in range(9)})
     said = finish(process)
     assert process.returncode == 1 and "Once more" not in said, said
 
