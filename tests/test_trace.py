@@ -30,9 +30,6 @@ def small() -> Trace:
     return trace
 
 
-# -- record, at, fork -----------------------------------------------------------------------------
-
-
 def test_record_numbers_steps_from_zero() -> None:
     """Steps are numbered 0, 1, 2, ... and `at` finds them by number."""
     trace = small()
@@ -83,8 +80,6 @@ def test_fork_at_a_step_that_there_is_not_is_refused() -> None:
     with pytest.raises(TraceError, match="there is no step 3"):
         small().fork(3)
 
-
-# -- JSON lines -----------------------------------------------------------------------------------
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -260,9 +255,6 @@ def test_json_lines_are_not_read_past_the_first_bad_one(monkeypatch: pytest.Monk
         Trace.from_json_lines(lines())
 
 
-# -- what is shown --------------------------------------------------------------------------------
-
-
 def test_repr_counts_the_words() -> None:
     """A trace shows its experiment, its backend and how often each word occurs."""
     assert repr(small()) == "<Trace of happy_path on the model: 3 steps (1 append, 2 emit)>"
@@ -278,9 +270,6 @@ def test_html_of_hostile_data_is_escaped() -> None:
     page = trace._repr_html_()
     assert "<img" not in page and "&lt;img" in page and page.count("<tr>") == 1 + 12
     assert "\x1b" not in page and "\x07" not in page
-
-
-# -- ranges ---------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.integers(-(2**63), 2**63) | st.integers(0, 30)))

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from kitlib.desk.fold import Tally, first_difference
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 State = Literal["agrees", "differs", "unknown", "dark"]  # dark: nothing was compared yet
 WITNESSES = ("our ledgers", "the broker's log", "Spark")

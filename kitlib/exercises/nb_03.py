@@ -21,7 +21,7 @@ from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.monitor.delivery import judge
 from kitlib.more.spout.earlier import DEFAULT_MAX_OFFSET_BEHIND, EarlierPartitionManager
 from kitlib.views import show
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 STORED = 15_266_940  # what ZooKeeper held for the partition
 LOG_END = 22_092_614  # where the partition's log ended at the redeployment

@@ -36,7 +36,7 @@ from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.rewinds import rewinds
 from kitlib.views import draw_window
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 BURROW_FILES = ("windows_named.jsonl.gz", "windows_public.jsonl.gz")
 ASKED = 5  # how many parts of a case are arguments

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kitlib.trace import Trace
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 MOST_NAMED = 2  # tasks that a sentence names
 

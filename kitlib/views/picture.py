@@ -31,7 +31,7 @@ from kitlib.views.trees.layout import TREE_TOP
 from kitlib.views.trees.ledger import draw_ledger
 from kitlib.views.trees.tree import QUESTION as TREE_QUESTION
 from kitlib.views.trees.tree import draw_tree, tree_legend, tree_name, tree_spans, tree_summary
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
 PARTS = ("all", "log", "plot", "tree", "pending", "curves", "lanes", "remembered")

@@ -15,32 +15,31 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Rule, Word, count
+from kitlib.words.template import phrase
+from kitlib.words.word import Data, Domain, Rule, Word
 
 MOST_TOLD = 6  # tasks that a sentence names
 
 
+@phrase
 def _work(data: Data) -> str:
     names = [f"the connector {name}" for name in data["connectors"]]
     names += [f"task {name}-{number}" for name, number in data["tasks"]]
     return ", ".join(names) or "nothing"
 
 
+@phrase
 def _seconds(ms: int) -> str:
     return f"{ms / 1_000:g} s"
 
 
-def _configure(who: str, data: Data) -> str:
-    told = ", ".join(f"{name} with {tasks} tasks" for name, tasks in data["connectors"].items())
-    return f"The connectors are configured: {told}."
+@phrase
+def _with_tasks(connectors: dict[str, int]) -> str:
+    return ", ".join(f"{name} with {tasks} tasks" for name, tasks in connectors.items())
 
 
-def _sync(who: str, data: Data) -> str:
-    members = ", ".join(data["members"]) or "no members"
-    return f"The rebalance ends: generation {data['generation']} with {members}; {data['leader'] or 'no one'} leads."
-
-
-def _idle(who: str, data: Data) -> str:
+@phrase
+def _idle(data: Data) -> str:
     idle = [f"{name} {_seconds(ms)}" for name, ms in data["tasks"] if ms]
     told = idle[:MOST_TOLD] + ([f"and {len(idle) - MOST_TOLD} more"] if len(idle) > MOST_TOLD else [])
     moves = f" Number of times a task moved: {data['shuffled']}." if "shuffled" in data else ""
@@ -50,20 +49,14 @@ def _idle(who: str, data: Data) -> str:
 CONNECT = Domain(
     "connect",
     {
-        "configure": Word(_configure, "connectors:counts"),
-        "start": Word(
-            lambda who, data: f"{who} starts and joins the group." if who != "group" else "The group starts.",
-            glyph=Glyph("a worker starts", PLUS, "ink", 2.2),
-        ),
+        "configure": Word("The connectors are configured: {connectors:with_tasks()}.", "connectors:counts"),
+        "start": Word("[who=group?The group starts|{who} starts and joins the group].", glyph=Glyph("a worker starts", PLUS, "ink", 2.2)),
         "leave": Word(
-            lambda who, data: f"{who} shuts down cleanly and leaves the group; it was running {_work(data)}.",
-            glyph=Glyph("a worker leaves", EXIT, "ink", 2),
+            "{who} shuts down cleanly and leaves the group; it was running {work()}.", glyph=Glyph("a worker leaves", EXIT, "ink", 2),
         ),
         "kill": Word(
-            lambda who, data: f"{who} dies without leaving the group; it was running {_work(data)}.",
-            "connectors tasks",
+            "{who} dies without leaving the group; it was running {work()}.", "connectors tasks", about="task:tasks",
             glyph=Glyph("a worker dies", CROSS, RED, 2.6),
-            about="task:tasks",
         ),
         "evict": Word(
             "The coordinator removes {member}: no heartbeat within the session timeout.",
@@ -84,88 +77,63 @@ CONNECT = Domain(
             ),
         ),
         "assigned": Word(
-            lambda who, data: f"{who} must start {_work(data)}.", "connectors tasks",
-            about="task:tasks",
+            "{who} must start {work()}.", "connectors tasks", about="task:tasks",
             rule=Rule(
                 "The leader balances connectors and tasks over the workers.",
                 "more.connect.assignors:IncrementalCooperativeAssignor.balance",
             ),
         ),
         "revoked": Word(
-            lambda who, data: f"{who} must stop {_work(data)}.", "connectors tasks",
-            about="task:tasks",
-            rule=Rule(
-                "A worker with more than its share must stop some of its work.",
-                "more.connect.assignors:balancing_revocations",
-            ),
+            "{who} must stop {work()}.", "connectors tasks", about="task:tasks",
+            rule=Rule("A worker with more than its share must stop some of its work.", "more.connect.assignors:balancing_revocations"),
         ),
         "delay": Word(
-            lambda who, data: f"The lost work stays unassigned for {_seconds(data['delay_ms'])}, in case its worker comes back.",
-            "delay_ms",
-            "until_ms",
+            "The lost work stays unassigned for {delay_ms:seconds()}, in case its worker comes back.", "delay_ms", "until_ms",
             glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
             rule=Rule(
                 "scheduled.rebalance.max.delay.ms: lost work waits this long for its worker.",
                 "more.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
             ),
         ),
-        "sync": Word(_sync, "generation leader:text? members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2)),
-        "idle": Word(_idle, "tasks", "longest_ms moved shuffled"),
+        "sync": Word(
+            "The rebalance ends: generation {generation} with [members?{members:listed()}|no members]; [leader?{leader}|no one] leads.",
+            "generation leader:text? members", glyph=Glyph("a rebalance ends", BAR, "ink", 1.2),
+        ),
+        "idle": Word("{idle()}", "tasks", "longest_ms moved shuffled"),
     },
     marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
 )
 
 
-def _answer(who: str, data: Data) -> str:
-    asked = f"{who} is asked for {data['key']}" + (", with stale stores allowed" if data["stale"] else "")
-    match data["outcome"]:
-        case "value" if data["behind"]:
-            return f"{asked}: {data['value']}; the correct value is {data['truth']}. The copy is {data['behind']} records behind."
-        case "value":
-            return f"{asked}: {data['value']}, which is correct."
-        case "null":
-            return f"{asked}: null, as if the key did not exist. {data['why']}."
-        case other:
-            return f"{asked}: {other}, {data['why']}."
-
-
-def _assigned(who: str, data: Data) -> str:
-    told = "; ".join(f"{name}: {', '.join(tasks) or 'nothing'}" for name, tasks in data["active"].items())
-    more = " A probing rebalance will follow." if data["probing_needed"] else ""
-    return f"Generation {data['generation']}: {told}.{more}"
+@phrase
+def _layout(active: dict[str, list[str]]) -> str:
+    return "; ".join(f"{name}: {', '.join(tasks) or 'nothing'}" for name, tasks in active.items())
 
 
 STREAMS = Domain(
     "streams",
     {
         "topology": Word(
-            lambda who, data: (
-                f"The topology has {len(data['tasks'])} tasks, {len(data['stateful'])} of them with a state store."
-            ),
+            "The topology has {tasks:task}, {stateful:len()} of them with a state store.",
             "stateful tasks:texts",
         ),
         "start": Word(
-            lambda who, data: f"{who} starts with {count(data['threads'], 'thread')}.",
-            "threads",
-            "on_disk",
-            Glyph("an instance starts", PLUS, "ink", 2.2)
+            "{who} starts with {threads:thread}.", "threads", "on_disk",
+            Glyph("an instance starts", PLUS, "ink", 2.2),
         ),
         "kill": Word(
-            lambda who, data: f"{who} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
-            "tasks:texts",
+            "{who} dies; it was processing [tasks?{tasks:listed()}|nothing].", "tasks:texts", about="task:tasks",
             glyph=Glyph("an instance dies", CROSS, RED, 2.6),
-            about="task:tasks",
         ),
         "lose_thread": Word(
-            lambda who, data: f"Thread {data['thread']} dies; it was processing {', '.join(data['tasks']) or 'nothing'}.",
-            "tasks:texts thread",
-            glyph=Glyph("a thread dies", CROSS, RED, 2.6),
-            about="task:tasks",
+            "Thread {thread} dies; it was processing [tasks?{tasks:listed()}|nothing].", "tasks:texts thread",
+            glyph=Glyph("a thread dies", CROSS, RED, 2.6), about="task:tasks",
         ),
         "evict": replace(CONNECT.words["evict"], may="why", needs="member"),
         "prepare": CONNECT.words["prepare"],
         "assigned": Word(
-            _assigned, "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2),
+            "Generation {generation}: {active:layout()}.[probing_needed? A probing rebalance will follow.]",
+            "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2),
             rule=Rule(
                 "A task goes to an instance whose store has caught up, if there is one.",
                 "more.streams.assignor:HighAvailabilityTaskAssignor.assign",
@@ -180,16 +148,8 @@ STREAMS = Domain(
             ),
         ),
         "running": Word(
-            lambda who, data: (
-                f"{who} processes {data['task']}"
-                + (f", after restoring {data['restored']:,} records." if data["restored"] else ".")
-            ),
-            "restored task",
-            about="task:task",
-            rule=Rule(
-                "A task processes once its store has caught up.",
-                "more.streams.app:StreamsApp._read_changelogs",
-            ),
+            "{who} processes {task}[restored>0?, after restoring {restored:,} records].", "restored task", about="task:task",
+            rule=Rule("A task processes once its store has caught up.", "more.streams.app:StreamsApp._read_changelogs"),
         ),
         "standby": Word(
             "{who} keeps a standby of {task}, {behind:,} records behind.", "behind task",
@@ -200,7 +160,10 @@ STREAMS = Domain(
             ),
         ),
         "ask": Word(
-            _answer, "behind key outcome stale truth:whole value why", "task",
+            "{who} is asked for {key}[stale?, with stale stores allowed]: [outcome=value?{value}[behind>0?; the correct value is {truth}. "
+            "The copy is {behind} records behind|, which is correct]|"
+            "outcome=null?null, as if the key did not exist. {why}|{outcome}, {why}].",
+            "behind key outcome stale truth:whole value why", "task",
             about="task:task",
             rule=Rule(
                 "A key belongs to one task; only its instance, or a standby, can answer.",
@@ -208,12 +171,8 @@ STREAMS = Domain(
             ),
         ),
         "idle": Word(
-            lambda who, data: (
-                f"{_idle(who, data)} {data['restored']:,} records were restored; {data['threads_idle']} of "
-                f"{data['threads']} threads are idle."
-            ),
-            "restored tasks threads threads_idle",
-            "longest_ms threads_counting",
+            "{idle()} {restored:,} records were restored; {threads_idle} of {threads} threads are idle.",
+            "restored tasks threads threads_idle", "longest_ms threads_counting",
         ),
     },
     marks={"kill": "crash", "lose_thread": "crash", "evict": "time-out"},
@@ -262,8 +221,9 @@ SOURCE = Domain(
 )
 
 
-def _processed(who: str, data: Data) -> str:
-    return f"{who.capitalize()} reads {data['value']} of {data['key']} at offset {data['offset']}: {data['effect']}."
+@phrase
+def _name(data: Data) -> str:
+    return str(data["who"]).capitalize()
 
 
 PARTITIONS = Domain(
@@ -276,17 +236,10 @@ PARTITIONS = Domain(
             rule=Rule("A record with a key goes to the partition of its key's hash.", "more.hashes:partition_of_key"),
         ),
         "process": Word(
-            _processed, "effect key offset value:text", judged="process",
+            "{name()} reads {value} of {key} at offset {offset}: {effect}.", "effect key offset value:text", judged="process",
             about="record:offset",
         ),
-        "commit": Word(
-            lambda who, data: f"{who.capitalize()} commits {data['offset']}.",
-            "offset",
-            "written",
-            room=0.2,
-            judged="commit",
-            about="partition:@",
-        ),
+        "commit": Word("{name()} commits {offset}.", "offset", "written", room=0.2, judged="commit", about="partition:@"),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
             "before they were created, {refused} records were refused, and {left_over} orders are left over.",

@@ -19,12 +19,14 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.word import Data, Domain, Rule, Word, count, span, with_room
+from kitlib.words.template import count, phrase
+from kitlib.words.word import Data, Domain, Rule, Word, be, with_room
 
 
-def partitions(data: Data) -> str:
+@phrase
+def partitions(places: list[list[object]]) -> str:
     """`partition 0`, `partitions 0, 1 and 2`; with the topic where there are several."""
-    held = [(str(topic), number) for topic, number, *_ in data["partitions"]]
+    held = [(str(topic), number) for topic, number, *_ in places]
     if not held:
         return "no partition"
     is_one_topic = len({topic for topic, _ in held}) == 1
@@ -32,16 +34,6 @@ def partitions(data: Data) -> str:
     names += [f"{len(held) - 9} more"] if len(held) > 9 else []
     listed = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f"{'partition' if len(held) == 1 else 'partitions'} {listed}"
-
-
-def _generation(data: Data) -> str:
-    number = data.get("generation")
-    return f" in generation {number:d}" if isinstance(number, int) and number >= 0 else ""
-
-
-def _error(data: Data) -> str:
-    error = str(data.get("error") or "NONE")
-    return "" if error == "NONE" else plain_text(error, 50)
 
 
 WHY_REFUSED = {
@@ -54,46 +46,9 @@ WHY_REFUSED = {
 }
 
 
+@phrase
 def _refused(error: str) -> str:
-    return f"{error}, {WHY_REFUSED[error]}" if error in WHY_REFUSED else error
-
-
-def _append(who: str, data: Data) -> str:
-    first, last = data["first"], data["last"]
-    number = last - first + 1
-    return f"{count(number, 'record')} {'arrives' if number == 1 else 'arrive'} in partition {data['partition']:d}: {span(first, last)}."
-
-
-def _start(who: str, data: Data) -> str:
-    why = plain_text(data.get("why", ""), 80)
-    return f"{who} starts reading partition {data['partition']:d} at offset {data['offset']:d}" + (f" ({why})." if why else ".")
-
-
-def _commit(who: str, data: Data) -> str:
-    place = f"offset {data['offset']:d} of partition {data['partition']:d}"
-    if error := _error(data):
-        return f"{who} cannot commit {place}: {_refused(error)}."
-    if data.get("written", True):
-        return f"{who} commits {place}: the next owner of the partition starts there."
-    return f"{who} commits {place}, which was already committed."
-
-
-def _store(who: str, data: Data) -> str:
-    place = f"offset {data['offset']:d} of partition {data['partition']:d}"
-    if error := _error(data):
-        return f"{who} cannot store {place}: {_refused(error)}."
-    return f"{who} stores {place} for the next background commit."
-
-
-def _join(who: str, data: Data) -> str:
-    wanted = ", ".join(plain_text(name, 40) for name in data.get("strategies", ()))
-    return f"{who} joins the group" + (f" and supports {wanted}." if wanted else ".")
-
-
-def _assigned(who: str, data: Data) -> str:
-    if not data["partitions"]:
-        return f"{who} is assigned no partition{_generation(data)}."
-    return f"{who} is assigned {partitions(data)}{_generation(data)}."
+    return f"{error}, {WHY_REFUSED[error]}" if error in WHY_REFUSED else plain_text(error, 50)
 
 
 EVICTED = {
@@ -104,52 +59,16 @@ EVICTED = {
 }
 
 
-def _evict(who: str, data: Data) -> str:
-    why = EVICTED.get(str(data.get("why")), plain_text(data.get("why", ""), 80))
-    by = "ZooKeeper" if who == "zookeeper" else "The coordinator"
-    return f"{by} removes {data['member']} from the group" + (f": {why}." if why else ".")
+@phrase
+def _evicted(why: str) -> str:
+    return EVICTED.get(why, plain_text(why, 80))
 
 
-def _not_taken(who: str, data: Data) -> str:
-    if "partitions" in data:
-        return f"{who} cannot claim {partitions(data)} yet: another member's node is still there."
-    return f"{who} is not admitted to the group: {_error(data)}."
-
-
-def _names(names: list[object]) -> str:
+@phrase
+def _people(names: list[object]) -> str:
     told = [plain_text(name, 20) for name in names[:8]]
     told += [f"{len(names) - 8} more"] if len(names) > 8 else []
     return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told) or "no one"
-
-
-def _traffic(who: str, data: Data) -> str:
-    return (
-        f"In total, {count(data['messages'], 'message')} to and from ZooKeeper for {count(data['members'], 'member')}; "
-        f"a coordinator would have needed {data['coordinator_messages']:,}."
-    )
-
-
-def _restarted(who: str, data: Data) -> str:
-    wanted = ", ".join(plain_text(name, 40) for name in data["strategies"])
-    stood = f"; {count(data['paused'], 'partition')} stood still in the meantime" if "paused" in data else ""
-    now = f" The group now uses {data['protocol']}." if data.get("protocol") else ""
-    return f"{who} has restarted and supports {wanted}{stood}.{now}"
-
-
-def _prepare(who: str, data: Data) -> str:
-    why = plain_text(data.get("why") or "", 120)
-    return "A rebalance begins" + (f": {why}." if why else ".") + " All members must rejoin."
-
-
-def _sync(who: str, data: Data) -> str:
-    leader = data.get("leader")
-    who_deals = (
-        f"{plain_text(leader, 40)} assigns the partitions" if leader else "the leader assigns the partitions"
-    )
-    by = f" with {data['protocol']}" if data.get("protocol") else ""
-    number = data.get("generation")
-    joined = f"generation {number:d}" if isinstance(number, int) else "the group"
-    return f"All members have joined {joined}; {who_deals}{by}."
 
 
 def _stable(who: str, data: Data) -> str:
@@ -161,30 +80,6 @@ def _stable(who: str, data: Data) -> str:
     number = data.get("generation")
     begin = f"Generation {number:d}" if isinstance(number, int) else "The group"
     return f"{begin} is stable" + (f": {told}." if told else ".")
-
-
-def _alter(who: str, data: Data) -> str:
-    of = f"partition {data['partition']:d}"
-    if _error(data):
-        return f"An operator tries to set the committed offset of {of} by hand and is refused: {_error(data)}."
-    before = data.get("before")
-    was = "there was none" if before is None else f"it was {before:d}"
-    return f"An operator sets the committed offset of {of} to {data['offset']:d} by hand; {was}."
-
-
-def _forget(who: str, data: Data) -> str:
-    of = f"partition {data['partition']:d}"
-    if _error(data):
-        return f"An operator tries to delete the committed offset of {of} and is refused: {_error(data)}."
-    before = data.get("before")
-    was = "there was none" if before is None else f"it was {before:d}"
-    after = "A tombstone is written; next time, auto.offset.reset decides where to start."
-    return f"An operator deletes the committed offset of {of}; {was}. {after}"
-
-
-def _reset(who: str, data: Data) -> str:
-    why = f": {data['why']}" if data.get("why") else ""
-    return f"{who}'s position {data['from']} is outside the log; auto.offset.reset moves it to {data['to']}{why}."
 
 
 def _lag(who: str, data: Data) -> str:
@@ -203,12 +98,8 @@ def _lag(who: str, data: Data) -> str:
     if not isinstance(data.get("unprocessed"), int):
         return f"{told}."
     return (
-        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {_are(data['unprocessed'])} not yet processed."
+        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {be(data['unprocessed'])} not yet processed."
     )
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 def _judge(who: str, data: Data) -> str:
@@ -220,13 +111,10 @@ GROUPS = Domain(
     "groups",
     with_room(
         {
-            "append": Word(
-                _append, "first last", judged="append",
-                about="record:first-last",
-            ),
+            "append": Word("{arriving()} in partition {partition:d}: {span()}.", "first last", judged="append", about="record:first-last"),
             "start": Word(
-                _start, "offset", "why", judged="start", glyph=Glyph("starts reading", PLAY, "ink", 1.6, "paper"),
-                about="partition:@",
+                "{who} starts reading partition {partition:d} at offset {offset:d}[ ({why:80})].", "offset", "why", judged="start",
+                glyph=Glyph("starts reading", PLAY, "ink", 1.6, "paper"), about="partition:@",
                 rule=Rule(
                     "A consumer starts at the committed offset; without one, auto.offset.reset decides.",
                     "mechanisms.positions:start_position",
@@ -247,44 +135,40 @@ GROUPS = Domain(
                 about="record:offset",
             ),
             "commit": Word(
-                _commit, "offset", "error written", judged="commit",
-                about="partition:@",
+                "{who} [error?cannot commit|commits] offset {offset:d} of partition {partition:d}[error?: "
+                "{error:refused()}|written=False?, which was already committed|: the next owner of the partition starts there].", "offset",
+                "error written", judged="commit", about="partition:@",
                 rule=Rule(
                     "A commit is a claim: the next owner starts there, so everything below it counts as done.",
                     "mechanisms.groups.coordinator:GroupCoordinator._commit",
                 ),
             ),
             "store": Word(
-                _store, "offset", "error",
-                about="partition:@",
+                "{who} [error?cannot store|stores] offset {offset:d} of partition {partition:d}[error?: {error:refused()}| for the next "
+                "background commit].", "offset", "error", about="partition:@",
                 rule=Rule(
-                    "A stored offset is committed with the next background commit.",
-                    "mechanisms.groups.consumer:GroupConsumer.store",
+                    "A stored offset is committed with the next background commit.", "mechanisms.groups.consumer:GroupConsumer.store"
                 ),
             ),
             "join": Word(
-                _join, "", "instance_id library member_id strategies", glyph=Glyph("joins the group", PLUS, "ink", 2.2),
+                "{who} joins the group[ and supports {strategies:listed()}].", "", "instance_id library member_id strategies",
+                glyph=Glyph("joins the group", PLUS, "ink", 2.2),
                 rule=Rule("A member that joins starts a rebalance.", "mechanisms.groups.coordinator:GroupCoordinator._join"),
             ),
             "assigned": Word(
-                _assigned, "partitions", "generation",
+                "{who} is assigned {partitions:partitions()}[generation>=0? in generation {generation:d}].", "partitions", "generation",
                 about="partition:partitions",
-                rule=Rule(
-                    "The group's leader assigns the partitions with the strategy that all members support.",
-                    "more.assignors:assign",
-                ),
+                rule=Rule("The group's leader assigns the partitions with the strategy that all members support.", "more.assignors:assign"),
             ),
             "revoked": Word(
-                lambda who, data: f"{who} gives up {partitions(data)}; it may still commit.", "partitions",
-                about="partition:partitions",
+                "{who} gives up {partitions:partitions()}; it may still commit.", "partitions", about="partition:partitions",
                 rule=Rule(
                     "An eager member gives up everything before it rejoins; a cooperative one only what moves.",
                     "mechanisms.groups.member:GroupMembership._prepare",
                 ),
             ),
             "lost": Word(
-                lambda who, data: f"{who} has lost {partitions(data)}: another member may already have taken over.",
-                "partitions",
+                "{who} has lost {partitions:partitions()}: another member may already have taken over.", "partitions",
                 about="partition:partitions",
                 rule=Rule(
                     "A member that the group has removed loses its partitions without being able to commit.",
@@ -294,11 +178,8 @@ GROUPS = Domain(
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
             "kill": Word("{who} is killed, with no chance to tell anyone.", "", "offset", glyph=IS_KILLED),
             "share": Word(
-                lambda who, data: (
-                    f"{count(data['consumers'], 'consumer')}: {data['at_work']} with partitions, {data['idle']} without. None has more "
-                    f"than {count(data['most_partitions'], 'partition')}: {data['speed']:g} times the speed of one consumer."
-                ),
-                "at_work consumers idle most_partitions speed",
+                "{consumers:consumer}: {at_work} with partitions, {idle} without. None has more than {most_partitions:partition}: "
+                "{speed:g} times the speed of one consumer.", "at_work consumers idle most_partitions speed",
             ),
             "freeze": Word(
                 "{who} is frozen: it does nothing, sends no heartbeats, and does not notice.",
@@ -326,34 +207,23 @@ GROUPS = Domain(
                 glyph=Glyph("reaches the broker again", "M-6 0A6 6 0 0 1 6 0M-3 0A3 3 0 0 1 3 0", "ink", 1.6),
             ),
             "error": Word(
-                lambda who, data: f"{who} gets {_error(data)} and cannot continue.",
-                "",
-                "error offset",
-                judged="error",
+                "{who} gets {error:50} and cannot continue.", "", "error offset", judged="error",
                 glyph=Glyph("cannot continue", ALARM, RED, 1.8, "paper"),
             ),
             "alter": Word(
-                _alter,
-                "offset",
-                "before error",
-                judged="alter",
-                glyph=Glyph("an operator sets the offset", "M0 -6L6 5H-6Z", RED, 1.8, "paper"),
-                about="partition:@",
+                "An operator [error?tries to set|sets] the committed offset of partition {partition:d} [error?by hand and is refused: "
+                "{error:50}|to {offset:d} by hand; [before?it was {before:d}|there was none]].", "offset", "before error", judged="alter",
+                glyph=Glyph("an operator sets the offset", "M0 -6L6 5H-6Z", RED, 1.8, "paper"), about="partition:@",
             ),
             "forget": Word(
-                _forget,
-                "",
-                "before error",
-                glyph=Glyph("an operator deletes the offset", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"),
-                about="partition:@",
+                "An operator [error?tries to delete the committed offset of partition {partition:d} and is refused: {error:50}|deletes "
+                "the committed offset of partition {partition:d}; [before?it was {before:d}|there was none]. A tombstone is written; next "
+                "time, auto.offset.reset decides where to start].", "", "before error",
+                glyph=Glyph("an operator deletes the offset", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"), about="partition:@",
             ),
             "reset": Word(
-                _reset,
-                "from to",
-                "why",
-                judged="reset",
-                glyph=Glyph("moved by auto.offset.reset", DIAMOND, RED, 1.8, "paper"),
-                about="partition:@",
+                "{who}'s position {from} is outside the log; auto.offset.reset moves it to {to}[: {why}].", "from to", "why",
+                judged="reset", glyph=Glyph("moved by auto.offset.reset", DIAMOND, RED, 1.8, "paper"), about="partition:@",
                 rule=Rule(
                     "auto.offset.reset decides where a position outside the log moves to.",
                     "mechanisms.groups.consumer:GroupConsumer.check_positions",
@@ -364,13 +234,10 @@ GROUPS = Domain(
                 about="record:offset",
             ),
             "rows": Word(
-                lambda who, data: (
-                    f"In the end, the {who} has {count(data['rows'], 'row')} for {count(data['records'], 'record')}, "
-                    f"from {count(data['effects'], 'try', 'tries')}; {data['refused']:,} were not repeated."
-                ),
+                "In the end, the {who} has {rows:row} for {records:record}, from {effects:try/tries}; {refused:,} were not repeated.",
                 "effects records refused rows",
             ),
-            "partitions": Word(lambda who, data: f"The topic now has {count(data['count'], 'partition')}.", "count"),
+            "partitions": Word("The topic now has {count:partition}.", "count"),
             "throw": Word(
                 "{who} fails at offset {offset:d} of partition {partition:d}, and nothing catches the error.", "offset",
                 about="record:offset partition:@",
@@ -399,14 +266,15 @@ GROUPS = Domain(
                 ),
             ),
             "prepare": Word(
-                _prepare, "", "state why",
+                "A rebalance begins[: {why:120}]. All members must rejoin.", "", "state why",
                 rule=Rule(
                     "A member that joins, leaves or times out starts a rebalance.",
                     "mechanisms.groups.coordinator:GroupCoordinator._maybe_prepare_rebalance",
                 ),
             ),
             "sync": Word(
-                _sync, "", "generation leader:text protocol",
+                "All members have joined [generation?generation {generation:d}|the group]; [leader?{leader:40}|the leader] assigns the "
+                "partitions[ with {protocol}].", "", "generation leader:text protocol",
                 rule=Rule(
                     "When all members have rejoined, or the rebalance timeout is over, the next generation begins.",
                     "mechanisms.groups.coordinator:GroupCoordinator._complete_join",
@@ -421,25 +289,22 @@ GROUPS = Domain(
                 ),
             ),
             "evict": Word(
-                _evict, "member", "why", glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper"),
-                about="member:member",
+                "[who=zookeeper?ZooKeeper|The coordinator] removes {member} from the group[: {why:evicted()}].", "member", "why",
+                glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper"), about="member:member",
                 rule=Rule(
                     "A member that is silent for session.timeout.ms, or does not rejoin in time, is removed.",
                     "mechanisms.groups.coordinator:GroupCoordinator._remove",
                 ),
             ),
             "empty": Word("The group has no members left; its committed offsets remain.", "", "generation"),
-            "restarted": Word(_restarted, "strategies", "error paused protocol"),
+            "restarted": Word(
+                "{who} has restarted and supports {strategies:listed()}[paused?; {paused:partition} stood still in the meantime].[ The "
+                "group now uses {protocol}.]", "strategies", "error paused protocol",
+            ),
             "notify": Word(
-                lambda who, data: (
-                    f"ZooKeeper notifies {_names(data['members'])} that something has changed, but not what."
-                ),
-                "members",
-                about="member:members",
-                rule=Rule(
-                    "ZooKeeper notifies all who watch, once, that something has changed.",
-                    "more.zookeeper:ZooKeeper.fire",
-                ),
+                "ZooKeeper notifies [members?{members:people()}|no one] that something has changed, but not what.",
+                "members", about="member:members",
+                rule=Rule("ZooKeeper notifies all who watch, once, that something has changed.", "more.zookeeper:ZooKeeper.fire"),
             ),
             "heard": Word(
                 "{who} gets the notification: it gives up its partitions, reads the whole group's state, and picks its own share.",
@@ -455,28 +320,25 @@ GROUPS = Domain(
                 about="record:offset",
             ),
             "refused": Word(
-                _not_taken,
-                "",
-                "error partitions says",
-                glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-                about="partition:partitions",
+                "{who} [partitions?cannot claim {partitions:partitions()} yet: another member's node is still there|is not admitted to "
+                "the group: {error:50}].", "", "error partitions says",
+                glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"), about="partition:partitions",
             ),
             "failed": Word(
-                lambda who, data: (
-                    f"{who} gives up after {count(data['tries'], 'try', 'tries')}: no one reads its share of the partitions."
-                ),
-                "tries",
+                "{who} gives up after {tries:try/tries}: no one reads its share of the partitions.", "tries",
                 glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
                 rule=Rule(
-                    "rebalance.max.retries: a consumer that cannot claim its partitions gives up.",
-                    "more.zookeeper:OldConsumer.take",
+                    "rebalance.max.retries: a consumer that cannot claim its partitions gives up.", "more.zookeeper:OldConsumer.take"
                 ),
             ),
             "expired": Word(
                 "{who} learns that its session has expired: its nodes are gone.",
                 glyph=Glyph("learns that its session expired", DIAMOND, "ink", 1.6, "paper"),
             ),
-            "traffic": Word(_traffic, "coordinator_messages members:whole messages", "notifications reads refused writes"),
+            "traffic": Word(
+                "In total, {messages:message} to and from ZooKeeper for {members:member}; a coordinator would have needed "
+                "{coordinator_messages:,}.", "coordinator_messages members:whole messages", "notifications reads refused writes",
+            ),
         },
         2.0,
         append=0.3,

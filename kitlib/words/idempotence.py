@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kitlib.text import plain_text
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.template import count, phrase
+from kitlib.words.word import Data, Domain, Range, Rule, Word
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
 
@@ -15,12 +15,14 @@ def is_side(actor: str) -> bool:
     return SIDE.fullmatch(actor) is not None
 
 
+@phrase
 def records(data: Data) -> str:
     """`record 4`, or `records 0-4`."""
     first, last = data["first"], data["last"]
     return f"record {first:d}" if first == last else f"records {first:d}-{last:d}"
 
 
+@phrase
 def batch(data: Data) -> str:
     """`Batch 0 (records 0-4, sequence 0)`."""
     told = [records(data)] if "first" in data else []
@@ -29,94 +31,46 @@ def batch(data: Data) -> str:
     return f"Batch {data['batch']:d}" + (f" ({', '.join(told)})" if told else "")
 
 
+@phrase
 def _small(data: Data) -> str:
     """The same within a sentence."""
     told = batch(data)
     return told[0].lower() + told[1:]
 
 
-def error_name(data: Data) -> str:
-    return plain_text(data["error"], 50)
+@phrase
+def _next_attempt(data: Data) -> str:
+    """`attempt` counts those before."""
+    return f"{data.get('attempt', 1) + 1:d}"
 
 
-def _who(who: str) -> str:
+@phrase
+def _counted(ranges: list[Range]) -> str:
+    return count(sum(last - first + 1 for first, last in ranges), "record")
+
+
+@phrase
+def _sender(data: Data) -> str:
+    who = data["who"]
     return "The producer" if who == "producer" else who.capitalize() if is_side(who) else who
 
 
-def _send(who: str, data: Data) -> str:
-    to = "the producer" if who == "producer" else who
-    return f"The application passes {records(data)} to {to}: batch {data['batch']:d} waits in the accumulator."
-
-
-def _request(who: str, data: Data) -> str:
-    before = data.get("attempt", 0)  # the attempts before this one
-    again = f" again, attempt {before + 1:d}" if before > 0 else ""
-    tail = ""
-    if data.get("seq", -1) >= 0:
-        tail = f", with producer id {data['pid']:d}, epoch {data['epoch']:d}"
-    return f"{_who(who)} sends {_small(data)}{again}: request {data['request']:d}{tail}."
-
-
-def _answer(who: str, data: Data) -> str:
-    if data["error"] != "NONE":
-        return f"The answer to batch {data['batch']:d} arrives: {error_name(data)}."
-    offset = data.get("offset", -1)
-    at = f"stored from offset {offset:d}" if offset >= 0 else "stored"
-    return f"The answer to batch {data['batch']:d} arrives: {at}."
-
-
-def _no_answer(who: str, data: Data) -> str:
-    why = plain_text(data.get("why", ""), 80)
-    tail = f" ({why})" if why else ""
-    return (
-        f"{_who(who)} stops waiting for the answer to batch {data['batch']:d}{tail}: was it stored? It cannot know."
-    )
-
-
-def _requeue(who: str, data: Data) -> str:
-    return f"{batch(data)} goes back into the queue for a retry."
-
-
-def _delivered(who: str, data: Data) -> str:
-    offset = data.get("offset", -1)
-    at = f"stored from offset {offset:d}" if offset >= 0 else "sent, and no answer will say whether they were stored"
-    return f"The application is notified: {records(data)} (batch {data['batch']:d}) {_are(data)} {at}."
-
-
-def _are(data: Data) -> str:
-    return "is" if data["first"] == data["last"] else "are"
-
-
-def _undelivered(who: str, data: Data) -> str:
-    return f"The application is notified: {records(data)} (batch {data['batch']:d}) failed with {error_name(data)}."
-
-
 def _id(who: str, data: Data) -> str:
-    pid, epoch = data["pid"], data["epoch"]
+    who, pid, epoch = _sender({"who": who}), data["pid"], data["epoch"]
     if pid < 0:
-        return f"{_who(who)} has no producer id: {data.get('why', '')}."
+        return f"{who} has no producer id: {data.get('why', '')}."
     told = f"producer id {pid:d}, epoch {epoch:d}"
     ways = {
-        "init": f"{_who(who)} gets {told}; its sequence numbers start at 0.",
-        "bump": f"{_who(who)} bumps its epoch: {told}; sequence numbers restart at 0.",
-        "reset": f"{_who(who)} starts over with {told}: the broker knows nothing about it yet.",
+        "init": f"{who} gets {told}; its sequence numbers start at 0.",
+        "bump": f"{who} bumps its epoch: {told}; sequence numbers restart at 0.",
+        "reset": f"{who} starts over with {told}: the broker knows nothing about it yet.",
     }
-    return ways.get(str(data.get("why")), f"{_who(who)} continues with {told} ({data.get('why', '')}).")
+    return ways.get(str(data.get("why")), f"{who} continues with {told} ({data.get('why', '')}).")
 
 
-def _write(who: str, data: Data) -> str:
-    copy = data.get("copy", 1)
-    if copy > 1:
-        ordinal = {2: "a second", 3: "a third"}.get(copy, f"a {copy:d}th")
-        return f"{batch(data)} is written again, from offset {data['offset']:d}: {ordinal} copy in the log."
-    late = " It lands after records that were sent later." if data.get("is_late") else ""
-    return f"{batch(data)} arrives and is written from offset {data['offset']:d}.{late}"
-
-
-def _recognise(who: str, data: Data) -> str:
-    times = data.get("arrival", 2)
-    again = {2: "a second time", 3: "a third time"}.get(times, "once more")
-    return f"{batch(data)} arrives {again}: the broker still remembers it and answers with offset {data['offset']:d} again."
+@phrase
+def _refusal(error: str) -> str:
+    return REFUSALS.get(error, "")
 
 
 REFUSALS = {
@@ -129,49 +83,20 @@ REFUSALS = {
 }
 
 
-def _refuse(who: str, data: Data) -> str:
-    why = REFUSALS.get(str(data["error"]))
-    told = f"{error_name(data)}, {why}" if why else error_name(data)
-    return (
-        f"The broker refuses batch {data['batch']:d} (sequence {data['seq']:d}): {told}."
-        if data.get("seq", -1) >= 0
-        else (f"The broker refuses {_small(data)}: {told}.")
-    )
-
-
-def _restart(who: str, data: Data) -> str:
-    how = data.get("how")
-    begin = {
-        "kill": "The broker is killed and restarts",
-        "clean": "The broker is shut down cleanly and restarts",
-        "up": "The broker is back up",
-    }.get(str(how), f"The broker restarts ({plain_text(how, 40)})")
-    return f"{begin}: it remembers only the last batch of each producer."
-
-
-def _read(who: str, data: Data) -> str:
-    number = sum(last - first + 1 for first, last in data["records"])
-    return f"The topic is read back: {number:,} record{'' if number == 1 else 's'} starting at offset {data['first_offset']:d}."
-
-
-def _delay(who: str, data: Data) -> str:
-    ms = f" for {data['ms']:,} ms" if "ms" in data else ""
-    return f"The network holds back a message of batch {data['batch']:d}{ms}."
-
-
 IDEMPOTENCE = Domain(
     "idempotence",
     {
         "send": Word(
-            _send, "first last", "batch", judged="send",
-            about="process:=application batch:batch record:first-last",
+            "The application passes {records()} to [who=producer?the producer|{who}]: batch {batch:d} waits in the accumulator.",
+            "first last", "batch", judged="send", about="process:=application batch:batch record:first-last",
             rule=Rule(
                 "A record joins the newest batch of its partition, or opens a new one.",
                 "mechanisms.producer.accumulator:RecordAccumulator.append",
             ),
         ),
         "request": Word(
-            _request, "request", "attempt batch epoch first last pid seq", judged="request",
+            "{sender()} sends {small()}[attempt>0? again, attempt {next_attempt()}]: request {request:d}[seq>=0?, with producer id "
+            "{pid:d}, epoch {epoch:d}].", "request", "attempt batch epoch first last pid seq", judged="request",
             about="batch:batch request:request record:first-last",
             rule=Rule(
                 "max.in.flight.requests.per.connection limits how many requests may wait for an answer.",
@@ -179,40 +104,34 @@ IDEMPOTENCE = Domain(
             ),
         ),
         "answer": Word(
-            _answer, "error", "batch offset request", judged="answer",
-            about="batch:batch request:request answer:request",
-            rule=Rule(
-                "An answer completes its batch, or puts it back into the queue.",
-                "mechanisms.producer.sender:Sender._complete",
-            ),
+            "The answer to batch {batch:d} arrives: [error?{error:50}|stored[offset>=0? from offset {offset:d}]].", "error",
+            "batch offset request", judged="answer", about="batch:batch request:request answer:request",
+            rule=Rule("An answer completes its batch, or puts it back into the queue.", "mechanisms.producer.sender:Sender._complete"),
         ),
         "no_answer": Word(
-            _no_answer, "batch", "request why",
-            about="batch:batch request:request answer:request",
+            "{sender()} stops waiting for the answer to batch {batch:d}[ ({why:80})]: was it stored? It cannot know.", "batch",
+            "request why", about="batch:batch request:request answer:request",
             rule=Rule(
                 "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
                 "mechanisms.producer.sender:Sender._lose_requests",
             ),
         ),
         "requeue": Word(
-            _requeue, "batch", "attempt first last",
-            about="batch:batch record:first-last",
+            "{batch()} goes back into the queue for a retry.", "batch", "attempt first last", about="batch:batch record:first-last",
             rule=Rule(
                 "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
                 "mechanisms.producer.sender:Sender._can_retry",
             ),
         ),
         "delivered": Word(
-            _delivered, "batch first last", "offset", judged="delivered",
+            "The application is notified: {records()} (batch {batch:d}) [first=@last?is|are] [offset>=0?stored from offset "
+            "{offset:d}|sent, and no answer will say whether they were stored].", "batch first last", "offset", judged="delivered",
             about="process:=application batch:batch record:first-last",
-            rule=Rule(
-                "A batch that the leader has stored is reported as delivered.",
-                "mechanisms.producer.sender:Sender._succeed",
-            ),
+            rule=Rule("A batch that the leader has stored is reported as delivered.", "mechanisms.producer.sender:Sender._succeed"),
         ),
         "undelivered": Word(
-            _undelivered, "batch error first last", judged="undelivered",
-            about="process:=application batch:batch record:first-last",
+            "The application is notified: {records()} (batch {batch:d}) failed with {error:50}.", "batch error first last",
+            judged="undelivered", about="process:=application batch:batch record:first-last",
             rule=Rule("A batch that may not be retried is reported as failed.", "mechanisms.producer.sender:Sender._fail"),
         ),
         "id": Word(
@@ -223,11 +142,8 @@ IDEMPOTENCE = Domain(
             ),
         ),
         "refuse_to_start": Word(
-            lambda who, data: f"{_who(who)} refuses to start: {data['error']}", "error",
-            rule=Rule(
-                "Settings that contradict idempotence stop the client from starting.",
-                "more.client.refusals:check",
-            ),
+            "{sender()} refuses to start: {error}", "error",
+            rule=Rule("Settings that contradict idempotence stop the client from starting.", "more.client.refusals:check"),
         ),
         "lose_request": Word(
             "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed",
@@ -244,7 +160,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request",
         ),
         "delay": Word(
-            _delay, "", "batch deed ms request",
+            "The network holds back a message of batch {batch:d}[ for {ms:,} ms].", "", "batch deed ms request",
             about="batch:batch request:request",
         ),
         "cut": Word("The connection is cut: everything in flight is lost.", "", "deed request"),
@@ -257,7 +173,9 @@ IDEMPOTENCE = Domain(
         "withhold": Word("The network withholds {answers} answers.", "answers", "deed request"),
         "batches": Word("The topic's batches are read back, with their producer ids, epochs and sequence numbers.", "batches columns"),
         "write": Word(
-            _write, "batch offset", "copy epoch first is_late last pid request seq", judged="write",
+            "{batch()} [copy>1?is written again, from offset {offset:d}: [copy=2?a second|copy=3?a third|a {copy:d}th] copy in the "
+            "log.|arrives and is written from offset {offset:d}.[is_late? It lands after records that were sent later.]]", "batch offset",
+            "copy epoch first is_late last pid request seq", judged="write",
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader appends a batch whose sequence number follows the last one.",
@@ -265,7 +183,8 @@ IDEMPOTENCE = Domain(
             ),
         ),
         "recognise": Word(
-            _recognise, "batch offset", "arrival epoch first last pid request seq",
+            "{batch()} arrives [arrival=3?a third time|arrival=2?a second time|arrival?once more|a second time]: the broker still "
+            "remembers it and answers with offset {offset:d} again.", "batch offset", "arrival epoch first last pid request seq",
             about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader remembers the last five batches of each producer and does not write them again.",
@@ -273,8 +192,8 @@ IDEMPOTENCE = Domain(
             ),
         ),
         "refuse": Word(
-            _refuse, "batch error", "epoch first last pid request seq",
-            about="batch:batch request:request answer:request record:first-last",
+            "The broker refuses [seq>=0?batch {batch:d} (sequence {seq:d})|{small()}]: {error:50}[, {error:refusal()}].", "batch error",
+            "epoch first last pid request seq", about="batch:batch request:request answer:request record:first-last",
             rule=Rule(
                 "The leader refuses a batch whose epoch is old or whose sequence number does not follow.",
                 "mechanisms.broker.producer_state:ProducerStateManager.check",
@@ -282,7 +201,8 @@ IDEMPOTENCE = Domain(
         ),
         "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
         "restart": Word(
-            _restart, "", "how", judged="restart",
+            "[how=kill?The broker is killed and restarts|how=clean?The broker is shut down cleanly and restarts|how=up?The broker is back "
+            "up|The broker restarts[ ({how:40})]]: it remembers only the last batch of each producer.", "", "how", judged="restart",
             rule=Rule(
                 "After an unclean restart the leader rebuilds what it knows of producers from its log and its last snapshot.",
                 "mechanisms.broker.unified_log:UnifiedLog.restart",
@@ -309,7 +229,10 @@ IDEMPOTENCE = Domain(
                 "mechanisms.broker.unified_log:UnifiedLog.fail_over",
             ),
         ),
-        "read": Word(_read, "first_offset records:ranges", judged="read"),
+        "read": Word(
+            "The topic is read back: {records:counted()} starting at offset {first_offset:d}.", "first_offset records:ranges",
+            judged="read",
+        ),
     },
     marks={
         "down": "crash", "restart": "restart", "lose_request": "request lost", "lose_answer": "answer lost",

@@ -9,7 +9,8 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Rule, Word, count, span, with_room
+from kitlib.words.template import count, phrase
+from kitlib.words.word import Data, Domain, Rule, Word, span, with_room
 
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
@@ -20,10 +21,7 @@ def _capital(who: str, what: str, data: Data, said: str) -> str:
     return said[:1].upper() + said[1:] if is_role else said
 
 
-def _key(data: Data) -> str:
-    return plain_text(data["key"], 70)
-
-
+@phrase
 def _offsets(offsets: list[int]) -> str:
     """`offset 3`, `offsets 3, 5 and 8`, at most eight of them."""
     shown = [f"{each:d}" for each in offsets[:8]]
@@ -32,64 +30,19 @@ def _offsets(offsets: list[int]) -> str:
     return f"{'offset' if len(offsets) == 1 else 'offsets'} {listed}"
 
 
+@phrase
+def _offsets_begin(offsets: list[int]) -> str:
+    return _offsets(offsets).capitalize()
+
+
+@phrase
 def _remain(number: int) -> str:
     return f"{count(number, 'record')} {'remains' if number == 1 else 'remain'}"
 
 
-def _write(who: str, data: Data) -> str:
-    where = f"at offset {data['offset']:d}"
-    if "members" in data:
-        return f"The group's metadata record is written {where}: {_key(data)}, {count(data['members'], 'member')}."
-    if data["value"] is None:
-        return f"A tombstone for {_key(data)} is written {where}: from now on there is no committed offset."
-    form = f", in version {data['format']} of the format" if data.get("format") is not None else ""
-    return f"A record is written {where}: {_key(data)} = {data['value']}{form}. It replaces any earlier one for this key."
-
-
-def _clean(who: str, data: Data) -> str:
-    removed, to = list(data.get("removed") or ()), data.get("to")
-    what = f"removes {_offsets(removed)}" if removed else "finds nothing to remove"
-    kept = f"; {_remain(data['kept'])}" if isinstance(data.get("kept"), int) else ""
-    return f"The cleaner {what}{kept}" + (f". Everything below offset {to:d} is now clean." if isinstance(to, int) else ".")
-
-
-def _pass(who: str, data: Data) -> str:
-    if "dirty_ratio" in data:
-        return f"The cleaner checks the log: its dirty ratio is {data['dirty_ratio']:.2f}."
-    removed = data.get("removed")
-    number = len(removed) if isinstance(removed, list) else int(removed or 0)
-    kept = data.get("kept")
-    stay = f", {_remain(kept)}" if isinstance(kept, int) else ""
-    to = f" up to offset {data['to']:d}" if isinstance(data.get("to"), int) else ""
-    return f"The cleaner has passed over the log{to}: {count(number, 'record')} removed{stay}."
-
-
-def _evict(who: str, data: Data) -> str:
-    why = {
-        "expired": "it has not been committed for longer than offsets are retained; a tombstone is written",
-        "tombstone": "a tombstone deletes it",
-        "moved": f"{who} no longer leads this partition",
-    }.get(str(data["why"]), plain_text(data["why"], 80))
-    return f"The cache drops {_key(data)}: {why}."
-
-
-def _answer(who: str, data: Data) -> str:
-    whose = f"{plain_text(data.get('group', 'the group'), 30)} on {data['topic']}-{data['partition']:d}"
-    asked, error = f"{who} is asked for the offset of {whose} and", str(data.get("error") or "NONE")
-    if error != "NONE":
-        return f"{asked} answers with an error: {plain_text(error, 60)}. The consumer will retry."
-    if data["offset"] == -1:
-        return f"{asked} answers -1: none is committed. auto.offset.reset decides where to start."
-    return f"{asked} answers {data['offset']:d}, from its cache."
-
-
-def _move(who: str, data: Data) -> str:
-    names = [f"broker {each}" if isinstance(each, int) else plain_text(each, 24) for each in (data["from"], data["to"])]
-    return f"The group's partition of the offsets topic moves from {names[0]} to {names[1]}."
-
-
-def _load_end(who: str, data: Data) -> str:
-    return f"{who} has loaded {count(data['records'], 'record')} in {data['ms']:,} ms and starts answering."
+@phrase
+def _broker(name: object) -> str:
+    return f"broker {name}" if isinstance(name, int) else plain_text(name, 24)
 
 
 def _log_append(who: str, data: Data) -> str:
@@ -147,6 +100,7 @@ def _health(who: str, data: Data) -> str:
     return f"The {who} reports: {', '.join(told)}."
 
 
+@phrase
 def in_words(duration_ms: int) -> str:
     """A duration as people say it: `3 days`, `4 hours`, `20 s`, `8 ms`."""
     for unit_ms, one in ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute")):
@@ -165,8 +119,10 @@ _WORDS = GROUPS.having(
             ),
         ),
         "write": Word(
-            _write, "key offset value", "format members timestamp_ms",
-            about="key:key",
+            "[members?The group's metadata record is written at offset {offset:d}: {key:70}, {members:member}|value=None?A tombstone for "
+            "{key:70} is written at offset {offset:d}: from now on there is no committed offset|A record is written at offset {offset:d}: "
+            "{key:70} = {value}[, in version {format} of the format]. It replaces any earlier one for this key].", "key offset value",
+            "format members timestamp_ms", about="key:key",
         ),
         "roll": Word(
             "A new segment begins at offset {base:d}: the previous one may now be cleaned.",
@@ -174,7 +130,8 @@ _WORDS = GROUPS.having(
             glyph=Glyph("a new segment begins", "M0 -7V7", "ink", 2.4),
         ),
         "clean": Word(
-            _clean, "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
+            "The cleaner [removed?removes {removed:offsets()}|finds nothing to remove][kept?; {kept:remain()}][to?. Everything below "
+            "offset {to:d} is now clean].", "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
             rule=Rule("The cleaner keeps the newest record of each key.", "mechanisms.offsets_topic.compaction:is_retained"),
         ),
         "retention": Word(
@@ -187,86 +144,58 @@ _WORDS = GROUPS.having(
             ),
         ),
         "dies": Word(
-            lambda who, data: (
-                f"The cleaner dies: {data['why']}. Everything else keeps running, and no one is alerted."
-            ),
-            "why",
+            "The cleaner dies: {why}. Everything else keeps running, and no one is alerted.", "why",
             glyph=Glyph("the cleaner dies", CROSS, RED, 2.6),
         ),
         "pass": Word(
-            _pass, "", "dirty_ratio kept removed to", glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
-            rule=Rule(
-                "The cleaner runs when the dirty ratio is high enough.",
-                "mechanisms.offsets_topic.compaction:must_be_cleaned",
-            ),
+            "[dirty_ratio?The cleaner checks the log: its dirty ratio is {dirty_ratio:.2f}|The cleaner has passed over the log[ up to "
+            "offset {to:d}]: {removed:record} removed[, {kept:remain()}]].", "", "dirty_ratio kept removed to",
+            glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
+            rule=Rule("The cleaner runs when the dirty ratio is high enough.", "mechanisms.offsets_topic.compaction:must_be_cleaned"),
         ),
         "rest": Word(
-            lambda who, data: (
-                f"The cleaner removes nothing: records from offset {data['to']:d} on are younger than min.compaction.lag.ms."
-                if data.get("why") == "too young"
-                else f"The cleaner does not run: below offset {data['to']:d} there is nothing new to clean."
-            ),
-            "to",
-            "why",
-            rule=Rule(
-                "Records younger than min.compaction.lag.ms are not cleaned.",
-                "mechanisms.offsets_topic.compaction:cleanable_range",
-            ),
+            "The cleaner [why=too young?removes nothing: records from offset {to:d} on are younger than min.compaction.lag.ms|does not "
+            "run: below offset {to:d} there is nothing new to clean].", "to", "why",
+            rule=Rule("Records younger than min.compaction.lag.ms are not cleaned.", "mechanisms.offsets_topic.compaction:cleanable_range"),
         ),
         "move": Word(
-            _move, "from to", glyph=Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2)
+            "The group's partition of the offsets topic moves from {from:broker()} to {to:broker()}.", "from to",
+            glyph=Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
         ),
         "load_begin": Word(
-            lambda who, data: (
-                f"{who} starts loading its cache from the log: {count(data['records'], 'record')} to read. "
-                "Clients that ask in the meantime must wait and retry."
-            ),
+            "{who} starts loading its cache from the log: {records:record} to read. Clients that ask in the meantime must wait and retry.",
             "records",
-            rule=Rule(
-                "A new coordinator reads the whole partition before it answers.",
-                "more.offsets.offset_manager:OffsetManager.lead",
-            ),
+            rule=Rule("A new coordinator reads the whole partition before it answers.", "more.offsets.offset_manager:OffsetManager.lead"),
         ),
         "load": Word(
-            lambda who, data: f"{who} has read {span(data['from'], data['to'])} into its cache.", "from to",
-            rule=Rule(
-                "Later records replace earlier ones with the same key.",
-                "more.offsets.offset_cache:OffsetCache.replay",
-            ),
+            "{who} has read [from=@to?offset {from:d}|offsets {from:d} to {to:d}] into its cache.", "from to",
+            rule=Rule("Later records replace earlier ones with the same key.", "more.offsets.offset_cache:OffsetCache.replay"),
         ),
         "load_end": Word(
-            _load_end, "ms records", "offsets:whole",
+            "{who} has loaded {records:record} in {ms:,} ms and starts answering.", "ms records", "offsets:whole",
             rule=Rule(
-                "A new coordinator reads the whole partition before it answers.",
-                "more.offsets.offset_manager:OffsetManager._end_load",
+                "A new coordinator reads the whole partition before it answers.", "more.offsets.offset_manager:OffsetManager._end_load"
             ),
         ),
         "load_failed": Word(
-            lambda who, data: f"{who}'s load ends early, at offset {data['at']:d}: {data['why']}",
-            "at why",
-            glyph=Glyph("the load ends early", CROSS, RED, 2.6),
+            "{who}'s load ends early, at offset {at:d}: {why}", "at why", glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
         "cache": Word(
-            lambda who, data: f"{who}'s cache: {_key(data)} = {data['value']}.", "value",
-            rule=Rule(
-                "Later records replace earlier ones with the same key.",
-                "more.offsets.offset_cache:OffsetCache.replay",
-            ),
+            "{who}'s cache: {key:70} = {value}.", "value",
+            rule=Rule("Later records replace earlier ones with the same key.", "more.offsets.offset_cache:OffsetCache.replay"),
         ),
         "evict": Word(
-            _evict, "why", "key member", glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8),
-            about="key:key",
-            rule=Rule(
-                "A commit expires offsets.retention.minutes after the group became empty.",
-                "more.offsets.offset_rules:is_expired",
-            ),
+            "The cache drops {key:70}: [why=expired?it has not been committed for longer than offsets are retained; a tombstone is "
+            "written|why=tombstone?a tombstone deletes it|why=moved?{who} no longer leads this partition|{why:80}].", "why", "key member",
+            glyph=Glyph("a key leaves the cache", "M-5 -4H5M-3 -4V5H3V-4", RED, 1.8), about="key:key",
+            rule=Rule("A commit expires offsets.retention.minutes after the group became empty.", "more.offsets.offset_rules:is_expired"),
         ),
         "answer": Word(
-            _answer, "offset", "error group",
-            about="partition:@",
+            "{who} is asked for the offset of [group?{group:30}|the group] on {topic}-{partition:d} and answers[error? with an error: "
+            "{error:60}. The consumer will retry|offset=-1? -1: none is committed. auto.offset.reset decides where to start| {offset:d}, "
+            "from its cache].", "offset", "error group", about="partition:@",
             rule=Rule(
-                "The coordinator answers from its cache; -1 when it holds nothing.",
-                "more.offsets.offset_manager:OffsetManager.fetch",
+                "The coordinator answers from its cache; -1 when it holds nothing.", "more.offsets.offset_manager:OffsetManager.fetch"
             ),
         ),
         "append": Word(
@@ -274,25 +203,13 @@ _WORDS = GROUPS.having(
             about="record:first-last",
         ),
         "compact": Word(
-            lambda who, data: f"O{_offsets(data['offsets'])[1:]}: removed, because a later record has the same key.",
-            "offsets",
-            judged="compact",
-            glyph=Glyph("replaced records are removed", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8),
-            about="record:offsets",
-            rule=Rule(
-                "A record is removed when a later one has the same key.",
-                "mechanisms.offsets_topic.compaction:is_retained",
-            ),
+            "{offsets:offsets_begin()}: removed, because a later record has the same key.", "offsets", judged="compact",
+            glyph=Glyph("replaced records are removed", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8), about="record:offsets",
+            rule=Rule("A record is removed when a later one has the same key.", "mechanisms.offsets_topic.compaction:is_retained"),
         ),
         "purge": Word(
-            lambda who, data: (
-                f"O{_offsets(data['offsets'])[1:]}: expired tombstones are removed; "
-                "nothing in the log now says that their keys were deleted."
-            ),
-            "offsets",
-            judged="purge",
-            glyph=Glyph("tombstones are removed", CROSSED_SQUARE, "ink", 1.6, "paper"),
-            about="record:offsets",
+            "{offsets:offsets_begin()}: expired tombstones are removed; nothing in the log now says that their keys were deleted.",
+            "offsets", judged="purge", glyph=Glyph("tombstones are removed", CROSSED_SQUARE, "ink", 1.6, "paper"), about="record:offsets",
             rule=Rule(
                 "delete.retention.ms: a tombstone is removed this long after it became clean.",
                 "mechanisms.offsets_topic.compaction:is_retained",
@@ -302,37 +219,25 @@ _WORDS = GROUPS.having(
             _gap, "after:whole next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)
         ),
         "view": Word(_view, "keys:texts", "missing:texts stale:texts"),
-        "away": Word(lambda who, data: f"{who} is away for {in_words(data['ms'])}.", "ms"),
+        "away": Word("{who} is away for {ms:in_words()}.", "ms"),
         "control": Word(
             "A transaction's marker takes offset {offset:d}: no consumer ever receives it.", "offset",
             about="record:offset",
         ),
         "write_many": Word(
-            lambda who, data: (
-                f"Other groups commit: {count(data['records'], 'record')} of {count(data['keys'], 'key')} are written to the log."
-            ),
-            "keys records",
+            "Other groups commit: {records:record} of {keys:key} are written to the log.", "keys records",
             glyph=Glyph("records of other groups", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
         "clean_many": Word(
-            lambda who, data: f"The cleaner removes {count(data['removed'], 'record')}.",
-            "removed:whole",
-            glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
+            "The cleaner removes {removed:record}.", "removed:whole", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
         ),
         "size": Word(
-            lambda who, data: (
-                f"The log holds {count(data['records'], 'record')}, {data['bytes']:,} bytes in {count(data['segments'], 'segment')}; "
-                f"dirty ratio {data['dirty_ratio']:.2f}."
-            ),
+            "The log holds {records:record}, {bytes:,} bytes in {segments:segment}; dirty ratio {dirty_ratio:.2f}.",
             "bytes dirty_ratio records segments",
         ),
         "result": Word(
-            lambda who, data: (
-                f"{data['commits']:,} commits for {count(data['keys'], 'key')} have left {count(data['records'], 'record')} in the log"
-                + (f": a load takes {data['load_ms']:,} ms." if data.get("load_ms") is not None else ".")
-            ),
-            "commits keys records",
-            "load_ms",
+            "{commits:,} commits for {keys:key} have left {records:record} in the log[: a load takes {load_ms:,} ms].",
+            "commits keys records", "load_ms",
         ),
         "health": Word(
             _health, "", "cached_offsets commits_a_minute dirty_ratio groups keys load_ms records since_cleaned_ms"

@@ -6,12 +6,18 @@ from dataclasses import replace
 
 from kitlib.words.glyphs import CROSSED_SQUARE, CUT, DIAMOND, GOES_ON, IS_KILLED, PAUSE, RED, Glyph
 from kitlib.words.groups import GROUPS
-from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans, with_room
+from kitlib.words.template import count, phrase
+from kitlib.words.word import Data, Domain, Rule, Word, spans, with_room
 
 
-def _append(who: str, data: Data) -> str:
-    number = data["last"] - data["first"] + 1
-    return f"{who} appends {count(number, 'record')} to its log, {span(data['first'], data['last'])}: acknowledged."
+@phrase
+def _number(data: Data) -> str:
+    return count(data["last"] - data["first"] + 1, "record")
+
+
+@phrase
+def _gone(data: Data) -> str:
+    return count(data["from"] - data["to"], "record")
 
 
 def _isr(who: str, data: Data) -> str:
@@ -22,22 +28,6 @@ def _isr(who: str, data: Data) -> str:
     return f"In-sync replicas: {'only broker' if len(brokers) == 1 else 'brokers'} {listed}."
 
 
-def _elect(who: str, data: Data) -> str:
-    if data["unclean"]:
-        return (
-            f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}, although it was not in sync: "
-            "any record it does not have is lost, acknowledged or not."
-        )
-    why = f": {data['why']}" if data.get("why") else ""
-    return f"Broker {data['leader']} is elected leader, epoch {data['epoch']:d}{why}. It has every acknowledged record."
-
-
-def _cut(who: str, data: Data) -> str:
-    number = data["from"] - data["to"]
-    why = f" ({data['why']})" if data.get("why") else ""
-    return f"To consumers, the log now ends at offset {data['to']:d} instead of {data['from']:d}: {count(number, 'record')} gone{why}."
-
-
 def _truncate(who: str, data: Data) -> str:
     number = data["from"] - data["to"]
     them = "it" if number == 1 else "them"
@@ -46,20 +36,15 @@ def _truncate(who: str, data: Data) -> str:
 
 _OWN = {
     "append": Word(
-        _append, "first last", judged="append",
+        "{who} appends {number()} to its log, {span()}: acknowledged.", "first last", judged="append",
         about="process:=producer record:first-last",
         rule=Rule(
-            "A write is acknowledged when all in-sync replicas have it.",
-            "mechanisms.replication.partition:ReplicatedPartition.append",
+            "A write is acknowledged when all in-sync replicas have it.", "mechanisms.replication.partition:ReplicatedPartition.append"
         ),
     ),
     "refused": Word(
-        lambda who, data: (
-            f"The producer's {count(data['count'], 'record')} are refused: {data['error']}. Nothing is written."
-        ),
-        "count error",
-        glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
-        about="process:=producer",
+        "The producer's {count:record} are refused: {error}. Nothing is written.", "count error",
+        glyph=Glyph("the producer is refused", CROSSED_SQUARE, RED, 1.6, "paper"), about="process:=producer",
         rule=Rule(
             "min.insync.replicas: with fewer in-sync replicas, nothing is written.",
             "mechanisms.replication.partition:ReplicatedPartition.is_under_min_isr",
@@ -121,7 +106,9 @@ _OWN = {
         ),
     ),
     "elect": Word(
-        _elect, "epoch leader unclean", "why", glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
+        "Broker {leader} is elected leader, epoch {epoch:d}[unclean?, although it was not in sync: any record it does not have is lost, "
+        "acknowledged or not|[: {why}]. It has every acknowledged record].", "epoch leader unclean", "why",
+        glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
         rule=Rule(
             "unclean.leader.election.enable: only with it may a replica that was not in sync lead.",
             "mechanisms.replication.controller:decide",
@@ -140,17 +127,12 @@ _OWN = {
         ),
     ),
     "differs": Word(
-        lambda who, data: f"The real brokers and the model disagree: {data['what']}.",
-        "what",
-        glyph=Glyph("broker and model disagree", DIAMOND, RED, 2.6),
+        "The real brokers and the model disagree: {what}.", "what", glyph=Glyph("broker and model disagree", DIAMOND, RED, 2.6),
     ),
     "cut": Word(
-        _cut, "from to", "why", judged="cut",
+        "To consumers, the log now ends at offset {to:d} instead of {from:d}: {gone()} gone[ ({why})].", "from to", "why", judged="cut",
         about="partition:@",
-        aside=Rule(
-            "A new leader's log is the log: what it does not have is gone.",
-            "mechanisms.replication.controller:decide",
-        ),
+        aside=Rule("A new leader's log is the log: what it does not have is gone.", "mechanisms.replication.controller:decide"),
     ),
     "read": Word(
         lambda who, data: (

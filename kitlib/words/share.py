@@ -6,34 +6,9 @@ broker   start, time_out, hand_back, archive, full, move
 
 from __future__ import annotations
 
-from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans
+from kitlib.words.word import Domain, Rule, Word
 
 _MODEL = "more.share_partition:SharePartition"
-
-
-def _append(who: str, data: Data) -> str:
-    first, last = data["first"], data["last"]
-    number = last - first + 1
-    return f"{count(number, 'record')} {'arrives' if number == 1 else 'arrive'} in the log: {span(first, last)}."
-
-
-def _acquire(who: str, data: Data) -> str:
-    again = f", delivery {data['delivery']:d} of {data['limit']:d}" if data["delivery"] > 1 else ""
-    return f"{who} acquires offset {data['offset']:d}{again}: no one else gets it while the lock lasts."
-
-
-def _accept(who: str, data: Data) -> str:
-    untrue = ", although its processing has failed: the next poll accepts whatever the last one brought" if data.get("failed") else ""
-    return f"{who} accepts offset {data['offset']:d}{untrue}."
-
-
-def _hand_back(who: str, data: Data) -> str:
-    return f"The connection of {data['member']} is gone, and its locks with it: it had {spans(data['ranges'])}."
-
-
-def _end(who: str, data: Data) -> str:
-    left = data["left"]
-    return f"The story ends with {count(left, 'record')} left to do." if left else "Every record is acknowledged or archived."
 
 
 _ANSWER = Rule("Only the consumer that has the lock may answer, and its answers count together or not at all.", f"{_MODEL}.acknowledge")
@@ -41,10 +16,11 @@ _ANSWER = Rule("Only the consumer that has the lock may answer, and its answers 
 SHARE = Domain(
     "share",
     {
-        "append": Word(_append, "first last", judged="append", about="record:first-last"),
+        "append": Word("{arriving()} in the log: {span()}.", "first last", judged="append", about="record:first-last"),
         "start": Word("The share group begins at offset {offset:d}: {why}.", "offset why", judged="start"),
         "acquire": Word(
-            _acquire, "delivery limit offset", judged="emit", about="record:offset",
+            "{who} acquires offset {offset:d}[delivery>1?, delivery {delivery:d} of {limit:d}]: no one else gets it while the lock lasts.",
+            "delivery limit offset", judged="emit", about="record:offset",
             rule=Rule(
                 "A fetch locks records for one consumer: those available again first, then new ones as long as there are locks left.",
                 f"{_MODEL}.acquire",
@@ -52,7 +28,10 @@ SHARE = Domain(
         ),
         "process": Word("{who} processes offset {offset:d}: the effect happens now.", "offset", judged="process", about="record:offset"),
         "fail": Word("{who} cannot process offset {offset:d}.", "offset", about="record:offset"),
-        "accept": Word(_accept, "offset", "failed:flag", judged="ack", about="record:offset", rule=_ANSWER),
+        "accept": Word(
+            "{who} accepts offset {offset:d}[failed?, although its processing has failed: the next poll accepts whatever the last one "
+            "brought].", "offset", "failed:flag", judged="ack", about="record:offset", rule=_ANSWER,
+        ),
         "release": Word(
             "{who} releases offset {offset:d}: anybody may have it now.", "offset", judged="fail", about="record:offset", rule=_ANSWER
         ),
@@ -75,7 +54,8 @@ SHARE = Domain(
             rule=Rule("A lock that runs out ends the delivery: the record is available again, or archived.", f"{_MODEL}.expire"),
         ),
         "hand_back": Word(
-            _hand_back, "member ranges", judged="give_back", about="record:ranges",
+            "The connection of {member} is gone, and its locks with it: it had {ranges:spans()}.", "member ranges", judged="give_back",
+            about="record:ranges",
             rule=Rule("A consumer whose connection ends hands back what it has at once; the deliveries count.", f"{_MODEL}.close_session"),
         ),
         "archive": Word(
@@ -94,7 +74,7 @@ SHARE = Domain(
         ),
         "kill": Word("{who} is killed."),
         "freeze": Word("The process of {who} freezes; its connection stays open."),
-        "end": Word(_end, "left:whole"),
+        "end": Word("[left>0?The story ends with {left:record} left to do|Every record is acknowledged or archived].", "left:whole"),
     },
     marks={
         "kill": "killed", "freeze": "frozen", "time_out": "lock runs out", "hand_back": "handed back", "archive": "archived",

@@ -9,57 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kitlib.text import plain_text
-from kitlib.words.word import Data, Domain, Rule, Word, count, span, spans
-
-
-def _append(who: str, data: Data) -> str:
-    first, last = data["first"], data["last"]
-    number = len(data["offsets"]) if "offsets" in data else last - first + 1
-    arrives = "arrives" if number == 1 else "arrive"
-    return f"{count(number, 'record')} {arrives} in the log: {span(first, last)}."
-
-
-def _compact(who: str, data: Data) -> str:
-    offsets = data["offsets"]
-    return f"Compaction removes {count(len(offsets), 'record')}; their offsets stay empty."
-
-
-def _start(who: str, data: Data) -> str:
-    why = f": {data['why']}" if data.get("why") else ""
-    offset, stored = data["offset"], data.get("stored")
-    found = "" if stored is None or stored == offset else f"Offset {stored:d} was stored."
-    return f"The spout starts at offset {offset:d}{why}. {found}".rstrip()
-
-
-def _emit(who: str, data: Data) -> str:
-    attempt, parts = data.get("attempt", 1), data.get("parts", 1)
-    again = f" again, attempt {attempt:d}" if attempt > 1 else ""
-    several = f" as {parts:d} tuples" if parts != 1 else ""
-    return f"The spout emits offset {data['offset']:d}{several}{again}."
-
-
-def _process(who: str, data: Data) -> str:
-    part = data.get("part")
-    which = f", part {part:d}" if part else ""
-    return f"The bolt processes offset {data['offset']:d}{which}: the effect happens now."
-
-
-def _fail(who: str, data: Data) -> str:
-    offset = data["offset"]
-    if data.get("retry", True):
-        return f"Offset {offset:d} fails; the spout will fetch it again."
-    return f"Offset {offset:d} fails and is NOT retried: the spout ignores the failure."
-
-
-def _clear(who: str, data: Data) -> str:
-    return f"That ack clears {spans(data['ranges'])} from pending: too far behind, so the spout stops waiting."
-
-
-def _commit(who: str, data: Data) -> str:
-    if data.get("written", True):
-        return f"The spout commits offset {data['offset']:d}: everything below it counts as done."
-    return f"Nothing new to commit: still offset {data['offset']:d}."
+from kitlib.words.template import count
+from kitlib.words.word import Data, Domain, Rule, Word
 
 
 def _reset(who: str, data: Data) -> str:
@@ -71,16 +22,6 @@ def _reset(who: str, data: Data) -> str:
     return f"Failed offset {asked:d} is out of range; the spout's position {moves}."
 
 
-def _crash(who: str, data: Data) -> str:
-    lost = data.get("on_their_way", 0)
-    return f"The worker dies; {count(lost, 'in-flight tuple')} {'is' if lost == 1 else 'are'} lost with it."
-
-
-def _error(who: str, data: Data) -> str:
-    message = plain_text(data.get("message", ""), 160)
-    return f"The spout throws {data['error']}" + (f": {message}" if message else "") + "."
-
-
 # What a story adds
 
 
@@ -89,21 +30,6 @@ def _result(who: str, data: Data) -> str:
     wrong = sum(counts.get(word) != truth.get(word) for word in counts.keys() | truth.keys())
     told = f"{wrong:,} of them wrong" if wrong else "all of them right"
     return f"The table holds the counts of {count(len(counts), 'word')}, {told}."
-
-
-def _sample(who: str, data: Data) -> str:
-    return (
-        f"So far {count(data['acked'], 'tree')} acked and {data['failed']:,} failed; {data['wasted']:,} of "
-        f"{count(data['executed'], 'effect')} wasted; {data['pending']:,} trees pending, {data['queue']:,} tuples queued."
-    )
-
-
-def _odds(who: str, data: Data) -> str:
-    messages, false = data["messages"], data["false_completions"]
-    return (
-        f"{count(messages, 'message')} arrived while a tree still had open tuples: its ack value was zero by chance "
-        f"{count(false, 'time')}; {data['predicted']:g} were expected."
-    )
 
 
 MANAGER = "mechanisms.partition_manager:PartitionManager"
@@ -121,40 +47,34 @@ def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
 SPOUT = Domain(
     "spout",
     {
-        "append": Word(
-            _append, "first last", "offsets parts", judged="append",
-            about="record:first-last",
-        ),
+        "append": Word("{arriving()} in the log: {span()}.", "first last", "offsets parts", judged="append", about="record:first-last"),
         "delete": Word(
             "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
             aside=Rule("Retention deletes the oldest records, read or not.", "mechanisms.log:PartitionLog.delete_before"),
         ),
         "compact": Word(
-            _compact, "offsets", judged="compact",
-            about="record:offsets",
+            "Compaction removes {offsets:record}; their offsets stay empty.", "offsets", judged="compact", about="record:offsets",
             rule=Rule("Compaction removes a record; its offset stays empty.", "mechanisms.log:PartitionLog.compact"),
         ),
         "start": Word(
-            _start, "offset", "stored topology_id why", judged="start",
+            "The spout starts at offset {offset:d}[: {why}].[stored!=@offset? Offset {stored:d} was stored.]", "offset",
+            "stored topology_id why", judged="start",
             aside=Rule(
                 "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose.",
                 "mechanisms.partition_manager:PartitionManager.__post_init__",
             ),
         ),
         "emit": Word(
-            _emit, "offset", "attempt parts:whole", judged="emit",
-            about="record:offset",
-            rule=Rule(
-                "What was fetched is emitted in the order of offsets.",
-                "mechanisms.partition_manager:PartitionManager.next",
-            ),
+            "The spout emits offset {offset:d}[parts!=1? as {parts:d} tuples][attempt>1? again, attempt {attempt:d}].", "offset",
+            "attempt parts:whole", judged="emit", about="record:offset",
+            rule=Rule("What was fetched is emitted in the order of offsets.", "mechanisms.partition_manager:PartitionManager.next"),
             aside=Rule(
                 "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
                 "mechanisms.partition_manager:PartitionManager.fill",
             ),
         ),
         "process": Word(
-            _process, "offset", "part", judged="process",
+            "The bolt processes offset {offset:d}[part!=0?, part {part:d}]: the effect happens now.", "offset", "part", judged="process",
             about="record:offset",
         ),
         "ack": Word(
@@ -163,16 +83,16 @@ SPOUT = Domain(
             rule=Rule("An ack takes the offset out of pending.", "mechanisms.partition_manager:PartitionManager.ack"),
         ),
         "fail": Word(
-            _fail, "offset", "retry", judged="fail",
-            about="record:offset",
+            "Offset {offset:d} fails[retry=False? and is NOT retried: the spout ignores the failure|; the spout will fetch it again].",
+            "offset", "retry", judged="fail", about="record:offset",
             rule=Rule(
                 "max_offset_behind: an offset that fails more than this far behind the end of what was fetched is not retried.",
                 "mechanisms.partition_manager:PartitionManager.fail",
             ),
         ),
         "clear": Word(
-            _clear, "ranges", "by:whole", judged="clear",
-            about="record:ranges",
+            "That ack clears {ranges:spans()} from pending: too far behind, so the spout stops waiting.", "ranges", "by:whole",
+            judged="clear", about="record:ranges",
             rule=Rule(
                 "max_offset_behind: an ack drops from pending what lies more than this far below it.",
                 "mechanisms.partition_manager:PartitionManager.ack",
@@ -186,7 +106,7 @@ SPOUT = Domain(
                 "more.spout.retry:BackoffPartitionManager.fail",
             ),
         ),
-        "crash": Word(_crash, "", "lost on_their_way"),
+        "crash": Word("The worker dies; {on_their_way:in-flight tuple} [on_their_way=1?is|are] lost with it.", "", "lost on_their_way"),
         "lose": Word(
             "A tuple of offset {offset:d} is lost: the bolt never sees it, and the spout waits.", "offset", "attempt",
             about="record:offset",
@@ -198,7 +118,8 @@ SPOUT = Domain(
         "delay": Word("A tuple of offset {offset:d} is held back for {ms:,} ms.", "ms offset", "attempt", about="record:offset"),
         "double": Word("A tuple of offset {offset:d} is delivered twice.", "offset", "attempt", judged="double", about="record:offset"),
         "commit": Word(
-            _commit, "offset", "written", judged="commit",
+            "[written=False?Nothing new to commit: still offset {offset:d}|The spout commits offset {offset:d}: everything below it "
+            "counts as done].", "offset", "written", judged="commit",
             aside=Rule(
                 "The commit is the smallest pending offset, or else the end of what was fetched: everything below it counts as done.",
                 "mechanisms.partition_manager:PartitionManager.last_completed_offset",
@@ -213,7 +134,7 @@ SPOUT = Domain(
         ),
         "idle": Word("The spout finds nothing to emit."),
         "error": Word(
-            _error, "error", "message", judged="error",
+            "The spout throws {error}[: {message:160}].", "error", "message", judged="error",
             rule=Rule(
                 "A spout that has acked nothing and failed more than max_offset_behind offsets dies.",
                 "mechanisms.partition_manager:PartitionManager.check_tuple_failures",
@@ -221,8 +142,14 @@ SPOUT = Domain(
         ),
         "stop": Word("The spout stops."),
         "result": Word(_result, "counts truth"),
-        "sample": Word(_sample, "acked executed failed pending queue wasted", "late"),
-        "odds": Word(_odds, "false_completions messages predicted"),
+        "sample": Word(
+            "So far {acked:tree} acked and {failed:,} failed; {wasted:,} of {executed:effect} wasted; {pending:,} trees pending, "
+            "{queue:,} tuples queued.", "acked executed failed pending queue wasted", "late",
+        ),
+        "odds": Word(
+            "{messages:message} arrived while a tree still had open tuples: its ack value was zero by chance {false_completions:time}; "
+            "{predicted:g} were expected.", "false_completions messages predicted",
+        ),
     },
     marks={
         "crash": "crash", "start": "restart", "reset": "reset", "clear": "clear", "give_up": "gives up", "lose": "tuple lost",

@@ -11,7 +11,8 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.words.spout import SPOUT
-from kitlib.words.word import Data, Domain, Rule, Word, count
+from kitlib.words.template import count, phrase
+from kitlib.words.word import Data, Domain, Rule, Word
 
 MASK = 2**64 - 1
 SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown
@@ -39,6 +40,7 @@ def to_id(value: int, bits: int) -> str:
     return " ".join(digits[at : at + 4] for at in range(0, len(digits), 4))
 
 
+@phrase
 def to_root(root: int) -> str:
     """A root id, shortened."""
     digits = f"{root & MASK:x}"
@@ -58,12 +60,8 @@ def _task_emit(who: str, data: Data) -> str:
     return f"{begin}: the tree {to_root(root)} begins {told}."
 
 
-def _execute(who: str, data: Data) -> str:
-    return f"{who} executes tuple {data['tuple']:d}: {_values(data)}."
-
-
 def _send(who: str, data: Data) -> str:
-    begin = f"{who} sends tuple {data['tuple']:d} to {data['to']}: {_values(data)}"
+    begin = f"{who} sends tuple {data['tuple']:d} to {data['to']}: {_values(data['values'])}"
     parents, ids = data["parents"], data["ids"]
     if not parents:
         return f"{begin}. It is not anchored, so no tree will miss it."
@@ -82,17 +80,6 @@ def _bolt_ack(who: str, data: Data) -> str:
     shown = [value for _, value in vals]
     told = " and ".join(f"{_id(value, shown)} for the tree {to_root(root)}" for root, value in vals[:FEW_ROOTS])
     return f"{begin}: its id XOR the ids it sent is {told}."
-
-
-def _bolt_fail(who: str, data: Data) -> str:
-    begin, roots = f"{who} fails tuple {data['tuple']:d}", data["roots"]
-    return f"{begin}, and with it {_trees(roots)}." if roots else f"{begin}, which is not tracked."
-
-
-def _task_process(who: str, data: Data) -> str:
-    part = data.get("part")
-    which = f", part {part:d}" if part else ""
-    return f"{who} processes offset {data['offset']:d}{which}: the effect happens now."
 
 
 def _fault(who: str, data: Data) -> str:
@@ -133,53 +120,6 @@ def _acker_entry(who: str, data: Data) -> str:
     return begin
 
 
-def _acker_fail(who: str, data: Data) -> str:
-    begin = f"{who} is notified that the tree {to_root(data['root'])} has failed"
-    ends = {"fail": " and notifies the spout", "ack": ", but its ack value is zero: it considers the tree complete"}
-    return begin + ends.get(data["end"], "; it does not yet know which spout to notify") + "."
-
-
-def _acker_reset(who: str, data: Data) -> str:
-    begin = f"{who} is notified that the tree {to_root(data['root'])} is still being processed"
-    return begin + (" and notifies the spout." if data["end"] == "reset" else ".")
-
-
-def _acker_tick(who: str, data: Data) -> str:
-    dropped = data["dropped"]
-    return f"One timeout interval has passed: {who} discards {_trees(dropped) if dropped else 'nothing'}."
-
-
-def _spout_tick(who: str, data: Data) -> str:
-    expired = data["expired"]
-    told = count(expired, "tree") if expired else "no tree"
-    return f"One timeout interval has passed: {told} of {who} timed out."
-
-
-def _task_ack(who: str, data: Data) -> str:
-    what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
-    root, open_tuples = data["root"], data.get("outstanding", 0)
-    if root is None:
-        return f"{what} is acked as soon as it is emitted: it is not tracked."
-    if open_tuples:
-        are = "tuple is" if open_tuples == 1 else "tuples are"
-        return f"{what} is acked, but {open_tuples:,} {are} not: the tree {to_root(root)} looked complete by chance."
-    return f"{what} is acked: the tree {to_root(root)} is complete."
-
-
-def _task_fail(who: str, data: Data) -> str:
-    what = f"Offset {data['offset']:d}" if data.get("offset") is not None else "A tuple"
-    why = "timed out" if data["why"] == "timeout" else "has failed"
-    begin = f"{what} fails because its tree {to_root(data['root'])} {why}"
-    if data.get("retry", True):
-        return f"{begin}; {who} will emit it again."
-    return f"{begin}; it is NOT emitted again."
-
-
-def _late(who: str, data: Data) -> str:
-    answer = plain_text(data["answer"], 10)
-    return f"The {answer} of the tree {to_root(data['root'])} arrives late: {who} is no longer waiting for it."
-
-
 def _task_crash(who: str, data: Data) -> str:
     what = "tree" if who.startswith("__acker-") or "topic" in data else "tuple"
     lost = data["lost"]
@@ -191,14 +131,16 @@ def _id(value: int, beside: list[int]) -> str:
     return to_id(value, bits_of(SIZES[0], beside))
 
 
+@phrase
 def _trees(roots: list[int]) -> str:
     if len(roots) > FEW_ROOTS:
         return count(len(roots), "tree")
     return f"the {'tree' if len(roots) == 1 else 'trees'} {', '.join(to_root(root) for root in roots)}"
 
 
-def _values(data: Data) -> str:
-    return plain_text(", ".join(str(value) for value in data["values"]), 60) or "no values"
+@phrase
+def _values(values: list[object]) -> str:
+    return plain_text(", ".join(map(str, values)), 60) or "no values"
 
 
 def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
@@ -222,10 +164,7 @@ TOPOLOGY = Domain(
                     "mechanisms.partition_manager:PartitionManager.fill",
                 ),
             ),
-            "execute": Word(
-                _execute, "tuple values",
-                about="tuple:tuple",
-            ),
+            "execute": Word("{who} executes tuple {tuple:d}: {values:values()}.", "tuple values", about="tuple:tuple"),
             "send": Word(
                 _send, "ids parents to:text tuple values", judged="send",
                 about="tuple:tuple tuple:parents tree:ids.0",
@@ -243,15 +182,12 @@ TOPOLOGY = Domain(
                 ),
             ),
             "bolt_fail": Word(
-                _bolt_fail, "roots tuple",
+                "{who} fails tuple {tuple:d}, [roots?and with it {roots:trees()}|which is not tracked].", "roots tuple",
                 about="tuple:tuple tree:roots",
-                rule=Rule(
-                    "A tuple that fails fails every tree it belongs to.",
-                    "more.topology.tasks:BoltCollector.fail",
-                ),
+                rule=Rule("A tuple that fails fails every tree it belongs to.", "more.topology.tasks:BoltCollector.fail"),
             ),
             "process": Word(
-                _task_process, "offset", "part", judged="process",
+                "{who} processes offset {offset:d}[part!=0?, part {part:d}]: the effect happens now.", "offset", "part", judged="process",
                 about="record:offset",
             ),
             "fault": Word(
@@ -275,46 +211,36 @@ TOPOLOGY = Domain(
                 ),
             ),
             "acker_fail": Word(
-                _acker_fail, "end:text? root", "after before",
+                "{who} is notified that the tree {root:to_root()} has failed[end=fail? and notifies the spout|end=ack?, but its ack value "
+                "is zero: it considers the tree complete|; it does not yet know which spout to notify].", "end:text? root", "after before",
                 about="tree:root",
-                rule=Rule(
-                    "A tree with a failed tuple ends as failed once its spout is known.",
-                    "mechanisms.acker:Acker.fail",
-                ),
+                rule=Rule("A tree with a failed tuple ends as failed once its spout is known.", "mechanisms.acker:Acker.fail"),
             ),
             "acker_reset": Word(
-                _acker_reset, "end:text? root",
-                about="tree:root",
-                rule=Rule(
-                    "A tree that is still being processed gets a new timeout.",
-                    "mechanisms.acker:Acker.reset_timeout",
-                ),
+                "{who} is notified that the tree {root:to_root()} is still being processed[end=reset? and notifies the spout].",
+                "end:text? root", about="tree:root",
+                rule=Rule("A tree that is still being processed gets a new timeout.", "mechanisms.acker:Acker.reset_timeout"),
             ),
             "acker_tick": Word(
-                _acker_tick, "dropped",
-                about="tree:dropped",
+                "One timeout interval has passed: {who} discards [dropped?{dropped:trees()}|nothing].", "dropped", about="tree:dropped",
                 rule=Rule(
                     "The acker drops an entry that no message has renewed for a whole timeout interval.",
                     "mechanisms.rotating_map:RotatingMap.rotate",
                 ),
             ),
             "spout_tick": Word(
-                _spout_tick, "expired",
-                rule=Rule(
-                    "A tree that stays pending for a whole timeout interval fails.",
-                    "more.topology.tasks:SpoutTask.tick",
-                ),
+                "One timeout interval has passed: [expired=0?no tree|{expired:tree}] of {who} timed out.", "expired",
+                rule=Rule("A tree that stays pending for a whole timeout interval fails.", "more.topology.tasks:SpoutTask.tick"),
             ),
             "ack": Word(
-                _task_ack, "root:whole?", "offset outstanding", judged="ack",
-                about="record:offset tree:root",
-                rule=Rule(
-                    "When the acker reports its tree as complete, the spout acks the offset.",
-                    "more.topology.tasks:SpoutTask.hear",
-                ),
+                "[offset?Offset {offset:d}|A tuple] is acked[root=None? as soon as it is emitted: it is not tracked|outstanding>0?, but "
+                "{outstanding:,} [outstanding=1?tuple is|tuples are] not: the tree {root:to_root()} looked complete by chance|: the tree "
+                "{root:to_root()} is complete].", "root:whole?", "offset outstanding", judged="ack", about="record:offset tree:root",
+                rule=Rule("When the acker reports its tree as complete, the spout acks the offset.", "more.topology.tasks:SpoutTask.hear"),
             ),
             "fail": Word(
-                _task_fail, "root why", "offset retry", judged="fail",
+                "[offset?Offset {offset:d}|A tuple] fails because its tree {root:to_root()} [why=timeout?timed out|has failed]; "
+                "[retry=False?it is NOT emitted again|{who} will emit it again].", "root why", "offset retry", judged="fail",
                 about="record:offset tree:root",
                 rule=Rule(
                     "A tree that fails or times out is emitted again, unless it lies more than max_offset_behind behind.",
@@ -322,11 +248,10 @@ TOPOLOGY = Domain(
                 ),
             ),
             "late": Word(
-                _late, "answer root",
+                "The {answer:10} of the tree {root:to_root()} arrives late: {who} is no longer waiting for it.", "answer root",
                 about="tree:root",
                 rule=Rule(
-                    "The spout forgets a tree when it ends, so a later answer changes nothing.",
-                    "more.topology.tasks:SpoutTask.hear",
+                    "The spout forgets a tree when it ends, so a later answer changes nothing.", "more.topology.tasks:SpoutTask.hear"
                 ),
             ),
             "crash": Word(_task_crash, "lost"),

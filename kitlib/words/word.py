@@ -36,6 +36,7 @@ from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.words.fields import ANYTHING, FIELDS, KINDS, Kind
 from kitlib.words.glyphs import Glyph
+from kitlib.words.template import PHRASES, count, phrase, teller
 
 Data = dict[str, Any]
 Says = Callable[[str, Data], str]  # (who, data) -> the sentence
@@ -67,7 +68,7 @@ class Thing(NamedTuple):
 class Word:
     """A verb of one domain. Field names stand in one text, separated by spaces; `to:text` where a field is not of its usual kind."""
 
-    says: str | Says  # a template over `who` and the fields, or a function; one sentence
+    says: str | Says  # a template (`kitlib.words.template`) over `who` and the fields, or a function; one sentence
     needs: str = ""  # fields that each step with this verb holds
     may: str = ""  # fields that a step may hold besides
     glyph: Glyph | None = None  # None: no picture shows it by itself
@@ -76,6 +77,7 @@ class Word:
     about: str = ""  # the things that it is about: "record:offset", as above
     rule: Rule | None = None  # by which it happens to them; None for what a story or a learner does
     aside: Rule | None = None  # by which it changes things that it does not name; None: by `rule`
+    sentence: Says = field(init=False, repr=False)  # raises what a template or function raises on data of another shape
     required: frozenset[str] = field(init=False, repr=False)
     kinds: Mapping[str, Kind] = field(init=False, repr=False)  # of all fields that a step may hold
     ranges: tuple[str, ...] = field(init=False, repr=False)  # those of them that hold ranges of records
@@ -83,13 +85,10 @@ class Word:
     def __post_init__(self) -> None:
         needs, may = (dict(each.partition(":")[::2] for each in fields.split()) for fields in (self.needs, self.may))
         kinds = {name: KINDS[kind] if kind else FIELDS.get(name, ANYTHING) for name, kind in (ANYWHERE | needs | may).items()}
+        object.__setattr__(self, "sentence", teller(self.says) if isinstance(self.says, str) else self.says)
         object.__setattr__(self, "required", frozenset(needs))
         object.__setattr__(self, "kinds", kinds)
         object.__setattr__(self, "ranges", tuple(name for name, kind in kinds.items() if kind is KINDS["ranges"]))
-
-    def sentence(self, who: str, data: Data) -> str:
-        """What a step with this verb says. Raises what a template or function raises on data of another shape."""
-        return self.says.format(who=who, **data) if isinstance(self.says, str) else self.says(who, data)
 
     def check_values(self, data: Data) -> None:
         """TraceError when a field that the word declares holds something of another kind."""
@@ -248,22 +247,41 @@ def as_it_stands(actor: str, what: str, data: Data) -> str:
 # -- phrases that the sentences of all domains share ----------------------------------------------------
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 record`, `1,000 records`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def span(first: int, last: int) -> str:
     """`offset 7`, or `offsets 7 to 9`."""
     return f"offset {first:d}" if first == last else f"offsets {first:d} to {last:d}"
 
 
+@phrase
 def spans(ranges: list[Range]) -> str:
     """`offsets 7 to 9, 12`, at most four ranges of them."""
     told = [f"{a:d}" if a == b else f"{a:d} to {b:d}" for a, b in ranges[:4]]
     more = f" and {len(ranges) - 4} more ranges" if len(ranges) > 4 else ""
     is_one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     return f"{'offset' if is_one else 'offsets'} {', '.join(told)}{more}"
+
+
+PHRASES["len"] = lambda values: str(len(values))
+PHRASES["span"] = lambda data: span(data["first"], data["last"])
+
+
+@phrase
+def arriving(data: Data) -> str:
+    """`1 record arrives`, `3 records arrive`."""
+    number = len(data["offsets"]) if "offsets" in data else data["last"] - data["first"] + 1
+    return f"{count(number, 'record')} {'arrives' if number == 1 else 'arrive'}"
+
+
+@phrase
+def be(number: int | list[Any]) -> str:
+    """`is`, or `are`."""
+    return "is" if (len(number) if isinstance(number, list) else number) == 1 else "are"
+
+
+@phrase
+def listed(names: Iterable[Any]) -> str:
+    """`range, sticky`."""
+    return ", ".join(plain_text(name, 40) for name in names)
 
 
 def place(data: Mapping[str, Any], run: str) -> str:

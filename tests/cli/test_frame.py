@@ -159,9 +159,6 @@ def test_knob_written_as_in_a_notebook_is_understood(kit: Callable[..., Any]) ->
     assert json.loads(dashed[1])["knobs"]["max_offset_behind"] == 5
 
 
-# -- real processes -------------------------------------------------------------------------------
-
-
 def process(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*KIT, *arguments], capture_output="stdout" not in more, text=True, timeout=60, check=False, **more)
 

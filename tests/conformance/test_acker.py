@@ -23,8 +23,6 @@ def replayed(*names: str, build: Build = Acker) -> Conformance:
     return conform(partial(replay, build=build), iter([SCENARIOS[name] for name in names or SCENARIOS]))
 
 
-# -- recordings that are changed ------------------------------------------------------------------
-
 changed = partial(changed_in, SCENARIOS)
 
 
@@ -101,9 +99,6 @@ def test_conform_any_steps_is_a_difference_and_no_traceback(delivery: str, steps
     """Steps that nobody recorded: whatever is in them, the replay tells the first difference."""
     found = conform(replay, iter([{"name": "x", "config": {"delivery": delivery}, "steps": steps}]))
     assert not found.agrees and "x, step 0" in str(found.differences[0])
-
-
-# -- what the recordings leave open ---------------------------------------------------------------
 
 
 def played(*steps: tuple[Any, ...], delivery: str = "manual") -> list[dict[str, Any]]:

@@ -38,9 +38,6 @@ def jvm() -> Iterator[Jvm]:
         yield lambda: client
 
 
-# -- who gets which partition -------------------------------------------------------------------------
-
-
 @st.composite
 def groups(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Group:
     """Topics, and members with what they read and say that they own: all alike or not, right or not."""
@@ -105,8 +102,6 @@ def test_partitions_are_given_as_the_class_gives_them(jvm: Jvm, strategy: str, g
         ours = failed.exception
     assert ours == decided(jvm(), strategy, *group)
 
-
-# -- what the bytes in __consumer_offsets say ---------------------------------------------------------
 
 PIECES = (b"a", b"\x80", b"\xc3\xa4", b"\xc0", b"\xe2\x82", b"\xed\xa0", b"\xed\xbf\xbf", b"\xf0\x9f\x98", b"\xf4\x90", b"\xff")
 

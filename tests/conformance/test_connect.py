@@ -45,9 +45,6 @@ def test_connect_work_comes_back_in_the_order_of_the_wire() -> None:
     assert compared > 400
 
 
-# -- order, and leaders of the learner's own ------------------------------------------------------
-
-
 class OtherOrder(IncrementalCooperativeAssignor):
     """As the kit's, but it goes through the workers by name."""
 

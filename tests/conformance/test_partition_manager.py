@@ -29,9 +29,6 @@ def everything() -> Iterator[dict[str, Any]]:
         yield from read_traces(bundled("storm", name))
 
 
-# -- what a difference says -----------------------------------------------------------------------
-
-
 class ClearsAlsoWhatLiesOnTheBound(PartitionManager):
     """<= where Storm asks <, and headSet with its bound."""
 

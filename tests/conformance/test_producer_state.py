@@ -26,8 +26,6 @@ def replayed(*names: str, build: Build = UnifiedLog) -> Conformance:
     return conform(partial(replay, build=build), iter([SCENARIOS[name] for name in names or SCENARIOS]))
 
 
-# -- brokers of the learner's own -----------------------------------------------------------------
-
 @dataclass(slots=True)
 class CountsAttempts(UnifiedLog):
     """A broker built on the kit's, which takes every batch twice."""
@@ -44,8 +42,6 @@ def test_replay_takes_any_broker_that_is_built_from_a_config() -> None:
     six = replayed("max_in_flight_six_breaks", build=lambda config: UnifiedLog(replace(config, remembered_batches=6)))
     assert (six.differences[0].step, six.differences[0].field) == (5, "state.producers.1000.batches")
 
-
-# -- recordings that are changed ------------------------------------------------------------------
 
 changed = partial(changed_in, SCENARIOS)
 

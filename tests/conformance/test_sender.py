@@ -29,8 +29,6 @@ def test_sender_rules_of_the_other_release_differ() -> None:
         assert not conform(replay, iter([SCENARIOS[name] | {"kafka_version": "2.0.0"}])).agrees, name
 
 
-# -- recordings that are changed ------------------------------------------------------------------
-
 changed = partial(changed_in, SCENARIOS)
 
 

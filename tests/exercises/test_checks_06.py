@@ -19,9 +19,6 @@ def parts_of_batch(number: int) -> int:
     return len(words_of_batch(number))
 
 
-# -- puts for own_put ----------------------------------------------------------------------------------
-
-
 def with_every_id(table: Any, word: str, count: int, batch_id: int) -> None:
     entry = table.setdefault(word, [0])
     if batch_id not in entry[1:]:

@@ -18,9 +18,6 @@ from tests.exercises.steps import judged_here
 SEQUENCES = 2**31
 
 
-# -- functions for own_check_sequence ------------------------------------------------------------------
-
-
 def good_check_with_error_codes(entry: Any, epoch: int, seq: int, count: int) -> Any:
     """The broker's own names are answers, too."""
     said = solutions.check_sequence(entry, epoch, seq, count)
@@ -82,9 +79,6 @@ def breaks_without_an_entry(entry: Any, epoch: int, seq: int, count: int) -> Any
     return "append" if seq == entry.last_seq + 1 else "out of order"
 
 
-# -- classes for own_broker_state ----------------------------------------------------------------------
-
-
 class RemembersSix(solutions.BrokerState):
     remembered = 6
 
@@ -140,9 +134,6 @@ class HasNoRestart:
     append = forget = solutions.BrokerState.append
 
 
-# -- functions for copies_and_order --------------------------------------------------------------------
-
-
 def steps_back(numbers: list[int]) -> tuple[int, int]:
     return len(numbers) - len(set(numbers)), sum(after < before for before, after in pairwise(numbers))
 
@@ -150,9 +141,6 @@ def steps_back(numbers: list[int]) -> tuple[int, int]:
 def all_that_lie_behind(numbers: list[int]) -> tuple[int, int]:
     behind = sum(number < max(numbers[:place], default=0) for place, number in enumerate(numbers))
     return len(numbers) - len(set(numbers)), behind
-
-
-# -- functions for send_again --------------------------------------------------------------------------
 
 
 def records_of(step: Any) -> range:
@@ -171,9 +159,6 @@ def not_written(trace: Any) -> Any:
     """Counts batches, where records are asked for."""
     written = {step.data["batch"] for step in trace if step.what == "write"}
     return [step.data["batch"] for step in trace if step.what == "send" and step.data["batch"] not in written]
-
-
-# -- classes for own_sender ----------------------------------------------------------------------------
 
 
 class AroundTheKits:

@@ -11,9 +11,6 @@ from kitlib.exercises import check, nb_09, solutions
 TIMES = {"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000}
 
 
-# -- functions for own_metadata_clock ------------------------------------------------------------------
-
-
 def never_below_zero_is_not_needed(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
     """Too old for a long time is no more than too old."""
     return max(0 if need else successful + expire - now, refresh + backoff - now)

@@ -8,8 +8,6 @@ from typing import Any
 from kitlib.exercises import solutions
 from kitlib.exercises.nb_10 import groups, most_kept
 
-# -- after_the_crash -----------------------------------------------------------------------------------
-
 
 def from_fetched(committed: int, processed: int, fetched: int) -> Any:
     return 0, fetched - committed
@@ -26,12 +24,6 @@ def the_other_way_round(committed: int, processed: int, fetched: int) -> Any:
 
 def only_twice(committed: int, processed: int, fetched: int) -> Any:
     return abs(processed - committed)
-
-
-# -- committable ---------------------------------------------------------------------------------------
-
-
-# -- own_assignor --------------------------------------------------------------------------------------
 
 
 def forgets(partitions: int, owned: dict[str, list[int]]) -> Any:

@@ -8,8 +8,6 @@ from kitlib.exercises import solutions
 from kitlib.exercises.nb_11 import CASES, fate, left_after, logs
 from kitlib.more.offsets.offset_rules import Clock
 
-# -- group_home ----------------------------------------------------------------------------------------
-
 
 def unsigned_home(group: str, partitions: int) -> Any:
     h = 0
@@ -31,9 +29,6 @@ def plain_abs(group: str, partitions: int) -> Any:
     for at in range(0, len(units), 2):
         h = 31 * h + int.from_bytes(units[at : at + 2], "big") & 0xFFFFFFFF
     return abs(h - 2**32 if h >= 2**31 else h) % partitions
-
-
-# -- decode_commit -------------------------------------------------------------------------------------
 
 
 def decoded(key: str, value: str | None, careful: bool = True) -> Any:
@@ -63,9 +58,6 @@ def raises(key: str, value: str | None) -> Any:
     return found
 
 
-# -- live_records, survivors -----------------------------------------------------------------------------
-
-
 def whole_log(log: list[Any], active: int) -> Any:
     last = {key: offset for offset, key, _ in log}
     return [offset for offset, key, _ in log if last[key] == offset]
@@ -79,9 +71,6 @@ def looks_ahead(log: list[Any], active: int) -> Any:
 def no_tombstones(log: list[Any], active: int) -> Any:
     values = {offset: value for offset, _, value in log}
     return [offset for offset in solutions.survivors(log, active) if offset >= active or values[offset] is not None]
-
-
-# -- gap_or_loss, rebuilt ----------------------------------------------------------------------------------
 
 
 def zero_is_none(asked: int, start: int, end: int, first: int | None) -> Any:

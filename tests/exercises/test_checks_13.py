@@ -6,8 +6,6 @@ from typing import Any
 
 from kitlib.exercises import solutions
 
-# -- what_is_left --------------------------------------------------------------------------------------
-
 
 def nothing_is_gone(copied: int, alone: int, new_records: int, unclean: bool) -> Any:
     return copied + alone + new_records, 0
@@ -19,9 +17,6 @@ def without_the_new(copied: int, alone: int, new_records: int, unclean: bool) ->
 
 def refused_for_ever(copied: int, alone: int, new_records: int, unclean: bool) -> Any:
     return (copied + new_records, alone) if unclean else (copied + alone, 0)
-
-
-# -- goes_on -------------------------------------------------------------------------------------------
 
 
 def end_is_outside(committed: int, end: int, epoch_end: int | None, policy: str) -> Any:
@@ -61,9 +56,6 @@ def never_an_error(committed: int, end: int, epoch_end: int | None, policy: str)
 def one_too_far(committed: int, end: int, epoch_end: int | None, policy: str) -> Any:
     found = solutions.goes_on(committed, end, epoch_end, policy)
     return None if found is None else found + 1
-
-
-# -- cut_to --------------------------------------------------------------------------------------------
 
 
 def by_epochs(leader: list[list[int]], leader_end: int, follower: list[list[int]], follower_end: int) -> Any:

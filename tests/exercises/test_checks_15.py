@@ -9,8 +9,6 @@ import pytest
 from kitlib.exercises import check, nb_15, solutions
 from kitlib.experiments import run
 
-# -- functions for own_read_committed --------------------------------------------------------------------
-
 
 def decision(log: Any, number: int) -> Any:
     """What the first marker of its producer behind an entry says; None without one."""

@@ -58,9 +58,6 @@ def history(*offsets: int | None, group: str = "mail") -> list[RawRecord]:
     return [commit(offset, 1_000 * order, order, group) for order, offset in enumerate(offsets)]
 
 
-# -- bad input ---------------------------------------------------------------------------------------
-
-
 def test_broken_records_are_counted_and_told_and_end_nothing() -> None:
     """A value cut short, a type that nobody knows, a record without a key: the commits around them are there."""
     good = commit(5, 1_000)
@@ -139,9 +136,6 @@ def test_what_compaction_took_and_what_a_transaction_hides_are_told() -> None:
     log.bounds = {0: Bounds(0, 3, 10, 14)}
     assert (log.removed, log.hidden) == (5, 4)
     assert "4 offsets lie behind a transaction that is still open" in log.notes()[0]
-
-
-# -- what is told ------------------------------------------------------------------------------------
 
 
 def test_sign_says_when_by_how_much_and_who() -> None:

@@ -140,9 +140,6 @@ def test_model_log_answers_fetches_as_a_broker_does() -> None:
     assert [offset for offset, _, _ in log.snapshot().records] == [1, 2]
 
 
-# -- markers and the lag ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("commits", "lag", "statuses"),
     [("last record + 1", 1, ["WARN", "STOP"]), ("position", 0, ["OK", "OK"])],
@@ -160,8 +157,6 @@ def test_stop_is_hidden_while_an_old_log_end_is_remembered() -> None:
     quiet = get("transactional_lag").run(silence_s=30)
     assert [status for (status,) in found(quiet, "judge", "status")] == ["WARN", "WARN"]
 
-
-# -- the broker -----------------------------------------------------------------------------------------
 
 REAL = [
     "records that compaction has replaced are not lost", "records that were deleted are", "markers lose nothing",

@@ -205,8 +205,6 @@ WITHOUT_CHANCE = (  # every seed gives the same run
 )  # fmt: skip
 WITH_CHANCE = ("worker_pool", "two_sends")  # of the others, those in which the seed decides something
 
-# -- any knobs ------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("name", DELIVERING)
 def test_experiment_any_knobs_gives_a_trace_that_holds_together(name: str) -> None:
@@ -298,8 +296,6 @@ def test_run_that_never_ends_is_cut() -> None:
     trace = get("poison_record").run(duration_ms=60_000, max_steps=20_000)
     assert len(trace) <= 20_000 and judge(trace).counts["stalled"] == 1
 
-
-# -- forks ----------------------------------------------------------------------------------------
 
 # Experiment -> a live knob and a value that makes another future.
 OTHER_FUTURES: dict[str, dict[str, Any]] = {
@@ -401,9 +397,6 @@ def test_fork_of_a_story_without_live_knobs_is_refused(name: str) -> None:
     """Where no knob can change in the middle of a run, a fork cannot change anything."""
     with pytest.raises(KnobError, match=f"{name}: all of its knobs shape a run from its first step"):
         get(name).fork(get(name).run(max_steps=20), 2)
-
-
-# -- small things ---------------------------------------------------------------------------------
 
 
 def test_experiments_are_named_asked_and_documented() -> None:

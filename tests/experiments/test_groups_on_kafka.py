@@ -84,9 +84,6 @@ def test_rebalance_protocols_differ_in_what_is_given_up(broker: Cluster) -> None
         assert (rebalances(trace)[-1].moved_ms or 0) >= 2_600  # the session's timeout, less a heartbeat
 
 
-# -- bad input: what the broker and the clients do, and what the kit refuses ------------------------------------------
-
-
 @pytest.fixture
 def group(broker: Cluster) -> Iterator[KafkaGroup]:
     backend = KafkaBackend.open(f"group-tests-{uuid.uuid4().hex[:8]}")

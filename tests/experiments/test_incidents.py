@@ -126,9 +126,6 @@ def test_waiting_for_a_load_is_an_error_that_is_asked_again() -> None:
     assert (asked[-1]["offset"], "error" in asked[-1]) == (24, False)
 
 
-# -- what was to be seen before ------------------------------------------------------------------------
-
-
 def rung(trace: Trace) -> dict[str, float]:
     """Each alarm that rang, and how many days after the run's beginning."""
     return {alarm.threshold.name: round(alarm.at_ms / DAY_MS, 1) for alarm in alarms(health_in(trace))}
@@ -175,9 +172,6 @@ def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
     with pytest.raises(TraceError, match="mood is not declared"):
         trace.record(0, "monitor", "health", dirty_ratio=0.5, mood=1)
     assert health_in(trace) == []
-
-
-# -- the trace and the backend ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
@@ -252,9 +246,6 @@ def test_small_topic_on_which_nothing_comes_is_emptied_by_retention() -> None:
     topic.append(3, 0)
     assert not topic.enforce_retention(DAY_MS) and topic.enforce_retention(DAY_MS + 1)
     assert (topic.start, topic.end) == (3, 3)
-
-
-# -- a real broker -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

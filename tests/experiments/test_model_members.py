@@ -47,9 +47,6 @@ def settled(*members: ModelMember) -> list[tuple[str, str, tuple[int, ...]]]:
     return told
 
 
-# -- giving up and taking over ---------------------------------------------------------------------
-
-
 def test_eager_member_gives_up_everything_before_it_joins_again() -> None:
     """And begins at the committed offset in what it gets back."""
     found, a = alone(JAVA, 2)
@@ -155,9 +152,6 @@ def test_leaders_of_java_deal_when_they_poll_and_librdkafkas_at_once() -> None:
         a.poll(0, 0)
         b.poll(0, 0)  # the last one: A's join is answered while A is busy
         assert found.view().state == state
-
-
-# -- commits ---------------------------------------------------------------------------------------
 
 
 def test_java_commits_in_poll_what_an_earlier_poll_handed_out() -> None:
@@ -310,8 +304,6 @@ def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> N
     told = [(event.what, event.partitions, event.error) for event in a.poll(0, 50).events]
     assert told == [("committed", (0,), "REBALANCE_IN_PROGRESS")] and found.committed()[0] == 5
 
-
-# -- bad settings ------------------------------------------------------------------------------------
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "the newer protocol": ({"protocol": "consumer"}, "the model has the classic protocol only"),

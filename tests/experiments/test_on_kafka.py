@@ -157,9 +157,6 @@ def test_two_runs_at_once_do_not_meet(broker: Cluster) -> None:
     assert first.run != second.run and plain(first.steps, first.run) == plain(second.steps, second.run)
 
 
-# -- a broker that dies ---------------------------------------------------------------------------
-
-
 def dying(name: str, at: int) -> Experiment:
     """The experiment with a SIGKILL of the broker just before step `at` of its story is taken."""
     experiment = get(name)
@@ -219,9 +216,6 @@ def test_broker_killed_in_the_middle_of_a_run_the_run_ends_with_the_same_verdict
     assert judge(real).sentence == judge(model).sentence
     kafka_server.ensure()
     assert len(read_topic(broker, f"kit.trace.{real.run}")) == len(real) + 1
-
-
-# -- stored offsets -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -301,9 +295,6 @@ def test_stored_offset_that_is_none_counts_as_nothing_stored(broker: Cluster, ba
     assert read_stored_offset(backend.store, path) is None
     assert spout(backend, topic).committed_to == 12
     assert spout(backend, topic, **FROM_THE_EARLIEST).committed_to == 0
-
-
-# -- a real partition as a log --------------------------------------------------------------------
 
 
 def test_topic_fetches_as_the_model_and_tells_out_of_range(backend: KafkaBackend) -> None:

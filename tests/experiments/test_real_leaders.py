@@ -100,9 +100,6 @@ def test_acks_and_isr_three_copies_with_stopped_followers_cannot_be_had(three_br
         run("acks_and_isr", backend="kafka")
 
 
-# -- logs that are cut off -----------------------------------------------------------------------------
-
-
 def told(trace: Trace) -> list[tuple[str, str, dict[str, Any]]]:
     return [(step.actor, step.what, {name: value for name, value in step.data.items() if name != "topic"}) for step in trace]
 

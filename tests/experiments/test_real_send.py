@@ -46,9 +46,6 @@ def a_topic(cluster: Cluster) -> str:
     return topic
 
 
-# -- two sends ---------------------------------------------------------------------------------------
-
-
 def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
     """librdkafka's log has the nine steps of the source, in its order and in the model's words; the second send asks nothing."""
     model, real = both("two_sends", pause_ms=100, partitions=1)
@@ -68,8 +65,6 @@ def test_two_sends_java_asks_the_leader_and_needs_no_second_connection(broker: C
     assert sorted(seen.stages(2)) == [5, 6, 8, 9] and seen.offsets == [0, 1]
     assert seen.frames == [[2, 3, 4, 8, 9], [8, 9]]
 
-
-# -- a send that blocks ------------------------------------------------------------------------------
 
 BLOCKED = {"max_block_ms": 600, "delivery_timeout_ms": 8_000, "request_timeout_ms": 400}
 
@@ -99,9 +94,6 @@ def test_blocked_send_full_buffer_fails_at_max_block_in_other_words(broker: Clus
     model, real = both("blocked_send", fault="buffer full", records=3, max_block_ms=1_500, delivery_timeout_ms=6_000)
     assert undelivered(real) == undelivered(model) == {0: "TimeoutException", 1: "TimeoutException", 2: "BufferExhaustedException"}
     assert [step.data["on"] for step in real if step.what == "blocked"] == ["memory"]
-
-
-# -- what is told, and what is true ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -158,9 +150,6 @@ def test_linger_and_batches_zero_linger_fills_batches_by_the_round_trip(broker: 
     dense = records_per_request(both("linger_and_batches", records=300, round_trip_ms=40)[1])[1:]
     sparse = records_per_request(both("linger_and_batches", records=20, rate_per_s=20, round_trip_ms=10)[1])[1:]
     assert mean(dense) > 10 and mean(dense) > 5 * mean(sparse)
-
-
-# -- bad input ---------------------------------------------------------------------------------------
 
 
 def test_watch_all_each_client_tells_of_its_trouble_in_its_own_time(broker: Cluster) -> None:

@@ -160,9 +160,6 @@ def test_mirror_repeats_and_loses_the_same_records() -> None:
     assert set(trace.steps[-1].state["cursors"]) == {"orders-0", "mirror-0"}
 
 
-# -- the operator, and a consumer that has to ask -------------------------------------------------------------------
-
-
 def new_run(records: int = 30) -> GroupRun:
     run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
     run.create(1, records)
@@ -295,9 +292,6 @@ def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:
         if step.what == "alter":
             step.data["error"] = "UNKNOWN_MEMBER_ID"  # and a hand that was refused explains nothing
     assert "rewound" in judge(run.trace).violations
-
-
-# -- the model's topic ------------------------------------------------------------------------------------------------
 
 
 def topic(*stretches: tuple[int, int], segment_ms: int = 100) -> ModelTopic:

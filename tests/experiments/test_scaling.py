@@ -132,8 +132,6 @@ def test_streams_queries_stale_answers_lie_below_the_truth() -> None:
     assert len(stale) == 4 and all(ask["value"] < ask["truth"] for ask in stale)
 
 
-# -- partitions and consumers ----------------------------------------------------------------------
-
 ADDED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "doubled": ({}, {"moved": 31, "early_cancels": 29, "left_over": 29, "refused": 0}),
     "a third more moves more": ({"partitions_after": 8}, {"moved": 42, "early_cancels": 10, "left_over": 10}),

@@ -33,9 +33,6 @@ def told(trace: Trace) -> list[tuple[int, str]]:
     return [(step.at_ms, step.data["error"]) for step in trace if step.what == "undelivered"]
 
 
-# -- two sends ----------------------------------------------------------------------------------------
-
-
 def selects(trace: Trace) -> list[tuple[int, int]]:
     """The metadata's timeout and the loop's sleep, for each sleep."""
     return [(step.data["metadata"], step.data["timeout"]) for step in trace if step.what == "select"]
@@ -74,8 +71,6 @@ def test_two_sends_by_todays_rules_connects_before_the_first_call() -> None:
     assert asked == [([], False), (["test"], True)]
 
 
-# -- what blocks --------------------------------------------------------------------------------------
-
 BLOCKED = {
     "a dead bootstrap: each call fails after max.block.ms": ("dead bootstrap", 0, [2_000, 4_000]),
     "a missing topic: each call fails after max.block.ms": ("missing topic", 0, [2_000, 4_000]),
@@ -111,9 +106,6 @@ def test_blocked_send_with_a_full_memory_goes_on_when_a_batch_expires() -> None:
     assert (1_110, "BufferExhaustedException") in told(refused)
 
 
-# -- batches ------------------------------------------------------------------------------------------
-
-
 def test_linger_and_batches_without_linger_fill_while_a_request_is_out() -> None:
     """1,000 records/s, an answer takes 20 ms, one request at a time, linger 0: 20 records a request, not 1."""
     each = records_per_request(run("linger_and_batches"))
@@ -137,8 +129,6 @@ def test_percentile_is_a_value_that_occurred() -> None:
         percentile([], 50)
     assert max(latencies_ms(run("linger_and_batches", records=50))[1:]) <= 40
 
-
-# -- an exit ------------------------------------------------------------------------------------------
 
 ENDINGS = {
     "an exit loses what is in the buffer": ({"ending": "exit"}, "lost", "a process that exited before flush()"),
@@ -174,9 +164,6 @@ def test_unflushed_sends_refused_are_as_many_as_second_refusals() -> None:
     assert judge(trace).counts["lost"] == len([error for _, error in told(trace) if error == "QUEUE_FULL"])
 
 
-# -- stale metadata -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "knobs, learned_ms",
     [({}, 0), ({"names_new_leader": False}, 10), ({"release": "0.10"}, 10)],
@@ -206,9 +193,6 @@ def test_stale_metadata_of_an_idle_topic_is_forgotten_and_asked_for_again() -> N
     assert [trace.words()["blocked"] for trace in (kept, dropped)] == [1, 2]
 
 
-# -- expired batches ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("request_ms, expired_ms", [(1_000, 3_000), (2_000, 3_000)])
 def test_expired_batch_by_todays_rules_goes_by_the_delivery_timeout(request_ms: int, expired_ms: int) -> None:
     """request.timeout.ms has no say in it."""
@@ -234,8 +218,6 @@ def test_expired_batch_with_too_small_a_delivery_timeout_is_refused() -> None:
     with pytest.raises(ConfigError, match="delivery_timeout_ms is 1000, less than linger_ms \\+ request_timeout_ms = 1500"):
         run("expired_batch", delivery_timeout_ms=1_000, request_timeout_ms=1_500)
 
-
-# -- in sync ------------------------------------------------------------------------------------------
 
 IN_SYNC = {
     "acks=all with an ISR of one: acknowledged and lost": ({}, 10, True),
@@ -264,9 +246,6 @@ def test_verdict_of_a_lost_acknowledged_record_without_an_excuse_is_a_violation(
     trace.record(2, "broker", "destroy", **where, unclean=True)
     trace.record(3, "broker", "read", **where, first_offset=0, records=[])
     assert judge(trace).violations == ("lost",)
-
-
-# -- any knobs, and planted bugs ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)

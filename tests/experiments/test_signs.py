@@ -76,9 +76,6 @@ def test_thinning_keeps_the_last_look_of_each_span() -> None:
         last_of_each(looks, -1)
 
 
-# -- what a trace tells --------------------------------------------------------------------------------
-
-
 def test_operator_s_reset_is_one_of_a_group_without_members() -> None:
     """alter sets an offset, forget takes it away; one that was refused did nothing."""
     trace = trace_of(

@@ -29,9 +29,6 @@ def is_whole(trace: Trace) -> bool:
     return verdict.processed == verdict.appended and not verdict.counts["lost"] and not verdict.violations
 
 
-# -- trees ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("knobs", [{}, {"join": True}, {"depth": 0}, {"depth": 4, "fan_out": 1}, {"topology_ackers": 5},
                                    {"id_bits": 64}, {"acker_release": "2.4.0"}, {"max_spout_pending": 1},
                                    {"transfer_jitter_ms": 500}])  # fmt: skip
@@ -85,9 +82,6 @@ def test_tuple_tree_with_ids_of_four_bits_is_called_finished_too_early_now_and_t
     assert any(step.data["end"] == "ack" and step.data["after"] is None for step in ends)
 
 
-# -- zero by chance -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("id_bits", "runs"), [(4, 6), (8, 12)])
 def test_false_completions_are_as_many_as_predicted(id_bits: int, runs: int) -> None:
     """Over some runs the measured number of false completions lies within four standard deviations of the predicted one."""
@@ -117,8 +111,6 @@ def test_odds_give_the_sources_fifty_million_years() -> None:
     assert false_completion_rate(64, 4) == 0.0 or false_completion_rate(64, 4) < 1e-18
     assert false_completion_rate(1, 1) == 0.5 and false_completion_rate(8, 0) == 0
 
-
-# -- reliability off ------------------------------------------------------------------------------
 
 OFF: dict[str, tuple[dict[str, Any], str]] = {
     "no ackers": ({"topology_ackers": 0}, "topology_ackers=0"),
@@ -156,9 +148,6 @@ def test_reliability_without_time_outs_waits_for_ever(seed: int) -> None:
     assert max(step.at_ms for step in steps(trace, "emit")) < 10_000 < trace.steps[-1].at_ms
 
 
-# -- the livelock ---------------------------------------------------------------------------------
-
-
 def test_livelock_with_few_tuples_on_their_way_wastes_nothing() -> None:
     """200 pending x 100 ms = 20 s, less than the timeout: each record is worked on once."""
     trace = get("livelock").run(max_spout_pending=200)
@@ -180,9 +169,6 @@ def test_livelock_with_too_many_stops_finishing_anything(pending: int) -> None:
     first, *_, last = (step.data for step in steps(trace, "sample") if step.at_ms >= 120_000)
     assert last["acked"] == first["acked"] < 650 and last["executed"] > first["executed"] + 1_000
     assert last["queue"] >= pending
-
-
-# -- the three crashes ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ["kafka", "kestrel"])
@@ -245,9 +231,6 @@ def test_crash_of_everything_in_turn_loses_nothing(release: str) -> None:
     """The promise holds for each release's acker."""
     for name in ("bolt_crash", "acker_crash", "spout_crash"):
         assert is_whole(get(name).run(acker_release=release, fail_percent=10))
-
-
-# -- the word count -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crash", ["none", "split", "count", "acker", "spout"])

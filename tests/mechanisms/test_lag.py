@@ -130,9 +130,6 @@ def test_question_that_is_settled_before_an_empty_slot_does_not_look_at_it() -> 
         is_lag_not_decreasing(nothing)
 
 
-# -- blind spots and false alarms -------------------------------------------------------------------
-
-
 def test_second_rewind_in_one_window_is_not_seen() -> None:
     """The first one recovered, so the second and larger one is a slow consumer at most."""
     twice = window(1_000, 900, 1_100, 10, 20, lags=[50, 160, 160, 1_300, 1_400], end=1_420)
@@ -165,9 +162,6 @@ def test_quick_committer_is_a_stop_within_seconds() -> None:
 def test_clock_that_goes_back_is_no_stop() -> None:
     """Commits from the future: the silence is negative."""
     assert calculate(window(10, 20, silent_s=-3_600, lags=[5, 6])).status is Status.WARN
-
-
-# -- groups and storage -----------------------------------------------------------------------------
 
 
 def test_group_is_as_well_as_its_worst_partition() -> None:

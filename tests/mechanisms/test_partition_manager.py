@@ -296,9 +296,6 @@ def test_spout_unlimited_bound_and_finite_failures_finishes_every_record(
     assert manager.committed_to == records and not manager.pending and not manager.failed
 
 
-# -- how a start chooses its offset ---------------------------------------------------------------
-
-
 def stored(offset: Any, topology_id: str = "topology-1") -> str:
     return json.dumps({"topology": {"id": topology_id, "name": "t"}, "offset": offset})
 
@@ -371,9 +368,6 @@ def test_start_same_spout_id_on_another_topic_takes_over_its_offset() -> None:
     assert spout(new_log(100), store, topic="other", id="own", force_from_start=False).committed_to == 100
 
 
-# -- tuples and null payloads ---------------------------------------------------------------------
-
-
 def test_next_null_payload_is_acked_on_the_spot_and_passed_over() -> None:
     """Records whose scheme gives None are acked by the spout, counted, and the next record is emitted."""
     log = new_log(0)
@@ -420,9 +414,6 @@ def test_next_several_tuples_share_one_offset_and_one_ack_finishes_it() -> None:
     assert manager.next().tuples == ["a", "b", "c"]
     manager.ack(0)
     assert list(manager.pending) == [1]
-
-
-# -- what a refused or failed call leaves behind --------------------------------------------------
 
 
 def running(**given_settings: Any) -> PartitionManager:

@@ -119,9 +119,6 @@ def rewound(own: list[Step]) -> tuple[int, int | None]:
     return len(back), min(back, default=None)
 
 
-# -- what the definitions are made of -------------------------------------------------------------
-
-
 def _lane(step: Step) -> Lane:
     return step.data["topic"], step.data.get("partition", 0)
 

@@ -126,8 +126,6 @@ def test_verdict_of_an_experiment_counts_as_the_reference(name: str, seed: int, 
     same_as_reference(trace.steps, verdict)
 
 
-# -- what is none ---------------------------------------------------------------------------------
-
 # A story -> the anomaly that it must not count.
 HARMLESS: dict[str, tuple[Told, str]] = {
     "four commits that do not move": ([APPEND, START, *idle(4)], "stalled"),
@@ -161,8 +159,6 @@ def test_anomaly_that_is_none_is_not_counted(case: str) -> None:
     story, kind = HARMLESS[case]
     assert told(story).counts[kind] == 0
 
-
-# -- the sentence ---------------------------------------------------------------------------------
 
 SENTENCES: dict[str, tuple[Told, dict[str, Any], str]] = {
     "nothing happened": ([], {}, "No record was followed in this run."),

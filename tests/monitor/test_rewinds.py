@@ -22,9 +22,6 @@ def commits(*offsets: int | None) -> list[Committed]:
     return [Committed(order, order * 1_000, offset) for order, offset in enumerate(offsets)]
 
 
-# -- an offset that goes back -----------------------------------------------------------------------
-
-
 def test_rewind_is_told_with_when_by_how_much_and_who() -> None:
     """The incident: a caught-up group jumps back to an old offset and stays behind."""
     history = commits(95_000, 96_000, 120, 5_120)
@@ -88,9 +85,6 @@ def test_topic_that_was_made_anew_is_excused() -> None:
     before, after = commits(1_000, 10)
     pairs = [(replace(before, topic_id="a"), replace(after, topic_id=other)) for other in ("b", "a", None)]
     assert [rewinds(pair)[0].excuse for pair in pairs] == [Excuse.NEW_TOPIC, Excuse.NONE, Excuse.NONE]
-
-
-# -- a commit that disappears -----------------------------------------------------------------------
 
 
 def test_vanished_commit_is_told_with_what_the_reset_policy_did() -> None:
@@ -161,9 +155,6 @@ def test_vanished_commit_is_excused_by_the_end_of_its_topic(
     history = [replace(each, topic_id=topic_id) for each in commits(500, None)]
     history += [] if again is None else [Committed(2, 2_000, 0, again)]
     assert [each.excuse for each in vanished(history, topic_now=topic_now)] == [excuse]
-
-
-# -- rates and lag ----------------------------------------------------------------------------------
 
 
 def test_surge_is_output_that_neither_input_nor_backlog_explains() -> None:
@@ -250,9 +241,6 @@ def test_sign_with_a_knob_outside_of_its_range_is_refused(ask: Any) -> None:
     """A negative patience means nothing."""
     with pytest.raises(KnobError, match="give"):
         ask()
-
-
-# -- the history itself -----------------------------------------------------------------------------
 
 
 def commit(offset: int | None, at_ms: int = 0, **more: Any) -> OffsetsRecord:

@@ -128,9 +128,6 @@ def test_names_are_cut_in_the_middle() -> None:
     assert short("kit.some-long-run.orders-12", 12) == "kit.s…ers-12" and short("orders-1", 12) == "orders-1"
 
 
-# -- the three signs -------------------------------------------------------------------------------------
-
-
 def rewound(at: int, seconds: int = 30) -> tuple[list[Committed], list[Sample]]:
     """Twenty records a second come in and go out; at one second the consumer begins again at offset 100."""
     position, emitted = 500, 0

@@ -38,9 +38,6 @@ def steps_of(trace: Trace, what: str) -> list[int]:
     return [step.number for step in trace if step.what == what]
 
 
-# -- the log --------------------------------------------------------------------------------------------
-
-
 def test_the_last_record_of_each_key_is_live() -> None:
     """One value and one tombstone live; what they replaced does not count, whatever its value."""
     assert LOG.live == {6, 7} and LOG.counts() == (1, 1, 2) and LOG.values == {BILLING: 12, "b": None}
@@ -85,9 +82,6 @@ def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None
     assert "the log: 12" in told and told.count(">none<") == 2 and "−1" not in told
     assert told.count("deleted in the log, too") == 1 and "as the log says" not in told, "a group without its offset is no good news"
     assert draw_cache(LOG) == []
-
-
-# -- the scenes -----------------------------------------------------------------------------------------
 
 
 def test_the_offsets_topic_is_drawn_with_the_log_and_the_cache_after_each_step() -> None:
@@ -186,8 +180,6 @@ def test_keys_and_reasons_are_text(payload: str) -> None:
         for part in parts:
             assert_only_text(show(trace, part=part))
 
-
-# -- sentences -------------------------------------------------------------------------------------------
 
 # A step of these runs -> what it says.
 SAID: list[tuple[str, str, dict[str, object], str]] = [

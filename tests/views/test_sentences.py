@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.words import domain
+from kitlib.words.word import Word
 
 LANE = {"topic": "t", "partition": 0}
 WIDE = -0x7000_0000_0000_1234  # a root of 64 bits, whose last hexadecimal digits are edcc
@@ -161,6 +162,18 @@ def test_step_of_a_task_is_told_as_a_sentence(case: str) -> None:
     """Each word of a topology's trace has a sentence of its own; the words of a lone spout keep theirs."""
     found, expected = SENTENCES[case]
     assert found == expected
+
+
+@pytest.mark.parametrize(("template", "data", "expected"), [
+    ("{who} joins[ and supports {names:listed()}].", {"names": []}, "A joins."),
+    ("[error?no: {error:5}|yes].", {"error": "NONE"}, "yes."), ("[error?no: {error:5}|yes].", {"error": "GONE"}, "no: GONE."),
+    ("{n:record} [n=1?is|are] lost.", {"n": 1}, "1 record is lost."),
+    ("{n:try/tries}.", {"n": [1, 2]}, "2 tries."), ("{n:try/tries}.", {}, "0 tries."),
+    ("at {at:d}[ from {old:d}[, by {by}]].", {"at": 7, "old": 0}, "at 7 from 0."), ("[a>1?many|a=@b?as b|few]", {"a": 1, "b": 1}, "as b"),
+])  # fmt: skip
+def test_template_says_only_what_its_data_hold(template: str, data: dict[str, Any], expected: str) -> None:
+    """A section is left out, or its next alternative taken, where a field of it says nothing; 0 says something."""
+    assert Word(template).sentence("A", data) == expected
 
 
 @pytest.mark.parametrize("what", ["send", "emit", "acker_ack", "fault", "ack", "result", "execute", "crash"])

@@ -194,9 +194,6 @@ def test_every_word_of_brokers_has_a_case() -> None:
     }
 
 
-# -- a monitor -------------------------------------------------------------------------------------------
-
-
 def a_monitored_run(payload: str = "the lag never shrinks") -> Trace:
     """Six commits that fall behind, each looked at; the monitor judges, and once more after a silence."""
     trace = Trace("monitored", "monitor_toy", domain="lag")

@@ -43,7 +43,7 @@ from kitlib.views.look import (
 from kitlib.views.partition.reader import Beyond, Lane, LaneView
 from kitlib.views.svg import Item, Svg, draw_frame, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLUE, PINK
-from kitlib.words.word import count as plural
+from kitlib.words.template import count as plural
 
 Cell = tuple[int, int, str]  # first index, one after the last, code
 RIGHT = LEFT + STRIP

@@ -11,7 +11,7 @@ from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.pictures.checkpoint_table import ROWS, Table, draw_table, table_legend, table_tall
 from kitlib.views.svg import document, el, group, legend
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 
 def draw_checkpoint(folder: str | Path | CheckpointFolder, sink: str | Path | None = None) -> Picture:

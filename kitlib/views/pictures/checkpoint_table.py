@@ -13,7 +13,7 @@ from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.producer.diagram import CHAR
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, WHITE
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 ROWS = ("offsets", "state", "sink", "commits")  # in the order in which a batch writes them
 FILL = {"offsets": ORANGE, "state": SKY, "sink": GREEN, "commits": BLUE, "twice": PINK}

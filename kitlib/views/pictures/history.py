@@ -18,7 +18,7 @@ from kitlib.views.picture import Picture
 from kitlib.views.pictures.clock import Clock, Placed, clock_over, figure
 from kitlib.views.svg import Svg, document, el, group, legend
 from kitlib.words.glyphs import BLUE, RED
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 QUESTION = "Where did the committed offset go back, or vanish?"
 CHART_LEFT, CHART_RIGHT = 176, 736

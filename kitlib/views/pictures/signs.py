@@ -30,7 +30,7 @@ from kitlib.views.pictures.clock import Placed, clock_over, figure
 from kitlib.views.pictures.history import draw_marks, points_of, stair
 from kitlib.views.svg import Svg, document, el, group, legend
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 QUESTION = "Which signs could have been seen, and when?"
 CHART_LEFT, CHART_RIGHT = 176, 736

@@ -13,7 +13,7 @@ from kitlib.views.pictures.checkpoint_table import Table, draw_table, table_lege
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.timeline import Signs, compose, glyphs_of, places
 from kitlib.views.svg import Svg
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 PARTS = {
     "all": "What is written when, and what does the next start do again?",

@@ -19,7 +19,7 @@ from kitlib.views.pictures.history import short
 from kitlib.views.scenes.timeline import Item, box_swatch, line_swatch, occurred
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY, WHITE
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
 MOST_BOXES = 3 * PER_ROW  # a longer log is a bar

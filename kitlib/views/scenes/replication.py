@@ -42,7 +42,7 @@ from kitlib.words.glyphs import (
     WHITE,
     Glyph,
 )
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 PARTS = {
     "all": "Who may lead, and what is gone when it does?",

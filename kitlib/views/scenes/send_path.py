@@ -23,7 +23,7 @@ from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.scenes.timeline import Drawn, Item, apart, compose, line_swatch, occurred, places
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, WHITE
-from kitlib.words.word import count
+from kitlib.words.template import count
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
 
+from kitlib.words.template import count
 from kitlib.words.topology import MASK, to_id
-from kitlib.words.word import count
 
 WIDEST = {"ink": 36, "grey": 36}  # characters on a line
 WIDEST_TONED = 33  # where letters are larger

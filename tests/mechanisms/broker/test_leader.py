@@ -34,9 +34,6 @@ def state_of(leader: Leader) -> object:
     return copy.deepcopy([(log.start, log.end, log.batches, log.state) for log in leader.logs.values()])
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
 def test_produce_new_batch_then_its_duplicate() -> None:
     """Both are a success with the same offset; `last_outcomes` tells them apart."""
     leader = Leader()
@@ -76,8 +73,6 @@ def test_produce_with_acks_0_hangs_up_when_a_batch_was_refused() -> None:
     answer(leader, batch(5), acks=1)
     assert not leader.closes_connection
 
-
-# -- the order of the questions -------------------------------------------------------------------
 
 LARGE = BrokerConfig(max_message_bytes=70)
 VALUES = (b"0123456789",)
@@ -155,9 +150,6 @@ def test_produce_acks_1_does_not_ask_for_replicas() -> None:
     assert answer(Leader(BrokerConfig(min_insync_replicas=2)), batch(0)) == {0: "0"}
 
 
-# -- authorization --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("config", "txn", "pid", "wanted"),
     [
@@ -199,9 +191,6 @@ def test_init_producer_id_authorization(config: BrokerConfig, error: ErrorCode) 
     assert leader.init_producer_id(NOW).producer_id == (error is ErrorCode.NONE)
 
 
-# -- producer ids ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("release", ["4.3", "2.0"])
 def test_init_producer_id_counts_up_and_skips_a_block_at_a_restart(release: str) -> None:
     """0, 1, 2 before the broker went down, 1000 after it."""
@@ -234,9 +223,6 @@ def test_init_producer_id_when_ids_are_exhausted() -> None:
     assert old.init_producer_id(NOW).error is ErrorCode.UNKNOWN_SERVER_ERROR
     new = Leader(controller=ProducerIdControlManager(MAX_PRODUCER_ID))
     assert new.init_producer_id(NOW).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-
-# -- what happens to brokers ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("what", "known"), [("clean", 1), ("kill", 1), ("failover", 5)])

@@ -19,8 +19,6 @@ from kitlib.mechanisms.broker.producer_ids import (
     ZkProducerIdManager,
 )
 
-# -- ZooKeeper, release 2.0 -----------------------------------------------------------------------
-
 
 def test_zk_two_brokers_take_blocks_that_follow_each_other() -> None:
     """The first broker has 0 to 999, the second 1000 to 1999, and each gives out its own."""
@@ -80,9 +78,6 @@ def test_zk_ids_exhausted_when_the_next_block_does_not_fit(last: int, fits: bool
     with pytest.raises(ProducerIdsExhaustedError, match="Set up a new cluster"):
         ZkProducerIdManager(1, node)
     assert (node.block, node.version) == (ProducerIdBlock(0, last - 999), 0)
-
-
-# -- the controller, release 4.x ------------------------------------------------------------------
 
 
 def test_rpc_first_id_has_to_wait_for_the_controller() -> None:

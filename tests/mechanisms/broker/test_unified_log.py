@@ -21,8 +21,6 @@ from tests.mechanisms.broker.logs import PID, batch, filled, firsts, marker, rem
 VERIFIED = BrokerConfig(transaction_verification=True)
 OLD = BrokerConfig(release="2.0")
 
-# -- the window -----------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize("keep", [1, 2, 5, 6, 10])
 def test_window_knows_so_many_batches_again(keep: int) -> None:
@@ -112,9 +110,6 @@ def test_append_without_producer_id_is_always_written() -> None:
     assert log.state.entries == {} and log.state.map_end_offset == 2
 
 
-# -- restarts -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("how", ["clean", "kill"])
 def test_restart_remembers_one_batch(how: str) -> None:
     """However the broker went down, of five batches the newest is left: four retries are refused."""
@@ -201,9 +196,6 @@ def test_restart_loses_the_guards_that_wait() -> None:
     assert said(log, batch(0, txn=True), old) == "INVALID_TXN_STATE"
 
 
-# -- failover -------------------------------------------------------------------------------------
-
-
 def test_fail_over_remembers_five_batches() -> None:
     """The follower was fed batch by batch, so nothing is lost: replication is what helps, not a restart."""
     log = filled(UnifiedLog(), 7)
@@ -236,9 +228,6 @@ def test_fail_over_brings_an_expired_producer_back() -> None:
     assert log.expire(10) == [PID]
     log.fail_over()
     assert firsts(log) == [0, 1, 2]
-
-
-# -- expiry and deletion --------------------------------------------------------------------------
 
 
 def test_expire_counts_from_the_newest_time_stamp() -> None:
@@ -284,9 +273,6 @@ def test_delete_before_never_moves_back_nor_beyond_the_end() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="ends at 3"):
         log.delete_before(4)
     assert log.start == 2
-
-
-# -- transactions ---------------------------------------------------------------------------------
 
 
 def test_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
@@ -365,9 +351,6 @@ def test_verify_with_an_old_epoch_is_refused() -> None:
     with pytest.raises(InvalidProducerEpochError, match="the last epoch seen is 2"):
         log.verify(PID, 0, 1, 0)
     assert not log.state.waiting
-
-
-# -- release 2.0 ----------------------------------------------------------------------------------
 
 
 def test_2_0_deleted_records_make_their_producer_unknown() -> None:

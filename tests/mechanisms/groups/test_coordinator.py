@@ -21,7 +21,11 @@ def trio() -> tuple[Desk, Person, Person, Person]:
     return desk, *people
 
 
-# -- joining ---------------------------------------------------------------------------------------
+def rejoin(*people: Person) -> list[Joined | None]:
+    """All join, and then all are answered."""
+    for person in people:
+        person.join()
+    return [person.joined() for person in people]
 
 
 def test_join_without_an_id_is_told_one_and_counts_when_it_comes_back_with_it() -> None:
@@ -155,15 +159,11 @@ def test_follower_joining_a_stable_group_unchanged_is_told_the_generation_that_i
 def test_join_again_before_the_sync_gets_the_same_answer() -> None:
     """A lost answer is asked for once more, and the leader is told the members once more."""
     desk, a, b, c = trio()
-    for person in (a, b, c):
-        person.join()
-    first = [person.joined() for person in (a, b, c)]
+    first = rejoin(a, b, c)
     assert [person.join() for person in (a, b, c)] == first and desk.state == "CompletingRebalance"
     b.strategies = ("range", "sticky")
     assert b.join() is None and desk.state == "PreparingRebalance"
 
-
-# -- strategies ------------------------------------------------------------------------------------
 
 VOTES = {
     "the first choice of most wins": ([("range", "sticky"), ("sticky", "range"), ("sticky", "range")], "sticky"),
@@ -196,16 +196,10 @@ def test_member_without_a_common_strategy_or_type_is_refused() -> None:
     assert b.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL, b.member_id) and desk.state == "Stable"
 
 
-# -- the assignment --------------------------------------------------------------------------------
-
-
 def test_syncs_wait_for_the_leaders() -> None:
     """The leader's sync answers all that wait; who syncs later, or again, is answered at once; who was left out gets nothing."""
     desk, a, b, c = trio()
-    for person in (a, b, c):
-        person.join()
-    for person in (a, b, c):
-        person.joined()
+    rejoin(a, b, c)
     assert b.sync() is None
     assert a.sync({a.member_id: (0,), b.member_id: (1, 2)}) == Synced(E.NONE, (0,), "range", "consumer")
     assert desk.state == "Stable"
@@ -215,10 +209,7 @@ def test_syncs_wait_for_the_leaders() -> None:
 def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
     """The leader took nine seconds; whoever waited for it is not silent."""
     desk, a, b, c = trio()
-    for person in (a, b, c):
-        person.join()
-    for person in (a, b, c):
-        person.joined()
+    rejoin(a, b, c)
     b.sync()
     desk.wait(9_000)
     assert (a.beat(), c.beat()) == (E.NONE, E.NONE)
@@ -248,10 +239,7 @@ def test_sync_is_refused(case: str) -> None:
 def test_sync_during_a_rebalance_is_told_to_join_again() -> None:
     """So is one that waits when the rebalance begins."""
     desk, a, b, c = trio()
-    for person in (a, b, c):
-        person.join()
-    for person in (a, b, c):
-        person.joined()
+    rejoin(a, b, c)
     assert b.sync() is None
     number = max(desk.coordinator.group.members[b.member_id].awaiting_sync or 0, 0) if desk.coordinator.group else 0
     Person(desk, "D").enter()
@@ -276,9 +264,7 @@ def test_members_that_never_sync_are_out() -> None:
     desk, a, b, c = trio()
     for person in (a, b, c):
         person.rebalance_ms = 20_000
-        person.join()
-    for person in (a, b, c):
-        person.joined()
+    rejoin(a, b, c)
     b.sync()
     for _ in range(3):
         desk.wait(6_000)
@@ -288,9 +274,6 @@ def test_members_that_never_sync_are_out() -> None:
     gone = sorted([a.member_id, c.member_id])
     assert desk.happened() == [*(f"evict {found}: did not sync in time" for found in gone), "prepare"]
     assert a.beat() is E.UNKNOWN_MEMBER_ID and b.beat() is E.REBALANCE_IN_PROGRESS
-
-
-# -- staying and going -------------------------------------------------------------------------------
 
 
 def test_silent_member_is_out_after_its_session() -> None:
@@ -395,10 +378,7 @@ def test_heartbeat_of_a_stable_group(more: dict[str, object], error: GroupError)
 def test_heartbeat_between_join_and_sync_is_good() -> None:
     """Who has been told the generation may beat before it syncs."""
     _, a, b, c = trio()
-    for person in (a, b, c):
-        person.join()
-    for person in (a, b, c):
-        person.joined()
+    rejoin(a, b, c)
     assert a.beat() is E.NONE
 
 

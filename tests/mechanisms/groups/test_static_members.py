@@ -112,8 +112,6 @@ def test_administrator_removes_a_static_member_by_its_name() -> None:
     assert b.beat() is E.UNKNOWN_MEMBER_ID
 
 
-# -- commits ---------------------------------------------------------------------------------------
-
 STRANGER = {"member_id": "", "generation": -1, "group_instance_id": None}
 COMMITS = {
     "a member's of this generation": ({}, E.NONE),

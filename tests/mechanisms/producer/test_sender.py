@@ -22,8 +22,6 @@ from kitlib.mechanisms.protocol import (
 )
 from tests.mechanisms.producer.rig import Rig, numbers, refused, rig
 
-# -- ids ------------------------------------------------------------------------------------------
-
 
 def test_poll_without_an_id_asks_for_one_and_sends_nothing() -> None:
     """No batch leaves before the id is there, and it is asked for once."""
@@ -89,9 +87,6 @@ def test_disconnect_while_the_id_is_asked_for_asks_again() -> None:
     assert sender.poll(1) == [InitProducerIdRequest()]
 
 
-# -- fatal errors ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("error", "exception"),
     [
@@ -147,9 +142,6 @@ def test_fatal_answer_in_the_run_in_which_a_new_id_arrives_stands() -> None:
     assert made.sender.producer_id_and_epoch == (1_001, 0) and made.sender.transaction_manager.has_fatal_error
     made.poll()
     assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException")
-
-
-# -- gaps and unknown producers -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -217,9 +209,6 @@ def test_bump_at_the_highest_epoch_takes_a_new_id() -> None:
     assert numbers(made.send()) == [(1_001, 0, 0)]
 
 
-# -- the wrap -------------------------------------------------------------------------------------
-
-
 def at_the_wrap() -> Rig:
     """A client whose next record has the sequence 2^31 - 2 and all of whose batches are acknowledged."""
     made = rig()
@@ -259,9 +248,6 @@ def test_retries_across_the_wrap_come_back_in_the_wrong_order() -> None:
     made.poll()
     assert made.queue() == [(2, 0, 0), (1, 0, 2**31 - 2)]
     assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 0)]]
-
-
-# -- partitions and connections -------------------------------------------------------------------
 
 
 def test_answer_for_some_partitions_completes_these() -> None:
@@ -333,9 +319,6 @@ def test_events_name_what_the_last_poll_did() -> None:
     assert made.sender.events == []
 
 
-# -- bad arguments --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("partition", "values", "count", "words"),
     [
@@ -382,9 +365,6 @@ def test_repr_shows_what_a_reader_wants_to_know() -> None:
     assert repr(out) == "<batch 0 for partition 0: 2 records, epoch 0 sequence 0, 0 retries>"
     assert repr(waiting) == "<batch 1 for partition 0: 1 records, no sequence, 0 retries>"
     assert repr(Sender(ProducerConfig(enable_idempotence=False))).startswith("<Sender: no idempotence, 0 ")
-
-
-# -- states ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", ProducerState)

@@ -7,8 +7,6 @@ import pytest
 from kitlib.mechanisms.producer.sender import Completion
 from tests.mechanisms.producer.rig import numbers, refused, rig
 
-# -- without idempotence --------------------------------------------------------------------------
-
 
 def test_retries_without_idempotence_change_places() -> None:
     """Each retry comes back at the front: of two that were refused one after the other the second leaves first."""
@@ -53,9 +51,6 @@ def test_acks_1_is_asked_for_in_the_request() -> None:
     """The setting travels with each request."""
     request = rig(enable_idempotence=False, acks=1, request_timeout_ms=7).send()
     assert request is not None and (request.acks, request.timeout_ms) == (1, 7)
-
-
-# -- time -----------------------------------------------------------------------------------------
 
 
 def test_retry_waits_for_a_back_off_that_doubles() -> None:
@@ -141,9 +136,6 @@ def test_batch_that_expires_is_told_once() -> None:
         made.poll()
         made.answer(0, error, 5)
         assert made.told == [Completion(0, 0, 2, "TimeoutException", -1)] and not made.sender.has_unfinished
-
-
-# -- too large ------------------------------------------------------------------------------------
 
 
 def test_answer_too_large_splits_values_and_sequences() -> None:

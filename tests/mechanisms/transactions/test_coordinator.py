@@ -32,9 +32,6 @@ def test_scenario_is_answered_as_by_the_real_broker(name: str) -> None:
     assert differences(ModelTransactions(), SCENARIOS[name]) == []
 
 
-# -- time ---------------------------------------------------------------------------------------------
-
-
 def open_one(timeout_ms: int = 1_000, **config: Any) -> tuple[TransactionCoordinator, int]:
     """A coordinator with one open transaction that began at 100 ms; and its producer id."""
     found = TransactionCoordinator(iter(range(100)).__next__, CoordinatorConfig(**config))
@@ -141,9 +138,6 @@ def test_group_takes_offsets_of_its_member_in_its_generation_alone() -> None:
     assert group.is_unstable(PLACE) and group.committed == {}
     group.end_transaction(5, commit=True)
     assert group.committed == {PLACE: 2} and not group.is_unstable(PLACE)
-
-
-# -- bugs that the table finds ------------------------------------------------------------------------
 
 
 def no_fencing(monkeypatch: pytest.MonkeyPatch) -> None:

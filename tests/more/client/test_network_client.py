@@ -42,6 +42,16 @@ def learn(made: NetworkClient, now_ms: int) -> None:
     made.receive(BOOTSTRAP, sent.number, ANSWER, now_ms)
 
 
+def with_a_connection() -> NetworkClient:
+    """A client that knows both brokers, with a connection to the first."""
+    made = client()
+    learn(made, 1_000)
+    made.ready(NODES[0], 1_000)
+    made.take_effects()
+    connect(made, NODES[0], 1_000)
+    return made
+
+
 def test_poll_that_wants_metadata_connects_first_and_asks_then() -> None:
     """A connection, then the question which requests the broker knows, then the metadata."""
     made = client()
@@ -77,11 +87,7 @@ def test_select_is_the_least_of_three() -> None:
 
 def test_ready_while_metadata_is_due_is_not() -> None:
     """Metadata goes first, also on a connection that stands."""
-    made = client()
-    learn(made, 1_000)
-    made.ready(NODES[0], 1_000)
-    made.take_effects()
-    connect(made, NODES[0], 1_000)
+    made = with_a_connection()
     assert made.ready(NODES[0], 1_100)
     made.metadata.request_update()
     assert not made.ready(NODES[0], 1_100)
@@ -105,11 +111,7 @@ def test_least_loaded_prefers_a_free_connection_to_a_busy_one_and_that_to_a_new_
 
 def test_disconnected_loses_what_was_under_way_and_wants_metadata() -> None:
     """The caller's requests are named, the metadata's counts as a failure."""
-    made = client()
-    learn(made, 1_000)
-    made.ready(NODES[0], 1_000)
-    made.take_effects()
-    connect(made, NODES[0], 1_000)
+    made = with_a_connection()
     number = made.send(NODES[0], "produce", 1_000)
     made.disconnected(NODES[0], 1_010)
     assert [lost.number for lost in made.take_lost()] == [number]
@@ -132,11 +134,7 @@ def test_disconnected_while_metadata_was_asked_for_waits_longer() -> None:
 @pytest.mark.parametrize("late_ms, hangs_up", [(1_000, False), (1_001, True)])
 def test_expire_hangs_up_on_a_request_that_is_overdue(late_ms: int, hangs_up: bool) -> None:
     """Longer than request.timeout.ms, not as long."""
-    made = client()
-    learn(made, 1_000)
-    made.ready(NODES[0], 1_000)
-    made.take_effects()
-    connect(made, NODES[0], 1_000)
+    made = with_a_connection()
     made.send(NODES[0], "produce", 1_000)
     made.take_effects()
     assert made.next_expiry_ms() == 2_001

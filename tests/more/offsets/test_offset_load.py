@@ -18,8 +18,6 @@ from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, O
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
-# -- the load -----------------------------------------------------------------------------------------
-
 
 def written(commits: int, rules: str = "4.3.1", now_ms: int = 0) -> SegmentedLog:
     """A log with so many commits of g for one partition: 1, 2, 3..."""
@@ -174,8 +172,6 @@ def test_fetch_without_require_stable_is_answered_from_the_replicated_part() -> 
     log.update_high_watermark(12)
     assert offset_of(manager) == (OffsetError.NONE, 12)
 
-
-# -- any history ----------------------------------------------------------------------------------------
 
 GROUPS, WHERE = st.sampled_from("gh"), st.sampled_from([T, U, ("payments", 0)])
 

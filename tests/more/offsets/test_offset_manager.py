@@ -30,9 +30,6 @@ def subscription(*topics: str) -> bytes:
     return b"\x00\x00" + write_message(SUBSCRIPTION, 0, {"topics": list(topics), "userData": None})
 
 
-# -- commit and fetch -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("rules", RULES)
 def test_fetch_answers_the_last_commit_and_minus_one_for_none(rules: str) -> None:
     """The last commit counts, lower or not; what was never committed is -1 without an error; all are told when none is named."""
@@ -120,9 +117,6 @@ def test_bad_arguments_are_refused() -> None:
         manager.advance(19)
 
 
-# -- transactions' records, deletion ------------------------------------------------------------------
-
-
 def test_end_transaction_keeps_what_stands_later_in_the_log() -> None:
     """A transaction's offset counts from its marker on, unless a plain commit was written after it; an aborted one never does."""
     cache = OffsetCache()
@@ -158,9 +152,6 @@ def test_delete_spares_what_a_member_reads() -> None:
     assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC}
     manager.write_group("g", 0, protocol_type="connect", members={"A": b""})
     assert manager.delete("g", [T], 0)[0] == {T: OffsetError.NON_EMPTY_GROUP}
-
-
-# -- the purge ----------------------------------------------------------------------------------------
 
 
 def test_purge_by_the_new_clock_keeps_what_is_read_and_then_forgets_the_group() -> None:

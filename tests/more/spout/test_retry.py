@@ -146,9 +146,6 @@ def test_fail_more_often_than_the_bound_before_an_ack_raises_and_plans_nothing()
     assert manager.records[4].retry_num == 1 and manager.number_failed == 2
 
 
-# -- out of range ---------------------------------------------------------------------------------
-
-
 def test_out_of_range_retry_drops_what_is_gone_and_goes_on() -> None:
     """Failed offsets below the log's start are dropped and counted as lost; the others are retried; the position stays."""
     manager = spout(20, batch=10)

@@ -26,9 +26,6 @@ def app(standbys: int = 0, instances: int = 2, threads: int = 1) -> StreamsApp:
     return made
 
 
-# -- topologies ------------------------------------------------------------------------------------
-
-
 def test_repartition_topic_cuts_the_topology() -> None:
     """What comes before it and what comes after it run apart, each with as many tasks as its widest topic."""
     subs = counting().sub_topologies()
@@ -94,9 +91,6 @@ def test_topology_refuses_what_cannot_run(ask: object, words: str) -> None:
         ask()  # type: ignore[operator]
 
 
-# -- failover --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("standbys", "restored"), [(0, 12_000), (1, 0)])
 def test_failover_restores_all_of_the_changelog_or_what_the_standby_lacks(standbys: int, restored: int) -> None:
     """Two minutes at 100 records a second are read from the start; a standby has them."""
@@ -155,9 +149,6 @@ def test_application_refuses_what_cannot_be() -> None:
     ):
         with pytest.raises(StreamsAssignmentError, match=words):
             ask()
-
-
-# -- queries ---------------------------------------------------------------------------------------
 
 
 def outcomes(found: StreamsApp, key: str) -> dict[str, tuple[str, str]]:

@@ -142,9 +142,6 @@ def test_reliability_on_the_same_crash_loses_nothing() -> None:
     assert sorted(watch.messages("ack")) == list(range(60)) and watch.effects() == dict.fromkeys(range(60), 1)
 
 
-# -- what a bolt may do to its tuples ------------------------------------------------------------------
-
-
 def twice(bolt: Any, given: Any) -> None:
     bolt.collector.emit(given.values, anchors=given)
     bolt.collector.ack(given)

@@ -132,9 +132,6 @@ def test_crash_of_a_dead_task_changes_nothing() -> None:
     assert len(watch.of("crash")) == len(watch.of("restart")) == 1
 
 
-# -- the three crashes of the source ------------------------------------------------------------------
-
-
 def test_crash_of_a_bolt_s_task_the_trees_it_held_time_out_and_are_handed_out_again() -> None:
     """The 50 tuples in the dead task's inbox are not acked; each tree times out in the spout and is replayed."""
     run, watch = started(chain(lambda: Numbers(60), Pass, Slow), [Fault("crash", "b", at_ms=1_050)])
