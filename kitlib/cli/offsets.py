@@ -98,9 +98,6 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
     return 1 if report.faults else 0
 
 
-# -- the history ------------------------------------------------------------------------------------
-
-
 def _tell_history(
     groups: list[GroupSnapshot], log: CommitLog, group: str | None, commits: int | None, plot: Path | None, as_json: bool
 ) -> int:
@@ -143,9 +140,6 @@ def _draw(log: CommitLog, found: list[tuple[GroupSnapshot, PartitionSeen, list[R
     page = f'<!doctype html><meta charset="utf-8"><title>Committed offsets</title>{picture.to_html()}\n'
     workspace.write_atomic(path, page if path.suffix == ".html" else picture.svg)
     typer.echo(f"kit: {plain_text(path, 1_000)}: {picture.sentence}", err=True)
-
-
-# -- the moment -------------------------------------------------------------------------------------
 
 
 @app.command()
@@ -245,9 +239,6 @@ def look_json(found: Diagnosis) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# -- what is shown ----------------------------------------------------------------------------------
-
-
 def _console() -> Console:
     """A terminal has its width; in a file or a pipe nothing is cut."""
     console = Console(markup=False, emoji=False, highlight=False)
@@ -279,9 +270,6 @@ def _clock(at_ms: int) -> str:
 
 def _say_progress(records: int) -> None:
     typer.echo(f"kit: {records:,} records read", err=True)
-
-
-# -- times ------------------------------------------------------------------------------------------
 
 
 def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | None:

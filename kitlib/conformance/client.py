@@ -54,9 +54,6 @@ def replay(trace: dict[str, Any], builds: Mapping[str, Build] | None = None) -> 
             raise TraceError(f"{each['op']}: {quoted(each.get('args'))} has no such argument ({error}).") from error
 
 
-# -- metadata ---------------------------------------------------------------------------------------
-
-
 def _metadata_stepper(build: Build, config: dict[str, Any]) -> Step:
     metadata = build(
         refresh_backoff_ms=config["refresh_backoff_ms"],
@@ -164,9 +161,6 @@ def _node(number: int) -> Node:
     return Node(number, f"n{number}", 9)
 
 
-# -- the partitioner --------------------------------------------------------------------------------
-
-
 def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
     chance = [0]
     has_leader = config["has_leader"]
@@ -192,9 +186,6 @@ def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
         raise unknown(op)
 
     return step
-
-
-# -- memory -----------------------------------------------------------------------------------------
 
 
 def _pool_stepper(build: Build, config: dict[str, Any]) -> Step:

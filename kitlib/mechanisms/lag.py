@@ -80,9 +80,6 @@ class Window:
         return [self.commit(index).offset for index in range(len(self.commits))]
 
 
-# -- the questions, each by itself ------------------------------------------------------------------
-
-
 def has_stopped(window: Window) -> bool:
     """The silence since the last commit is longer (>) than the time from the first commit to the last."""
     silence_ms, span_ms = silence_and_span_ms(window)
@@ -130,9 +127,6 @@ def is_lag_not_decreasing(window: Window) -> bool:
     """No known lag is smaller than the known lag before it."""
     lags = (lag for index in range(len(window.commits)) if (lag := window.commit(index).lag) is not None)
     return all(later >= earlier for earlier, later in pairwise(lags))
-
-
-# -- the rules, in their order ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,9 +232,6 @@ def calculate(window: Window, rules: Sequence[Rule] = RULES) -> Judgement:
     return Judgement(Status.OK, "none", "no rule applies")
 
 
-# -- a partition ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """The judgement of one partition, with what it was judged by."""
@@ -297,9 +288,6 @@ def float32(value: float) -> float:
 def in_seconds(duration_ms: int) -> str:
     """A duration as people say it: 540 s, 540.001 s."""
     return f"{duration_ms / 1000:g} s" if abs(duration_ms) < 10**8 else f"{duration_ms // 1000} s"
-
-
-# -- a group ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,9 +207,6 @@ def wrong(rule: str, why: str, todo: str = "") -> Finding:
     return Finding(rule, Grade.WRONG, why, todo)
 
 
-# -- what the next start does -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class NextStart:
     """Where a consumer begins that cannot use its committed offset, by auto.offset.reset; None: it stops with an error."""
@@ -240,8 +237,6 @@ def told_reset(group: GroupSnapshot, part: PartitionSeen) -> str:
     what = f"--group {group.group} --topic {part.topic}:{part.partition} --to-offset N --execute"
     return f"To choose the place yourself, stop the members and run kafka-consumer-groups.sh --reset-offsets {what}."
 
-
-# -- the rules of the moment, in their order --------------------------------------------------------
 
 Rule = Callable[[GroupSnapshot, PartitionSeen], Finding | None]
 
@@ -459,9 +454,6 @@ def why_answer_differs(part: PartitionSeen) -> Finding | None:
     answered, logged = ("no offset" if each is None else str(each) for each in (part.committed, part.commits[-1].offset))
     why = f"the coordinator answers {answered}, and the last record of its log says {logged}: its cache was loaded wrongly."
     return wrong("coordinator differs from its log", why, "Move the coordinator: restart the broker that leads the group's partition.")
-
-
-# -- the past ---------------------------------------------------------------------------------------
 
 
 def signs(group: GroupSnapshot, part: PartitionSeen) -> list[Rewind | Vanished]:

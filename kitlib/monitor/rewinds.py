@@ -44,9 +44,6 @@ def in_order(commits: Sequence[Committed]) -> list[Committed]:
     return [by_order[order] for order in sorted(by_order)]
 
 
-# -- an offset that goes back -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Rewind:
     """A commit that is smaller than the one before it."""
@@ -115,9 +112,6 @@ def offset_of(commit: Committed) -> int:
     return commit.offset or 0
 
 
-# -- a commit that disappears -----------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Vanished:
     """A committed offset that was deleted, and where the group started again."""
@@ -177,9 +171,6 @@ def vanished(
             excuse = Excuse.GROUP_GONE
         found.append(Vanished(last, tombstone, excuse, again))
     return found
-
-
-# -- rates and lag ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,8 +135,6 @@ class TransactionLedger:
         if step.data["charged"]:
             self.given.append((step, step.data["record"], -1))
 
-    # -- the verdict ------------------------------------------------------------------------------------------
-
     def verdict(self, is_cut: bool) -> LaneVerdict:
         """The verdict after the last step; `is_cut` when that is not the end of the story."""
         until = self.ended_reading if is_cut else self.last_step  # what comes later, the reader may still be given
@@ -188,8 +186,6 @@ class TransactionLedger:
             if tx is None or self.ended.get(tx, -1) < written:
                 found.append((at, step))
         return found
-
-    # -- which setting explains it -----------------------------------------------------------------------------------
 
     def _why_aborted(self) -> str:
         if self.reader == "read_uncommitted":

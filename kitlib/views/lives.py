@@ -365,9 +365,6 @@ def _asked(ref: str) -> Mention:
     return Mention(ref)
 
 
-# -- rules ---------------------------------------------------------------------------------------------
-
-
 def decider(table: Domain, knobs: Mapping[str, Any], by: str) -> str:
     """The function that decides in this run: of the class that its knobs name, where there are several."""
     owner, _, method = by.rpartition(".")

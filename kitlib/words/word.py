@@ -244,9 +244,6 @@ def as_it_stands(actor: str, what: str, data: Data) -> str:
     return plain_text(f"{actor}: {what} {told}".strip())
 
 
-# -- phrases that the sentences of all domains share ----------------------------------------------------
-
-
 def span(first: int, last: int) -> str:
     """`offset 7`, or `offsets 7 to 9`."""
     return f"offset {first:d}" if first == last else f"offsets {first:d} to {last:d}"

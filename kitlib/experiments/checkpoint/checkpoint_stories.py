@@ -156,8 +156,6 @@ class CheckpointRun(Run):
     def state(self) -> dict[str, Any]:
         return {"checkpoint": self.shown, "sink": sorted([offset, times] for offset, times in self.rows.items())}
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def append(self, records: int) -> None:
         """So many records join the topic."""
         if not records:
@@ -179,8 +177,6 @@ class CheckpointRun(Run):
     def finish(self) -> None:
         """The last query has come to its end."""
         self.record_in(self.ledger, "query", "end")
-
-    # -- what a query tells ----------------------------------------------------------------------------
 
     def starts(self, again: int | None, offset: int) -> None:
         is_new = not self.shown["offsets"]

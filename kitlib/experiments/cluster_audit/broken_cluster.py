@@ -108,9 +108,6 @@ def _rebalance(plan: Plan, driver: ModelDriver, position: dict[int, int], end: i
         driver.go_back(plan.partition, position[plan.partition])
 
 
-# -- what can be seen -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class LogEndsSnapshot:
     """Where the logs ended at a time."""
@@ -202,9 +199,6 @@ class Table:
         return html_table(self.head, self.rows)
 
 
-# -- what it tells --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Which fault a partition has, and the evidence in a sentence."""
@@ -248,9 +242,6 @@ def judge(cluster: BrokenCluster, partition: int) -> Judgement:
     return calculate(
         Window(trimmed(window.commits), window.log_ends, window.current_lag, window.now_s, window.allowed_lag)
     )
-
-
-# -- in memory ------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

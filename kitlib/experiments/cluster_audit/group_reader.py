@@ -142,8 +142,6 @@ class GroupWatch:
         self._trim()
         return found
 
-    # -- inside ------------------------------------------------------------------------------------
-
     def _described(self) -> Described:
         if self.protocol == "share":
             state, members, held, told = share_group(self.cluster, self.group)

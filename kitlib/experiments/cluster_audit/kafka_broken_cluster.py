@@ -122,8 +122,6 @@ class KafkaDriver:
         with suppress(KafkaException):
             self.leave()
 
-    # -- inside ------------------------------------------------------------------------------------
-
     def _member(self) -> Consumer:
         assert self.consumer is not None
         return self.consumer

@@ -55,8 +55,6 @@ class CompactionRun(Run):
     def state(self) -> dict[str, Any]:
         return {"offsets": self.shown}
 
-    # -- the topic -----------------------------------------------------------------------------------
-
     def append(self, rows: Sequence[tuple[str, str | None]], *, rolls: bool = False, transactional: bool = False) -> None:
         """Write records; with `rolls` they begin a new segment, `transactional` makes each of them a transaction."""
         if rolls:
@@ -111,8 +109,6 @@ class CompactionRun(Run):
         self.seen = self.log.snapshot()
         self.shown = self.seen.state()
         self.ledger.log_start, self.ledger.log_end = self.log.start, self.log.end
-
-    # -- the reader ----------------------------------------------------------------------------------
 
     def start_reader(self) -> None:
         """Begin at the committed offset, or at the start when there is none."""

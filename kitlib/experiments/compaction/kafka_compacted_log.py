@@ -103,8 +103,6 @@ class KafkaCompactedLog(KafkaTopic):
             self.transactions = self.backend.transactional_producer(self.name)
         return [offset for row in rows for offset in self.write_transaction(self.transactions, [row], self.at_ms)]
 
-    # -- the cleaner ---------------------------------------------------------------------------------
-
     def clean(self) -> int:
         """Let the cleaner come, and wait until its checkpoint is the active segment's base. LabError after DEADLINE_S.
 
@@ -148,8 +146,6 @@ class KafkaCompactedLog(KafkaTopic):
     def fetch(self, offset: int) -> Fetch:
         self.position = None  # what the client has fetched ahead may have been cleaned since
         return KafkaTopic.fetch(self, offset)
-
-    # -- what lies in it -------------------------------------------------------------------------------
 
     def snapshot(self) -> LogSnapshot:
         start, checkpoint, bases = self.start, self._checkpoint(), self._bases()

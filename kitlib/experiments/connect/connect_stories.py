@@ -64,8 +64,6 @@ class ConnectRun(Run):
         """Whether the group is one of a real broker, in real time."""
         return self.backend.name == "kafka"
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These connectors, with their numbers of tasks."""
         if self.alone is not None:
@@ -161,8 +159,6 @@ class ConnectRun(Run):
     def now_ms(self) -> int:
         """Virtual milliseconds since the run began."""
         return self.alone_ms if self.alone is not None else self.cluster.now_ms
-
-    # -- what is counted -----------------------------------------------------------------------------
 
     def _tasks(self) -> list[TaskId]:
         found = self.alone.connectors if self.alone is not None else self.cluster.published

@@ -92,8 +92,6 @@ class KafkaConnectCluster(ModelWorkers):
                     if name in self.workers and self.workers[name].is_member:
                         rest.callback(wire.leave)
 
-    # -- a rebalance --------------------------------------------------------------------------------
-
     def _complete(self) -> None:
         self.rebalance_ms = None
         up = {name: worker for name, worker in self.workers.items() if worker.is_up}

@@ -159,8 +159,6 @@ class PartitionRun(Run):
             left_over=left_over,
         )
 
-    # -- the trace -----------------------------------------------------------------------------------
-
     def _lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
         at = self.position[partition]
         ledger = {

@@ -28,8 +28,6 @@ from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN, WENT_BA
 WORKERS, QUEUE = 8, 50  # a pool that is handed records
 AFTER_WORK, POOL = "kept after the work", "handed to a pool"
 
-# -- auto-commit ------------------------------------------------------------------------------------------
-
 
 def _batches(run: GroupRun, crash_at: int) -> None:
     """Batch after batch is worked off in the thread that polls, up to the record at which it ends."""
@@ -107,9 +105,6 @@ def auto_commit(
     work_wave(run, ["B"], 0, is_committed=True)
 
 
-# -- a pool of workers, each with a commit of its own ------------------------------------------------------
-
-
 def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[Record]:
     """The order in which a pool of workers finishes these records, the last one last; those that fail are not in it."""
     free = [0.0] * run.knobs["workers"]
@@ -166,9 +161,6 @@ def worker_pool(
     work_wave(run, ["B"], 0, is_committed=True)
 
 
-# -- an offset stored after the partition has gone -----------------------------------------------------------
-
-
 @experiment("An offset kept too long", GroupRun, figure=WENT_BACK, front=("keeper", "records", "done"))
 def store_after_revoke(
     run: GroupRun,
@@ -209,9 +201,6 @@ def store_after_revoke(
     run.join("C", settings)
     run.settle()
     work_wave(run, ["C"], 0, is_committed=False)
-
-
-# -- the offset of the last record, or of the next --------------------------------------------------------------
 
 
 @experiment("The offset of the last record, or of the next", GroupRun, figure=PROCESSED_AGAIN, front=("commits", "partitions", "restarts"))

@@ -320,8 +320,6 @@ class ModelGroup:
         self.log = ModelTopic(self.topic)
         self.coordinator = GroupCoordinator(f"kit.{self.run}", CONFIG)
 
-    # -- the backend -----------------------------------------------------------------------------------
-
     def create(self, partitions: int) -> None:
         """Create the topic."""
         self.add_partitions(partitions)
@@ -417,8 +415,6 @@ class ModelGroup:
         A real broker looks every second. LabError when it has not by the backend's deadline.
         """
         return self.log.delete_older(partition, self.now_ms - retention_ms)
-
-    # -- time and messages ------------------------------------------------------------------------------
 
     def step(self, end_ms: int) -> None:
         """Go to the next time at which something is due, or to `end_ms`, and let it happen."""

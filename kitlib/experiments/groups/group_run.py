@@ -63,8 +63,6 @@ class GroupRun(Run):
         """What the topic is called in the trace."""
         return self.label or self.group.topic
 
-    # -- the topic and the members -------------------------------------------------------------------
-
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic with so many records in each partition."""
         self.group.create(partitions)
@@ -186,8 +184,6 @@ class GroupRun(Run):
         self.record_lane(name, "store", partition, offset=next_offset, **({} if error == "NONE" else {"error": error}))
         return error
 
-    # -- what an operator does, and retention ----------------------------------------------------------
-
     def alter(self, offsets: dict[int, int]) -> str:
         """An operator sets committed offsets by hand; "NONE", or the error's name: somebody is a member.
 
@@ -228,8 +224,6 @@ class GroupRun(Run):
         self.starts[partition] = start
         self.record_lane("log", "delete", partition, to=start)
         return start
-
-    # -- what is done to a member ----------------------------------------------------------------------
 
     def close(self, name: str) -> None:
         """It leaves as its library does."""
@@ -280,8 +274,6 @@ class GroupRun(Run):
         self.members[name].status = "runs"
         self.record(name, "reconnect")
 
-    # -- what a script does to a member --------------------------------------------------------------------
-
     @property
     def script_ms(self) -> int:
         return self.group.now_ms
@@ -304,8 +296,6 @@ class GroupRun(Run):
         while name in self.frozen and (turn_ms := self.interventions.turn_ms) is not None:
             self.pass_ms(max(1, turn_ms - self.group.now_ms))
         return self.members[name]
-
-    # -- time ----------------------------------------------------------------------------------------------
 
     @property
     def running(self) -> list[str]:
@@ -365,8 +355,6 @@ class GroupRun(Run):
 
         self.until(is_at_end, f"{name}'s arrival at the log end", works, most_ms)
         self.commit_done(name)
-
-    # -- what the calls showed --------------------------------------------------------------------------------
 
     def is_settled(self, names: Sequence[str] | None = None) -> bool:
         """Whether the group is stable with these members (all that run), and each holds what it was dealt."""
@@ -461,8 +449,6 @@ class GroupRun(Run):
         for partition, offset in sorted(offsets.items()):
             self.record_lane(name, "commit", partition, offset=offset, written=False, error=error)
 
-    # -- where members read on --------------------------------------------------------------------------------
-
     def begin(self, name: str, member: MemberState, partition: int, offset: int, why: str) -> None:
         """It begins to read a partition at this offset."""
         member.unsettled.discard(partition)
@@ -497,8 +483,6 @@ class GroupRun(Run):
             at = found.get(partition)
             if at is not None and self.is_in_log(partition, at):
                 self.found(name, member, partition, at)
-
-    # -- the trace --------------------------------------------------------------------------------------------
 
     def tell_lag(self, when: str) -> dict[int, int | None]:
         """What a monitor shows now: each partition's log end less the committed offset, beside what it cannot know."""

@@ -32,8 +32,6 @@ ShortSessionMs = Annotated[int, Knob("A member without a heartbeat for this long
 Wave = Annotated[int, Knob("Records that each partition receives at a time.", "records", 1, 50)]
 
 
-# -- three consumers joining and leaving ---------------------------------------------------------------
-
 @experiment(
     "Three consumers join, one leaves", GroupRun,
     figure=NO_OWNER, front=("strategy", "commit_on_revoke", "leaves", "wave", "library"),
@@ -68,9 +66,6 @@ def rebalance(
     names.remove("B")
     evicted(run, "B", names)
     work_wave(run, names, wave, is_committed=True)
-
-
-# -- too late: slow work, a frozen process, a dead one ---------------------------------------------------
 
 
 @experiment("Slow, frozen or dead", GroupRun, figure=WAITED, front=("trouble", "trouble_ms", "max_poll_ms"))
@@ -114,9 +109,6 @@ def poll_too_late(
     run.commit("A", {mine: batch[-1][1] + 1})
     run.settle(["A", "B"])
     work_wave(run, ["A", "B"], 2, is_committed=True)
-
-
-# -- batches that take too long, evictions without end ---------------------------------------------------------------
 
 
 def _work_together(run: GroupRun, until_ms: int) -> None:
@@ -165,9 +157,6 @@ def slow_group(
     work_wave(run, run.running, 0, is_committed=True)
 
 
-# -- a commit in the middle of a rebalance -----------------------------------------------------------------
-
-
 @experiment("A commit in the middle of a rebalance", GroupRun, figure=PROCESSED_AGAIN, front=("handler", "wave", "library"))
 def commit_during_rebalance(
     run: GroupRun,
@@ -203,9 +192,6 @@ def commit_during_rebalance(
         run.settle()
         run.commit_done("A")
     work_wave(run, run.running, wave, is_committed=True)
-
-
-# -- static members ---------------------------------------------------------------------------------------------
 
 
 def _go_on(run: GroupRun, names: list[str]) -> None:
@@ -263,9 +249,6 @@ def static_member(
     _go_on(run, ["A", "B"])
 
 
-# -- a member whose network is gone --------------------------------------------------------------------------
-
-
 @experiment("One client cut off", GroupRun, figure=REBALANCES, front=("cut_ms", "strategy", "session_ms", "library"))
 def client_cut_off(
     run: GroupRun,
@@ -297,9 +280,6 @@ def client_cut_off(
     run.reconnect("A")
     run.settle(["A", "B", "C"])
     work_wave(run, ["A", "B", "C"], 2, is_committed=True)
-
-
-# -- more consumers than partitions ---------------------------------------------------------------------------
 
 
 @experiment(

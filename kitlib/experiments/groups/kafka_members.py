@@ -159,16 +159,12 @@ class KafkaGroup:
         find_coordinator(backend.cluster, topic, group)
         return cls(backend, run, topic, group, watch, began_s, names=names)
 
-    # -- time --------------------------------------------------------------------------------------
-
     @property
     def now_ms(self) -> int:
         return round((time.monotonic() - self.began_s) * 1000)
 
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
-
-    # -- the topic ---------------------------------------------------------------------------------
 
     def create(self, partitions: int) -> None:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
@@ -198,8 +194,6 @@ class KafkaGroup:
         if len(first) < count or min(first, default=0) < 0:
             raise LabError(f"{self.topic}-{partition}: {count} records, {len(first)} acknowledged in {DEADLINE_S:g} s. {ADVICE}")
         return min(first, default=0)
-
-    # -- the group ---------------------------------------------------------------------------------
 
     def join(self, name: str, settings: MemberSettings) -> KafkaMember:
         """Start a consumer process. KnobError for settings that nobody has, Refused with the library's words for what it refuses."""

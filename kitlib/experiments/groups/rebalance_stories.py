@@ -116,8 +116,6 @@ def rebalance_protocols(
     run.drain("C")
 
 
-# -- what a run showed -----------------------------------------------------------------------------------
-
 EVENTS = ("join", "leave", "kill")
 
 

@@ -60,8 +60,6 @@ class ZooKeeperRun(AgendaRun):
     ends: dict[int, int] = field(default_factory=dict)
     counted: Traffic = field(default_factory=Traffic)
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def create(self) -> None:
         """The topic with its records."""
         self.ends = dict.fromkeys(range(self.knobs["partitions"]), self.knobs["records"])
@@ -117,8 +115,6 @@ class ZooKeeperRun(AgendaRun):
             notifications=told.notifications, messages=told.messages,
             coordinator_messages=coordinator_messages(len(self.members) - 1),
         )  # fmt: skip
-
-    # -- the group -----------------------------------------------------------------------------------
 
     def holders(self) -> dict[int, list[str]]:
         """Partition -> who reads it."""
@@ -204,8 +200,6 @@ class ZooKeeperRun(AgendaRun):
         self._register(member)
         self._rebalance(member)
 
-    # -- records -------------------------------------------------------------------------------------
-
     def _work(self, member: Member) -> None:
         """One record of one of its partitions, each in turn; then the next, a little later."""
         self.after(self.knobs["process_ms"], lambda: self._work(member))
@@ -236,8 +230,6 @@ class ZooKeeperRun(AgendaRun):
     def committed(self, partition: int) -> int:
         """A partition's offset in ZooKeeper; looked at from outside, so it is not counted."""
         return int(self.zookeeper.nodes.get(f"/consumers/g/offsets/{self.topic}/{partition}", ("0", None))[0])
-
-    # -- the trace -----------------------------------------------------------------------------------
 
     def _named(self, partitions: list[int]) -> list[list[Any]]:
         return [[self.topic, partition] for partition in partitions]

@@ -323,9 +323,6 @@ def _name(error: KafkaError) -> str:
     return str(error.name())
 
 
-# -- the runs -----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
     """What the user was told of one record."""
@@ -410,8 +407,6 @@ class ClientRun:
                 time.sleep(0.02)
                 if (now := reader.bounds()[1]) != end:
                     end, since = now, time.monotonic()
-
-    # -- the trace ---------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
         return int((time.monotonic() - self.began_s) * 1000)

@@ -158,8 +158,6 @@ class ProducerRun(AgendaRun):
     withheld: list[list[Flight]] = field(default_factory=list)  # by request
     up_at_ms: int = 0  # until then the broker is down
 
-    # -- what a story calls -----------------------------------------------------------------------
-
     def begin(self) -> Client:
         """Create the topic with the leader of its partitions, and a producer that gets its id."""
         knobs = self.knobs
@@ -295,8 +293,6 @@ class ProducerRun(AgendaRun):
     def luck(self, *what: object) -> float:
         """A number from 0 to 1 that the seed and `what` decide."""
         return Random(f"{self.trace.seed}:{':'.join(map(str, what))}").random()
-
-    # -- the client's side ------------------------------------------------------------------------
 
     @property
     def _led(self) -> ModelLeader:
@@ -503,8 +499,6 @@ class ProducerRun(AgendaRun):
                 client.failed.update(range(first, first + done.count))
                 self._record(client.actor, "undelivered", client, **data, error=done.error)
 
-    # -- the broker's side ------------------------------------------------------------------------
-
     def _arrive(self, flights: list[Flight], fate: str) -> None:
         """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""
         client = flights[0].client
@@ -558,8 +552,6 @@ class ProducerRun(AgendaRun):
         if handled.differs:
             self._record("broker", "differs", flight.client, **flight.where, from_the_model=handled.differs)
         return handled
-
-    # -- the trace --------------------------------------------------------------------------------
 
     def _record(self, actor: str, what: str, client: Client | None, **data: Any) -> None:
         """Write a step that is about one producer, or about none."""

@@ -17,8 +17,6 @@ from kitlib.mechanisms.lag import Commit, PartitionStatus
 from kitlib.monitor.figures import HIDDEN_LAG, LAG, LOST
 from kitlib.monitor.lag_window import LagStorage
 
-# -- lag 0, and nothing is done -----------------------------------------------------------------------------
-
 
 def _idle(run: GroupRun, name: str) -> None:
     """Nothing more is asked for; a library that commits in its polls does so."""
@@ -58,9 +56,6 @@ def lag_is_zero(
     evicted(run, "A", ["B"])
     read_on(run, "B")
     run.tell_lag("B has taken over")
-
-
-# -- a lag that stands still, and jumps ---------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -141,9 +136,6 @@ def flat_lag(
     run.commit_done("B")
     monitor.saw_commit(run.committed[0] or 0)
     monitor.tell("B has committed")
-
-
-# -- a commit that is never replaced -------------------------------------------------------------------------
 
 
 @experiment("A large lag, and nothing to read", GroupRun, figure=LAG, front=("commits", "policy", "deleted", "restarts"))

@@ -56,8 +56,6 @@ class CoordinatorRun(Run):
         shown = self.coordinator.state()
         return {"members": [MEMBER] if self.is_member else [], "now_ms": self.now_ms} | ({"offsets": shown} if shown else {})
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def create(self, *names: str) -> None:
         """Topics of one partition each."""
         for name in names:

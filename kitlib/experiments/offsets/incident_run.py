@@ -145,8 +145,6 @@ class IncidentRun(Run):
         """A knob's value, or what the run sets where its story has no such knob."""
         return self.knobs.get(name, FIXED.get(name))
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def begin(self, rules: str, groups: tuple[str, ...] = OTHERS) -> None:
         """The first coordinator, of this release, and A, which begins at an empty topic; these groups commit beside it."""
         self.groups = groups
@@ -259,8 +257,6 @@ class IncidentRun(Run):
             self.commits, self.looked_ms = 0, self.now_ms
         self.record("monitor", "health", **told)
 
-    # -- time ----------------------------------------------------------------------------------------
-
     def pass_to(self, end_ms: int) -> None:
         """Let time pass; loads and purges happen at their times."""
         self._pass_over_checks(end_ms)
@@ -293,8 +289,6 @@ class IncidentRun(Run):
             self.pass_to(self.now_ms + RETRY_MS)
         raise LabError(f"{self.trace.run}: the load does not end. Look at the trace.")
 
-    # -- the coordinator -----------------------------------------------------------------------------
-
     def _ask(self) -> int | None:
         """The committed offset by the coordinator's word; records come while it is loading."""
         for _ in range(MOST_TRIES):
@@ -324,8 +318,6 @@ class IncidentRun(Run):
             self.changed()
             self.record("offsets log", "roll", base=base)
 
-    # -- retention and the cleaner -------------------------------------------------------------------
-
     def _tend(self) -> None:
         """At the end of a day: the topic's retention, and a pass of the cleaner if the log is dirty enough."""
         if self.orders.enforce_retention(self.now_ms):
@@ -343,8 +335,6 @@ class IncidentRun(Run):
             removed = [each.offset for each in cleaned.removed]
             kept = sum(each.offset < cleaned.next_first_dirty for each in self.log.records())
             self.record("offsets log", "clean", removed=removed, kept=kept, to=cleaned.next_first_dirty)
-
-    # -- the trace -----------------------------------------------------------------------------------
 
     @property
     def actor(self) -> str:

@@ -95,8 +95,6 @@ Reset = Annotated[Literal["earliest", "latest"], Knob("Where A starts without a 
 OffsetsRetentionDays = Annotated[int, Knob("How long a committed offset is retained.", "days", 1, 60)]
 Poll = Annotated[int, Knob("How many records A reads and commits at a time.", "records", 1, 100)]
 
-# -- the stale offset --------------------------------------------------------------------------------
-
 
 @experiment(
     "The stale offset", IncidentRun, max_steps=4_000,
@@ -138,8 +136,6 @@ def stale_offset(
     run.resume()
     run.look()
     run.go_on()
-
-# -- the dead cleaner --------------------------------------------------------------------------------
 
 
 @experiment(

@@ -89,9 +89,6 @@ def read_on(run: GroupRun, name: str) -> None:
         run.drain(name)
 
 
-# -- nine questions and more -----------------------------------------------------------------------------
-
-
 @experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "while_down", "after", "records"))
 def reset_policy(
     run: GroupRun,
@@ -133,9 +130,6 @@ def reset_policy(
     read_on(run, "B")
 
 
-# -- retention is faster than the consumer ------------------------------------------------------------------
-
-
 @experiment("Retention is faster than the consumer", GroupRun, figure=LOST, front=("policy", "deleted", "left", "after", "records"))
 def retention_overtakes(
     run: GroupRun,
@@ -172,9 +166,6 @@ def retention_overtakes(
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
-
-
-# -- two groups, one answer each ------------------------------------------------------------------------------
 
 
 @experiment(
@@ -226,9 +217,6 @@ def mirror(
         run.keep_time()
 
 
-# -- a partition that is new ---------------------------------------------------------------------------------
-
-
 @experiment(
     "A new partition that the consumer does not know yet", GroupRun, max_steps=10_000,
     figure=LOST, front=("policy", "metadata_max_age_ms", "records_a_second"),
@@ -262,7 +250,6 @@ def new_partition_latest(
     run.tell_lag("after all")
 
 
-# -- an offset that is set back by hand --------------------------------------------------------------------
 # Each record has an effect outside of Kafka (a payment), and a row in a table says that it was made. The table helps
 # only if it is asked before the effect; and only if effect and row are one step is nothing done twice when somebody
 # dies between the two.

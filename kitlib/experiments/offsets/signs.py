@@ -95,9 +95,6 @@ def last_of_each(samples: Sequence[Sample], every_ms: int) -> list[Sample]:
     return list({each.at_ms // every_ms if every_ms else number: each for number, each in enumerate(samples)}.values())
 
 
-# -- from a trace -----------------------------------------------------------------------------------
-
-
 def signs_of(trace: Trace, topic: str | None = None, partition: int = 0, rate_every_ms: int | None = None) -> Signs:
     """The signs in one partition of a run; with `topic` None, of the first topic that a step names.
 

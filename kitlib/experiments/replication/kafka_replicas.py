@@ -276,8 +276,6 @@ class KafkaReplicas:
             )
         return errors[0] if errors else ""
 
-    # -- brokers -------------------------------------------------------------------------------------
-
     def kill(self, broker: int) -> None:
         kafka_server.kill_node(broker, hold=True)
         self.dead.append(broker)

@@ -60,8 +60,6 @@ class ReplicaRun(Run):
     def state(self) -> dict[str, Any]:
         return self.ledger.state() | self.partition.snapshot()
 
-    # -- deeds -----------------------------------------------------------------------------------------
-
     def create(self, brokers: Sequence[int]) -> None:
         """The topic of one partition with its copies on these brokers, by the run's knobs."""
         config = ReplicationConfig(self.knobs.get("min_insync_replicas", 1), self.knobs.get("unclean_leader_election", False))
@@ -162,8 +160,6 @@ class ReplicaRun(Run):
         if not self.partition.replicas[broker].is_alive:
             self._start(broker)
 
-    # -- readers ---------------------------------------------------------------------------------------
-
     def read(self, name: str, most: int = 1 << 30, policy: str | None = None) -> None:
         """A new consumer begins at the committed offset, works on what it is handed out, `most` at most, and commits."""
         self.meet()
@@ -219,8 +215,6 @@ class ReplicaRun(Run):
             else:
                 records.append([number, number])
         self.record("log", "read", records=records)
-
-    # -- the trace -------------------------------------------------------------------------------------
 
     def _changed(self, happened: Iterable[ReplicaEvent]) -> None:
         """Write what became of a deed once the brokers say the same; and what readers see less of."""

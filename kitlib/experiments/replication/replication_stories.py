@@ -37,9 +37,6 @@ ClientLibrary = Annotated[Library, Knob("Which client library reads.")]
 LeaderEpoch = Annotated[bool, Knob("Whether the leader epoch of the last record is committed with the offset.")]
 
 
-# -- an unclean election --------------------------------------------------------------------------------
-
-
 @experiment(
     "A leader that had not replicated everything", ReplicaRun, max_steps=10_000,
     figure=LOST, front=("unclean_leader_election", "min_insync_replicas", "copied", "alone", "read"),
@@ -102,9 +99,6 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
     run.read_log()
 
 
-# -- a follower that stands still -------------------------------------------------------------------------
-
-
 @experiment(
     "A follower that falls behind", ReplicaRun, max_steps=10_000,
     figure=LOST, front=("min_insync_replicas", "trouble", "returns", "replicas", "records"),
@@ -135,9 +129,6 @@ def follower_cut(
     run.start(LEADER)
     run.read("A", policy="earliest")
     run.read_log()
-
-
-# -- a flipped bit ----------------------------------------------------------------------------------------
 
 
 @experiment("One bit on one disk", ReplicaRun, max_steps=10_000, figure=LOST, front=("records", "replicas"))

@@ -84,8 +84,6 @@ class RealSend(Run):
         for at_ms, actor, what, data in sorted(self.happened, key=lambda each: each[0]):
             self.write(at_ms, actor, what, data, {})
 
-    # -- what observers are written with -------------------------------------------------------------
-
     @property
     def cluster(self) -> Cluster:
         return self.backend.cluster

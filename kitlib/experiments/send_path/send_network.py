@@ -94,8 +94,6 @@ class SendNetwork(AgendaRun):
     # (node, count of its connection, "request" or "answer") -> when the last one that was late comes: no later one overtakes it
     late_until_ms: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
-    # -- the client's side ------------------------------------------------------------------------
-
     def came_in(self) -> None:
         """Something came from the network: the user is told what it means, and the loop does not sleep any longer."""
         raise NotImplementedError
@@ -115,8 +113,6 @@ class SendNetwork(AgendaRun):
             return {}
         self.stages_told.add(number)
         return {"stage": number}
-
-    # -- the network ------------------------------------------------------------------------------
 
     def perform(self, effect: Effect) -> int:
         """Let the network do something; how long the loop is busy with it."""
@@ -212,8 +208,6 @@ class SendNetwork(AgendaRun):
             at_ms = self.late_until_ms[key] = at_ms + (found.ms or 0)
             self._tell(leaving, "delay", ms=found.ms or 0)
         return at_ms - self.now_ms
-
-    # -- the brokers ------------------------------------------------------------------------------
 
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
         """A broker answers what anybody can answer."""

@@ -56,8 +56,6 @@ class SendRun(SendNetwork):
     turn_at_ms: int = 0  # the loop's next turn at the latest
     turns_now: int = 0
 
-    # -- what a story calls -----------------------------------------------------------------------
-
     def begin(self, config: SendConfig, cluster: SendCluster) -> None:
         """Make the brokers and the producer; its loop begins to turn."""
         self.cluster = cluster
@@ -202,8 +200,6 @@ class SendRun(SendNetwork):
                     leader=cluster.leader_id, leader_epoch=cluster.leader_epoch)  # fmt: skip
         self.break_connections("the broker is gone")
 
-    # -- the loop ---------------------------------------------------------------------------------
-
     def next_wake(self) -> tuple[int, Action]:
         """The loop's next turn, the end of a blocked call, or the script's turn; nothing of the client once its process has ended."""
         wake_ms, act = self._next_turn()
@@ -252,8 +248,6 @@ class SendRun(SendNetwork):
         self._note_completed()
         self.look_at_sendings()
         self._wake(always=True)
-
-    # -- what steps tell --------------------------------------------------------------------------
 
     def look_at_sendings(self) -> None:
         """Let blocked calls go on that can, and tell of those that returned."""

@@ -181,9 +181,6 @@ def blocked_send(
     run.finish()
 
 
-# -- what becomes of records after `send` --------------------------------------------------------------
-
-
 EveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 10_000)]
 
 
@@ -200,9 +197,6 @@ def _send_at_rate(run: SendRun, records: int, every_ms: float) -> None:
     for index in range(records):
         run.run_for(max(begin_ms + int(index * every_ms) - run.now_ms, 0))
         run.send()
-
-
-# -- linger and batches -------------------------------------------------------------------------------
 
 
 @experiment(
@@ -229,9 +223,6 @@ def linger_and_batches(
     _warm_up(run)
     _send_at_rate(run, records, 1_000 / rate_per_s)
     run.finish()
-
-
-# -- sends and an exit --------------------------------------------------------------------------------
 
 
 def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
@@ -282,9 +273,6 @@ def unflushed_sends(
     run.finish()
 
 
-# -- stale metadata -----------------------------------------------------------------------------------
-
-
 @experiment(
     "The leader has moved", SendRun,
     figure=SEND_TIME, front=("idle_ms", "metadata_max_age_ms", "move_at_ms", "names_new_leader", "every_ms"),
@@ -320,8 +308,6 @@ def stale_metadata(
         run.send()
     run.finish()
 
-
-# -- expired batches ----------------------------------------------------------------------------------
 
 @experiment(
     "Which clock expires a batch?", SendRun,
@@ -359,9 +345,6 @@ def expired_batch(
     cluster.mute.clear()
     cluster.unreachable.clear()
     run.finish()
-
-
-# -- who is in sync -----------------------------------------------------------------------------------
 
 
 @experiment(

@@ -80,8 +80,6 @@ class ShareRun(Run):
     def tell_of(self, actor: str, what: str, **data: Any) -> None:
         self.record_in(self.ledger, actor, what, **data)
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def append(self, records: int) -> None:
         """So many records join the topic."""
         self.group.append(records)
@@ -106,8 +104,6 @@ class ShareRun(Run):
             else:
                 self._turn(first)
         self.tell_of("broker", "end", left=self.ledger.log_end - len(self.done))
-
-    # -- a consumer's turn -----------------------------------------------------------------------------
 
     def _turn(self, worker: Worker) -> None:
         if worker.current is not None:
@@ -190,8 +186,6 @@ class ShareRun(Run):
             name = self.spare.pop(0)
             self.workers[name] = Worker(name, self.now_ms)
 
-    # -- what comes of answers and of time -----------------------------------------------------------
-
     def _answer(self, worker: Worker, answers: Mapping[int, Acknowledge]) -> bool:
         """Whether the answers count."""
         answered = self.group.answer(worker.name, answers)
@@ -251,8 +245,6 @@ class ShareRun(Run):
             self.ledger.committed_to += 1
         if self.ledger.committed_to > before:
             self.tell_of("broker", "move", offset=self.ledger.committed_to)
-
-    # -- chance --------------------------------------------------------------------------------------
 
     def _takes_ms(self, record: Delivery) -> int:
         """How long a delivery is worked on: 50 to 150 % of `process_ms`, by the seed, the offset and the delivery alone."""

@@ -113,8 +113,6 @@ class SpoutRun(Run):
     started: Callable[[], None] = lambda: None  # starts the spout once more as it was started last
     mend_at_ms: int | None = None  # when a spout that a script broke comes back; None for one that was not, or never will
 
-    # -- what a story is told with ---------------------------------------------------------------
-
     def create(
         self, records: int, name: str = "events", value: Callable[[int], bytes] | None = None, parts: int | None = None
     ) -> Topic:
@@ -217,8 +215,6 @@ class SpoutRun(Run):
     def is_settled(self) -> bool:
         """True when it is drained, or when nothing but idle commits has happened for a while, and nothing is due."""
         return self.is_drained() or (self.quiet_commits >= QUIET_COMMITS and not self._is_anything_due())
-
-    # -- the loop ----------------------------------------------------------------------------------
 
     def _next_due(self) -> int:
         if self.mend_at_ms is not None:
@@ -335,8 +331,6 @@ class SpoutRun(Run):
         written = manager.commit() is not None
         self.record_on(topic, "spout", "commit", offset=manager.committed_to, written=written)
 
-    # -- the parts that the knobs decide -------------------------------------------------------------
-
     def _settings(self) -> dict[str, Any]:
         """What the knobs say of the spout's settings; a fork may change them while it runs."""
         names = ("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
@@ -395,8 +389,6 @@ class SpoutRun(Run):
         """A number in [0, 1) that depends on the seed and on these alone."""
         key = (self.trace.seed * 1_000_003 + offset) * 1_000_003 + attempt * 1_009 + part * 2 + (what == "failure")
         return Random(key).random()
-
-    # -- the trace -----------------------------------------------------------------------------------
 
     def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
         """Write the next step about a topic; `more` goes to its state."""

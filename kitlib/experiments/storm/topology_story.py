@@ -57,8 +57,6 @@ class TopologyStory(Run):
     faults: Callable[[], Sequence[Fault]] = tuple  # those that the knobs name now
     on_note: Callable[[str, dict[str, Any]], None] | None = None  # hears every word, recorded or not
 
-    # -- what a story is told with -------------------------------------------------------------------
-
     def append(self, values: Sequence[bytes], parts: int | list[int] | None = None, name: str = "events") -> Topic:
         """A new topic with these records; `parts` is how many effects each of them should have."""
         topic = self.topic = self.backend.create_topic(name, self.knobs["fetch_records"])
@@ -158,8 +156,6 @@ class TopologyStory(Run):
     def record(self, actor: str, what: str, /, **data: Any) -> None:
         """Write one step that the story itself makes happen."""
         self._record(actor, what, data)
-
-    # -- the trace -----------------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int:

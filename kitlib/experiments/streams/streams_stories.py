@@ -55,8 +55,6 @@ class StreamsRun(Run):
             stateful=[task_name(task) for task in sorted(self.app.stateful)],
         )
 
-    # -- what a story calls --------------------------------------------------------------------------
-
     def start(self, name: str, *, disk: bool = True) -> None:
         """An instance starts; nothing for one that a script has started already."""
         if name in self.running:

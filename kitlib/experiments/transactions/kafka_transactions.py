@@ -179,8 +179,6 @@ class KafkaTransactions:
             self.coordinators[kind, key] = found or CoordinatorWire.open(host, port, f"kit-{self.run}", DEADLINE_S, **security)
         return self.coordinators[kind, key]
 
-    # -- time ---------------------------------------------------------------------------------------------
-
     @property
     def now_ms(self) -> int:
         return int((time.monotonic() - self.began_s) * 1000)
@@ -191,8 +189,6 @@ class KafkaTransactions:
     def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
         """The answer to a request."""
         return ask()
-
-    # -- what a story asks ----------------------------------------------------------------------------------
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
         if transactional_id not in self.ids:
@@ -329,8 +325,6 @@ class KafkaTransactions:
             rest.callback(self.settings.close)
             for producer in self.producers:
                 rest.callback(producer.close)
-
-    # -- the broker, as the kit's producer asks it ----------------------------------------------------------------
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None

@@ -302,8 +302,6 @@ class ModelTransactions:
         self.producer_ids += 1
         return self.producer_ids - 1
 
-    # -- time ---------------------------------------------------------------------------------------------
-
     def pass_ms(self, ms: int) -> None:
         """Let time pass."""
         end_ms = self.now_ms + ms
@@ -366,8 +364,6 @@ class ModelTransactions:
         while self.is_down and not self.is_gone:
             self.pass_ms(RETRY_MS)
         return not self.is_down
-
-    # -- what a story asks ------------------------------------------------------------------------------------
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> KitTransactionalProducer:
         """A new producer, without an id yet."""
@@ -432,8 +428,6 @@ class ModelTransactions:
         except BatchRefusedError as refused:
             return CallResult(refused.error.name)
         return CallResult()
-
-    # -- the broker, as the kit's producer asks it ------------------------------------------------------------------
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None

@@ -85,8 +85,6 @@ class Books:
         """A transactional id without the run's name."""
         return transactional_id.removeprefix(f"{self.run}-")
 
-    # -- whose batch is it --------------------------------------------------------------------------------
-
     def enter(self, batch: LogBatch) -> int | None:
         """A batch was found in the log; its transaction, None for a marker and for what is outside of transactions."""
         tx = self._tx_of(batch) if batch.kind is None else None
@@ -121,8 +119,6 @@ class Books:
         return identity[1] >= batch.epoch and not any(
             other and other[0] == identity[0] and batch.epoch <= other[1] < identity[1] for other in others
         )
-
-    # -- what a step shows ----------------------------------------------------------------------------------
 
     def shown(self, look: Snapshot | None, told_transitions: int, positions: dict[str, int]) -> dict[str, Any]:
         """The state of a step: the log as far as it was told of, and what goes with it."""
@@ -182,8 +178,6 @@ class TransactionRun(Run):
         if self.backend.name == "model":
             self.place.done_to, self.place.on_time = self._done_to, self.meet
 
-    # -- what a script does ---------------------------------------------------------------------------------
-
     def _done_to(self, thing: str, by: str, api: str, number: int) -> Intervention | None:
         """What the script does to a request or an answer, written down."""
         found = self.interventions.on(thing, number)
@@ -221,8 +215,6 @@ class TransactionRun(Run):
         while who.actor in self.frozen and (turn_ms := self.interventions.turn_ms) is not None:
             self.place.pass_ms(max(1, turn_ms - self.now_ms))
             self.meet()
-
-    # -- what a story calls ---------------------------------------------------------------------------------
 
     def begin(self, inputs: int = 0) -> None:
         """Open the topics; the input has so many records. The first step of the output's lane."""
@@ -410,8 +402,6 @@ class TransactionRun(Run):
         for isolation in self.positions:
             self.record(isolation, "end", **self.where, position=self.positions[isolation])
 
-    # -- looking ----------------------------------------------------------------------------------------------
-
     def look(self) -> Snapshot:
         """Tell what is new in the log and at the coordinator, and let both readers read."""
         look = self.place.snapshot()
@@ -461,8 +451,6 @@ class TransactionRun(Run):
             if waits_at is not None and waits_at != self.waits_at:
                 self.record(isolation, "waits", **self.where, at=look.lso, high_watermark=look.high_watermark)
             self.waits_at = waits_at
-
-    # -- the trace ----------------------------------------------------------------------------------------------
 
     def number_of(self, producer_id: int) -> int:
         """The number by which the trace calls a producer id; -1 for none."""

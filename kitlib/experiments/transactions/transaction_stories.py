@@ -119,9 +119,6 @@ Offsets = Annotated[
 ]
 
 
-# -- consume, transform, produce -----------------------------------------------------------------------------
-
-
 def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> None:
     """One batch, step by step; the worker is killed behind the step that the knob names."""
     knobs, nobody = run.knobs, run.nobody()
@@ -188,9 +185,6 @@ def consume_transform_produce(
     run.finish()
 
 
-# -- the zombie --------------------------------------------------------------------------------------------------
-
-
 def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) -> bool:
     """Position and commit, inside or outside; an error that can be aborted is. Whether it was committed."""
     if run.knobs["offsets"] == "outside":
@@ -251,9 +245,6 @@ def zombie(
     run.thaw(first)
     _end(run, first, batch.stop, who)
     run.finish()
-
-
-# -- the timeout ------------------------------------------------------------------------------------------------
 
 
 Cause = Annotated[
@@ -328,9 +319,6 @@ def transaction_timeout(
     run.finish()
 
 
-# -- messages that come late -----------------------------------------------------------------------------------------
-
-
 LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
 
 
@@ -397,9 +385,6 @@ def hanging_transaction(
         hangs = written[1]
         run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
     run.finish()
-
-
-# -- the world outside -------------------------------------------------------------------------------------------------
 
 
 UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]

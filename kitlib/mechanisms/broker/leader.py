@@ -71,8 +71,6 @@ class Leader:
         """What is remembered of producers, by partition. A restart makes new ones."""
         return {partition: log.state for partition, log in self.logs.items()}
 
-    # -- requests -----------------------------------------------------------------------------------
-
     def init_producer_id(self, now_ms: int) -> InitProducerIdAnswer:
         """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS while the broker has none (2.0: UNKNOWN_SERVER_ERROR).
 
@@ -166,8 +164,6 @@ class Leader:
     def _reject(self, partition: int, error: ErrorCode, log_start: int = -1) -> PartitionAnswer:
         self.last_outcomes[partition] = Outcome.REJECTED
         return PartitionAnswer(error, log_start_offset=log_start)
-
-    # -- what happens to brokers --------------------------------------------------------------------
 
     def restart(self, how: str, now_ms: int) -> None:
         """The broker goes down ("clean" or "kill") and comes up again: one batch of each producer is left, and a new block of ids."""

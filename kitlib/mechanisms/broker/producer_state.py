@@ -59,8 +59,6 @@ class ProducerStateManager:
     map_end_offset: int = 0  # the entries hold everything below
     last_snapshot_offset: int = 0  # no snapshot is taken before the map's end is above it
 
-    # -- before an append ---------------------------------------------------------------------------
-
     def find_duplicate(self, batch: Batch) -> BatchMetadata | None:
         """The remembered batch that `batch` repeats, or None."""
         entry = self.entries.get(batch.producer_id)
@@ -107,8 +105,6 @@ class ProducerStateManager:
         else:
             waiting.maybe_lower(sequence, epoch)
         return waiting.guard
-
-    # -- the append ---------------------------------------------------------------------------------
 
     def update(self, entry: ProducerStateEntry, batch: Batch, first_offset: int) -> None:
         """The batch is in the log from `first_offset` on: remember it."""
@@ -160,8 +156,6 @@ class ProducerStateManager:
             check_open_transaction(entry, batch)
             self.update(entry, batch, first_offset)
 
-    # -- forgetting ---------------------------------------------------------------------------------
-
     def is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
         """Idle for the configured time, by its last record's time stamp, and in no transaction."""
         idle_ms = now_ms - entry.last_timestamp_ms
@@ -184,8 +178,6 @@ class ProducerStateManager:
             self.snapshots = {offset: entries for offset, entries in self.snapshots.items() if offset >= start}
         self.map_end_offset = max(self.map_end_offset, start)
         self.last_snapshot_offset = max(self.snapshots, default=start)
-
-    # -- the disk -----------------------------------------------------------------------------------
 
     def take_snapshot(self) -> None:
         """Write the entries to disk, each with its newest batch alone, unless nothing came since the last time."""

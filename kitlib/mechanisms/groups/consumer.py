@@ -61,8 +61,6 @@ class GroupConsumer(GroupMembership):
     turn: int = 0  # the partition that hands out first
     stuck: set[int] = field(default_factory=set)  # librdkafka: without a position, of which it has told; it asks no more
 
-    # -- where it reads on --------------------------------------------------------------------------------
-
     def check_positions(self) -> None:
         """What the answers to its fetches say: a position outside its log is given up, and the reset policy asked.
 
@@ -101,8 +99,6 @@ class GroupConsumer(GroupMembership):
             if self.config.library == "librdkafka":
                 self.stuck.add(partition)
 
-    # -- handing out ------------------------------------------------------------------------------------
-
     def begin_poll(self, now_ms: int) -> None:
         """As the membership's; then Java commits if the interval is over and no join is in flight."""
         if self.config.auto_commit and self.commit_due_ms is None:
@@ -138,8 +134,6 @@ class GroupConsumer(GroupMembership):
             position is not None and self.log_starts.get(partition, 0) <= position < self.log_ends.get(partition, 0)
             for partition, position in self.held.items()
         )
-
-    # -- commits -----------------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[int, int] | None, now_ms: int) -> int | GroupError:
         """The user commits: these offsets, or the positions (librdkafka: what is stored).
@@ -228,8 +222,6 @@ class GroupConsumer(GroupMembership):
         if self.commit_due_ms is not None and now_ms >= self.commit_due_ms:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
             self._commit_by_itself(self._stored_or_position())
-
-    # -- what membership calls ------------------------------------------------------------------------------
 
     def before_revoke(self, now_ms: int, is_lost: bool) -> None:
         """A library that commits by itself does so before a rebalance; for lost partitions it is refused.

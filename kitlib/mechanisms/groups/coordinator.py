@@ -107,8 +107,6 @@ class GroupCoordinator:
                 self._answer(request.asked, Found(self.config.node))
         return self._taken()
 
-    # -- joining -----------------------------------------------------------------------------------
-
     def _join(self, request: JoinGroup) -> None:
         config, member_id = self.config, request.member_id
         if not self.group_id:
@@ -265,8 +263,6 @@ class GroupCoordinator:
             return GroupError.INCONSISTENT_GROUP_PROTOCOL
         return GroupError.NONE
 
-    # -- those who stay, those who go -----------------------------------------------------------------
-
     def _heartbeat(self, request: Heartbeat) -> GroupError:
         group = self.group
         if group is None:
@@ -297,8 +293,6 @@ class GroupCoordinator:
             self._maybe_prepare_rebalance(group, f"{member_id} leaves")
         elif group.is_in(PREPARING):
             self._maybe_complete_join(group)
-
-    # -- offsets ---------------------------------------------------------------------------------------
 
     def _commit(self, request: OffsetCommit) -> GroupError:
         if self.group is None:
@@ -446,8 +440,6 @@ class GroupCoordinator:
             self.timers.pop(member_id, None)
             self._note("evict", member=member_id, why="did not sync in time")
         self._prepare_rebalance(group, "members did not sync in time")
-
-    # -- what the parts are made of -------------------------------------------------------------------
 
     def _take_over(self, member: ClassicGroupMember, request: JoinGroup) -> None:
         """The member is as its newest join says, and waits for the answer."""

@@ -138,8 +138,6 @@ class GroupMembership:
     inbox: list[tuple[Request, Answer]] = field(default_factory=list)  # answers that wait for the user's poll
     events: list[MemberEvent] = field(default_factory=list)  # for the user's next poll
 
-    # -- the user's thread ---------------------------------------------------------------------------
-
     def begin_poll(self, now_ms: int) -> None:
         """The user polls: look at the answers that came, give up what must be given up, join if it is time."""
         self.polled_ms, self.is_late, self.awaits_poll = now_ms, False, False
@@ -186,8 +184,6 @@ class GroupMembership:
             return MemberMetadata(tuple(sorted(self.held)), self.sticky.generation if self.held else UNKNOWN_GENERATION)
         return self.sticky if strategy == "sticky" else MemberMetadata()
 
-    # -- the other thread ----------------------------------------------------------------------------
-
     def tick(self, now_ms: int) -> None:
         """Leave when the last poll is too long ago, else send a heartbeat when it is time."""
         config = self.config
@@ -216,8 +212,6 @@ class GroupMembership:
         if self.config.instance_id is None and self.member_id and self.state is not MemberState.UNJOINED:
             self.send(LeaveGroup(self.number(), self.member_id, reason=reason))
         self._reset()
-
-    # -- answers ---------------------------------------------------------------------------------------
 
     def send(self, request: Request) -> None:
         """Put a request in flight."""
@@ -329,8 +323,6 @@ class GroupMembership:
             for partition in partitions:
                 del self.held[partition]
             self.after_given_up(partitions)
-
-    # -- what a consumer adds -----------------------------------------------------------------------------
 
     def before_revoke(self, now_ms: int, is_lost: bool) -> None:
         """Partitions are about to be given up; here a consumer commits."""

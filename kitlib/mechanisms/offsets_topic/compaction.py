@@ -53,9 +53,6 @@ class CleanerConfig:
             raise KnobError(f"map_keys is {self.map_keys}: a map that holds no key cleans nothing. Give 1 or more.")
 
 
-# -- what may be cleaned ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class CleanableRange:
     """The part of a log that a pass would map: [first_dirty, first_uncleanable), with the bytes of its segments."""
@@ -116,9 +113,6 @@ def must_be_cleaned(log: SegmentedLog, found: CleanableRange, now_ms: int, confi
     return waits_too_long or found.dirty_ratio > config.min_cleanable_dirty_ratio
 
 
-# -- the map ----------------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class OffsetMap:
     """Each key's last offset in the part that has been read; all offsets up to `latest` are covered."""
@@ -151,9 +145,6 @@ def build_offset_map(log: SegmentedLog, found: CleanableRange, map_keys: int) ->
                 offset_map.latest = batch.last_offset
         offset_map.latest = end - 1  # a gap at the segment's end is covered too
     return offset_map
-
-
-# -- the pass ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

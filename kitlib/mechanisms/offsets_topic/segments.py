@@ -183,8 +183,6 @@ class SegmentedLog:
         """The segments from the one in which `offset` lies on, without the active one."""
         return [] if offset > self.active.base_offset else self.segments_between(offset, self.active.base_offset)
 
-    # -- retention ----------------------------------------------------------------------------------
-
     def delete_old_segments(self, now_ms: int, retention_ms: int = -1, retention_bytes: int = -1) -> list[Segment]:
         """Take away segments from the front without which the log is still large enough, then those that are too old.
 

@@ -116,8 +116,6 @@ class ReplicatedPartition:
         self.replicas = {broker: Replica(broker) for broker in self.brokers}
         self.state = PartitionState(tuple(self.brokers), tuple(self.brokers), self.brokers[0])
 
-    # -- what clients see ----------------------------------------------------------------------------
-
     @property
     def leader(self) -> Replica | None:
         """The leader's copy, when there is a leader and it lives."""
@@ -156,8 +154,6 @@ class ReplicatedPartition:
     @property
     def is_under_min_isr(self) -> bool:
         return len(self.state.in_sync) < min(self.config.min_insync_replicas, len(self.brokers))
-
-    # -- followers -----------------------------------------------------------------------------------
 
     def copy(self) -> list[ReplicaEvent]:
         """Every follower that works fetches all there is; one that has caught up joins the in-sync set."""
@@ -208,8 +204,6 @@ class ReplicatedPartition:
         if not self.is_under_min_isr:
             least = min(self.replicas[broker].end for broker in self.state.in_sync)
             leader.high_watermark = max(leader.high_watermark, least)
-
-    # -- brokers -------------------------------------------------------------------------------------
 
     def kill(self, broker: int) -> list[ReplicaEvent]:
         """The broker is dead. Nobody knows it yet."""
@@ -265,8 +259,6 @@ class ReplicatedPartition:
         if broker not in self.replicas:
             raise KnobError(f"broker {broker} has no copy of this partition, expected one of {list(self.brokers)}.")
         return self.replicas[broker]
-
-    # -- the controller ------------------------------------------------------------------------------
 
     def _decide(
         self, in_sync: Sequence[int], without: Collection[int] = (), unclean_shutdown: Collection[int] = ()

@@ -105,8 +105,6 @@ class TransactionCoordinator:
     unsent: list[UnsentMarkers] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)  # all steps so far, in order
 
-    # -- requests -----------------------------------------------------------------------------------
-
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, now_ms: int, expected: tuple[int, int] | None = None
     ) -> InitProducerIdAnswer:
@@ -217,8 +215,6 @@ class TransactionCoordinator:
         """The entry, as DescribeTransactions shows it; None for an id that is not known."""
         return self.entries.get(transactional_id)
 
-    # -- time and markers ---------------------------------------------------------------------------
-
     def abort_timed_out(self, now_ms: int) -> list[str]:
         """Abort what has been open for longer than its producer's timeout; a broker looks every few seconds. The ids."""
         late = [
@@ -248,8 +244,6 @@ class TransactionCoordinator:
         sending.partitions.discard(partition)
         self.entries[sending.transactional_id].remove_partition(partition)
         self._maybe_complete(sending)
-
-    # -- within -------------------------------------------------------------------------------------
 
     def _entry_of(
         self, transactional_id: str, producer_id: int, epoch: int

@@ -159,8 +159,6 @@ class TransactionMetadata:
             )
         self.partitions = self.partitions - {partition}
 
-    # -- the first halves ---------------------------------------------------------------------------
-
     def prepare_fence_producer_epoch(self) -> TxnTransitMetadata:
         """Someone else is to take over: the epoch goes up, and the open transaction will be aborted."""
         keeps = self.has_failed_epoch_fence or self.producer_epoch == MAX_EPOCH
@@ -267,8 +265,6 @@ class TransactionMetadata:
             )
         self.pending_state = state
         return found
-
-    # -- the second half ----------------------------------------------------------------------------
 
     def complete_transition_to(self, to: TxnTransitMetadata) -> None:
         """The coordinator's log has it: the entry is what was prepared. IllegalTransitionError when that cannot follow."""

@@ -114,8 +114,6 @@ class TransactionalProducer:
                 "real clients try again until their timeout without saying why. Choose a shorter one."
             )
 
-    # -- what the user calls: which requests it takes ----------------------------------------------------
-
     def init_transactions(self) -> list[Api]:
         """Get a producer id and epoch, which ends whatever an earlier producer left open."""
         self._enter(ProducerState.INITIALIZING, "init_transactions")
@@ -157,8 +155,6 @@ class TransactionalProducer:
             return [Api.END_TXN]
         self._ended()
         return [Api.INIT_PRODUCER_ID] if self.state is ProducerState.INITIALIZING else []
-
-    # -- what the broker answers ---------------------------------------------------------------------------
 
     def receive(
         self,
@@ -219,8 +215,6 @@ class TransactionalProducer:
     def next_sequence(self, partition: TopicPartition) -> int:
         """The sequence number of the next batch for a partition; 0 after each new epoch."""
         return self.sequences.get(partition, 0)
-
-    # -- within -------------------------------------------------------------------------------------------
 
     @property
     def is_fenced(self) -> bool:

@@ -328,8 +328,6 @@ class General:
         self.balance(unassigned)
         return self.assignment
 
-    # -- what is owned --------------------------------------------------------------------------
-
     def remember_older_claims(self) -> None:
         """What members say they owned before the last generation: it may go back there."""
         newest = max(each.generation for each in self.subscriptions.values())
@@ -361,8 +359,6 @@ class General:
             else:
                 unassigned.append(each)
         return unassigned
-
-    # -- balance --------------------------------------------------------------------------------
 
     def balance(self, unassigned: list[TopicPartition]) -> None:
         """Give out what nobody has, then even it out among those to whom something can move."""
@@ -448,8 +444,6 @@ class General:
                 if each not in has and len(has) + 1 < self.count(holder.get(each)):
                     return False
         return True
-
-    # -- orders and counts ----------------------------------------------------------------------
 
     def topic_order(self, topic: str) -> tuple[int, bytes]:
         """The key of topics: those with fewest readers first."""

@@ -77,8 +77,6 @@ class ConnectCluster:
     events: list[ConnectEvent] = field(default_factory=list)  # since they were last taken
     starts: int = 0
 
-    # -- what may happen to it ----------------------------------------------------------------------
-
     def start(self, name: str) -> None:
         """A worker process starts and joins. ConnectError when one of this name runs."""
         before = self.workers.get(name)
@@ -135,8 +133,6 @@ class ConnectCluster:
                     stopped, worker.work = worker.work, ConnectorsAndTasks()
                     self._tell(worker.name, "revoked", **_told(stopped))
 
-    # -- time ---------------------------------------------------------------------------------------
-
     def next_ms(self) -> int | None:
         """When the next thing happens by itself; None when nothing will."""
         due = [worker.rejoin_ms for worker in self.workers.values() if worker.rejoin_ms is not None]
@@ -185,8 +181,6 @@ class ConnectCluster:
         assert self.rebalance_ms is not None
         waited_for = (worker.dies_ms or 0 for worker in self._dead() if worker.member_id in self.order)
         return max(self.rebalance_ms, *waited_for, self.rebalance_ms)
-
-    # -- a rebalance --------------------------------------------------------------------------------
 
     def _complete(self) -> None:
         self.rebalance_ms = None
@@ -246,8 +240,6 @@ class ConnectCluster:
             self.prepare("tasks were revoked")
         elif asking:
             self.prepare(f"{', '.join(sorted(asking))} ask{'' if len(asking) > 1 else 's'} for tasks")
-
-    # -- what is shown ------------------------------------------------------------------------------
 
     def unassigned(self) -> ConnectorsAndTasks:
         """What is configured and runs nowhere."""

@@ -139,8 +139,6 @@ class OffsetCache:
         group.modern_members, group.members = members, len(members)
         group.subscribed_topics = frozenset[str]().union(*members.values())
 
-    # -- asking --------------------------------------------------------------------------------------
-
     def of_group(self, group: str) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:
         """The offsets of one group, in the order in which their partitions came in."""
         return ((key[1:], value) for key, value in list(self.offsets.items()) if key[0] == group)

@@ -208,8 +208,6 @@ class OffsetManager:
         """The partition of the offsets topic that keeps this group's offsets."""
         return group_partition(group, self.config.partitions)
 
-    # -- leading and not leading ---------------------------------------------------------------------
-
     def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
         if partition in self.led:
@@ -284,8 +282,6 @@ class OffsetManager:
         if self.rules.clock is Clock.GROUP_EMPTY:  # its timer belongs to the partition, not to the broker
             led.next_purge_ms = ended_ms + self.config.retention_check_interval_ms
         return [OffsetEvent("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
-
-    # -- requests ------------------------------------------------------------------------------------
 
     def error_for(self, group: str, is_commit: bool = False) -> OffsetError:
         """Whether this broker may answer for a group now; a commit is taken during a load where that is not exclusive."""
@@ -413,8 +409,6 @@ class OffsetManager:
         record = OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": group}, 3, value)
         return self._write(self._led_for(group), [record], now_ms)
 
-    # -- the purge -----------------------------------------------------------------------------------
-
     def purge(self, partition: int, now_ms: int) -> list[OffsetEvent]:
         """Forget what is too old, with a tombstone each; since 2.1 also a group that is empty and has no offset left."""
         led = self.led[partition]
@@ -442,8 +436,6 @@ class OffsetManager:
             now_ms,
             self.config.offsets_retention_ms,
         ) and not cache.has_pending(key)
-
-    # -- writing -------------------------------------------------------------------------------------
 
     def _led_for(self, group: str) -> LedPartition:
         led = self.led.get(self.partition_of(group))
@@ -489,8 +481,6 @@ class OffsetManager:
             if gone is not None:
                 notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": why}))
         return notes
-
-    # -- figures -------------------------------------------------------------------------------------
 
     def offsets(self) -> Iterator[tuple[Key, OffsetAndMetadata]]:
         """Every offset in the cache."""

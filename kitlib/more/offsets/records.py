@@ -85,9 +85,6 @@ class OffsetsRecord:
         return told if members is None else told | {"embedded_consumer_protocol": members}
 
 
-# -- one record -------------------------------------------------------------------------------------
-
-
 def decode(key: bytes | None, value: bytes | None) -> OffsetsRecord:
     """The record of these bytes; bytes after its end are ignored, as Kafka ignores them.
 
@@ -155,9 +152,6 @@ def as_json(value: Any) -> Any:
             return value
 
 
-# -- a member's bytes -------------------------------------------------------------------------------
-
-
 def subscription_of(raw: bytes) -> dict[str, Any] | None:
     """What a member subscribes to; None for bytes that the consumer protocol cannot read."""
     version, data = embedded(SUBSCRIPTION, raw)
@@ -204,9 +198,6 @@ def flat(topics: list[dict[str, Any]]) -> list[list[Any]]:
 def hex_or_null(raw: bytes | None) -> str | None:
     """Bytes in hexadecimal."""
     return None if raw is None else raw.hex()
-
-
-# -- many records -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

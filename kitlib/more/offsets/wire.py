@@ -93,9 +93,6 @@ class Reader:
         return found
 
 
-# -- reading ----------------------------------------------------------------------------------------
-
-
 def read_message(reader: Reader, message: Message, version: int) -> dict[str, Any]:
     """The fields that this version has. WireError for bytes that hold no such message."""
     return read_struct(reader, message.fields, version, version >= message.flexible)
@@ -178,9 +175,6 @@ def read_scalar(reader: Reader, kind: Kind) -> Any:
     if reader.remaining() < UUID_BYTES:
         raise WireError("null")
     return base64.urlsafe_b64encode(reader.raw(UUID_BYTES)).decode().rstrip("=")
-
-
-# -- writing ----------------------------------------------------------------------------------------
 
 
 def write_message(message: Message, version: int, data: dict[str, Any]) -> bytes:

@@ -125,8 +125,6 @@ class StreamsApp:
         self.stateful = self.topology.stateful(self.tasks)
         self.arrived, self.processed, self.restored, self.idle_ms = (dict.fromkeys(self.tasks, 0) for _ in range(4))
 
-    # -- what may happen to it ----------------------------------------------------------------------
-
     def start(self, name: str, threads: int = 1, *, disk: bool = True) -> None:
         """A process starts; with `disk` it finds what one of this name left behind. Error when it runs, or threads < 1."""
         before = self.instances.get(name)
@@ -165,8 +163,6 @@ class StreamsApp:
         found.lost_threads[lost] = self.now_ms + self.settings.session_timeout_ms
         self._close(found, tasks)
         self._tell(name, "lose_thread", thread=lost, tasks=told)
-
-    # -- time ---------------------------------------------------------------------------------------
 
     def run_for(self, ms: int) -> None:
         """Let `ms` pass, in ticks of 100 ms."""
@@ -236,8 +232,6 @@ class StreamsApp:
             for task in found.standby:
                 at = found.positions.get(task, 0)
                 found.positions[task] = min(self.processed[task], at + step * self.settings.standby_poll_ms // TICK_MS)
-
-    # -- a rebalance --------------------------------------------------------------------------------
 
     def _prepare(self, why: str) -> None:
         if self.rebalance_ms is None:
@@ -310,8 +304,6 @@ class StreamsApp:
             found.running.discard(task)
             found.restoring.pop(task, None)
             found.standby.discard(task)
-
-    # -- what is shown ------------------------------------------------------------------------------
 
     def runner(self, task: StreamsTaskId) -> str | None:
         """The instance that processes a task now."""

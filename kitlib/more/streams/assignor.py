@@ -97,8 +97,6 @@ class HighAvailabilityTaskAssignor:
             least.active.add(task)
         return moved > 0
 
-    # -- balance ------------------------------------------------------------------------------------
-
     def _balance(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> None:
         """Move tasks from whoever has more for each thread to whoever has less, as long as that helps."""
         again = True
@@ -129,8 +127,6 @@ class HighAvailabilityTaskAssignor:
 
     def _by_load(self) -> LeastLoaded:
         return LeastLoaded(self.clients, lambda name: self.clients[name].load)
-
-    # -- where the state is -------------------------------------------------------------------------
 
     def caught_up(self, task: StreamsTaskId) -> list[str]:
         """The instances that run the task, or whose copy is behind by no more than is acceptable."""

@@ -106,8 +106,6 @@ class TopologyRun:
         self._open_tasks()
         self._plan_crashes(faults)
 
-    # -- what a caller does --------------------------------------------------------------------------
-
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` comes true.
 
@@ -180,8 +178,6 @@ class TopologyRun:
     def queued(self) -> int:
         """Tuples that wait at bolts, the ones being processed included."""
         return sum(len(bolt.inbox) + bolt.is_busy for bolt in self.bolts.values())
-
-    # -- what its tasks do ---------------------------------------------------------------------------
 
     def tell(self, actor: str, what: str, **data: Any) -> None:
         """Pass on to the observer what happened. What it raises ends the run, whoever was at work."""

@@ -178,8 +178,6 @@ class Prediction(anywidget.AnyWidget):
             f"{', '.join((*self.verdict.kinds, 'processed', 'appended', 'figure'))}."
         )
 
-    # -- the answer -------------------------------------------------------------------------------------------
-
     def answer(self, given: Any) -> str:
         """Answer the question; how far off it was, in one sentence. KnobError for what cannot be an answer.
 
@@ -253,8 +251,6 @@ class Prediction(anywidget.AnyWidget):
                 session.told["outcome"]["figure"] = f"{self._as_asked()}."
                 self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
             self._tell(number)
-
-    # -- without a browser ------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return "\n".join([f"Predict: {self.question}", *(f"  ( ) {choice}" for choice in self.choices)])

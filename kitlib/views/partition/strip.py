@@ -231,9 +231,6 @@ def _within(view: LaneView) -> object:
     return view.codes[first:after], view.flags[first:after], marks, view.is_stored, current
 
 
-# -- the boxes -----------------------------------------------------------------------------------------
-
-
 def _boxes(view: LaneView) -> list[Svg]:
     """The boxes of the close-up in groups, most of which stay as they were."""
     width, end = STRIP // view.boxes, min(view.window + view.boxes, view.base + len(view.codes))
@@ -330,9 +327,6 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
     return el("rect", cls="ink-line", **ring, rx=3, fill="none", stroke_width=2.5)
 
 
-# -- the positions -------------------------------------------------------------------------------------
-
-
 def _marks(view: LaneView, is_held: bool) -> list[Svg]:
     """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
     window, boxes, marks = view.window, view.boxes, view.marks
@@ -398,9 +392,6 @@ def _end(offset: int, place: tuple[int, int], *, is_start: bool) -> Svg:
         x_text, anchor = (x - 4, "end") if x > LEFT + 200 else (max(x + 4, LEFT + 105), None)
     label = f"log {'start' if is_start else 'end'} {offset}"
     return group(*parts, el("text", label, cls="grey", x=x_text, y=y, text_anchor=anchor))
-
-
-# -- the bar -------------------------------------------------------------------------------------------
 
 
 def _scale(view: LaneView) -> float:
@@ -519,9 +510,6 @@ def cells_of(codes: str, limit: int) -> list[Cell]:
 
 
 _RUN = re.compile(r"(.)\1*")
-
-
-# -- the legend ----------------------------------------------------------------------------------------
 
 
 def strip_legend() -> list[Item]:

@@ -108,9 +108,6 @@ def sentence_of(rows: Mapping[GroupPartition, Sequence[Committed]], signs: Signs
     return f"{told}; nothing excuses {faults:,} of them." if every else f"{told}."
 
 
-# -- one row ----------------------------------------------------------------------------------------
-
-
 def draw_row(where: GroupPartition | str, commits: Sequence[Committed], signs: Sequence[Sign], clock: Clock) -> Svg:
     """The stair of one partition, with its signs; 0 <= y <= ROW_TALL. `commits` in the order of the log."""
     known = [each.offset for each in commits if each.offset is not None] or [0]

@@ -155,9 +155,6 @@ def words_of(scene: SequenceDiagram, step: int) -> list[str]:
     return told + [f"the log of {log.name}: {log.words.at(step, 'no record')}" for log in scene.logs]
 
 
-# -- the diagram ---------------------------------------------------------------------------------------
-
-
 def _diagram(scene: SequenceDiagram, only: int | None) -> list[Layer]:
     """What crosses between the lanes. Ways are drawn whole: the page's paper lies over what has not happened yet."""
     steps, lanes = len(scene.x), scene.lanes
@@ -328,9 +325,6 @@ def way_swatch(look: WayLook) -> Svg:
     return el("path", d="M0 9H26", stroke_width=look.thick, stroke_dasharray=look.dash or None, **line_paint(look.edge))
 
 
-# -- the rows ------------------------------------------------------------------------------------------
-
-
 def _row(scene: SequenceDiagram, row: Row, y: int) -> Layer:
     """A row's words, its boxes, and rings around those that the step is about."""
     changes = sorted({0, *row.boxes.steps})
@@ -430,9 +424,6 @@ def box_swatch(look: BoxLook) -> Svg:
     elif look in LOG_BOXES:
         drawn += _foot(look, 26, 18)
     return group(*drawn)
-
-
-# -- the log -------------------------------------------------------------------------------------------
 
 
 def _log(scene: SequenceDiagram, log: LogView, place: int, y: int) -> Layer:

@@ -96,8 +96,6 @@ class _Reader:
         self.acknowledged = 0
         self.counts: dict[str, list[int]] = {name: [] for name in ("in flight", "waiting", "acked", "second copies")}
 
-    # -- one step ------------------------------------------------------------------------------------
-
     def take(self, step: Step) -> None:
         """Take one step."""
         data = self._known(step)
@@ -181,8 +179,6 @@ class _Reader:
         elif len(found) > 1 and (same := [one for one in found if one.numbers == numbers(step.data)]):
             found = same
         return found[-1] if found else None
-
-    # -- the ways ------------------------------------------------------------------------------------
 
     def _on_request(self, step: Step, data: dict[str, Any]) -> None:
         lane = self._lane_of(step.actor)
@@ -322,8 +318,6 @@ class _Reader:
         if (log := self._log(data)) is not None:
             log.tell(step.number, first, last, is_stored)
 
-    # -- the logs ------------------------------------------------------------------------------------
-
     def _log(self, data: dict[str, Any]) -> LogReader | None:
         if "topic" not in data or "partition" not in data:
             return None
@@ -350,8 +344,6 @@ class _Reader:
         log = self._log(step.data) if start is not None else None
         if log is not None and isinstance(start, int) and log.view.start.last != start:
             log.delete(step.number, start)
-
-    # -- the end -------------------------------------------------------------------------------------
 
     def finish(self) -> SequenceDiagram:
         """What is still under way stays so; marks and forks find their place on their way."""

@@ -169,8 +169,6 @@ class _Reader:
             self._close(place, x)
         self._close_band(x)
 
-    # -- members -----------------------------------------------------------------------------------------
-
     def _close_member(self, name: str, x: float) -> None:
         if (begun := self.alive.pop(name, None)) is not None:
             self.story.members[name].spells.append((begun, x, name in self.frozen))
@@ -200,8 +198,6 @@ class _Reader:
 
     def _on_leave(self, name: str, data: dict[str, Any], x: float) -> None:
         self._on_kill(name, data, x)
-
-    # -- who holds what ----------------------------------------------------------------------------------
 
     def _on_assigned(self, name: str, data: dict[str, Any], x: float) -> None:
         for place in _places(data):
@@ -241,8 +237,6 @@ class _Reader:
             spells[-1].x1 = x
         else:
             spells.append(Held(x0, x, holders, is_missed))
-
-    # -- partitions and coordinator ----------------------------------------------------------------------
 
     def _lane(self, place: Place, x: float) -> None:
         if place not in self.story.lanes:

@@ -189,9 +189,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
     return scene
 
 
-# -- the body ------------------------------------------------------------------------------------------
-
-
 def _draw_band(story: GroupStory) -> list[Svg]:
     """The group's row: a box for each generation, an orange one for each rebalance."""
     middle = BAND_TOP + BAND_TALL / 2
@@ -313,9 +310,6 @@ def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
     rise = tall - 8
     path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {rise:g}m0 -{rise:g}l{-2 * half:.1f} {rise:g}" for middle in at)
     return group(box, el("path", d=path, stroke=BLACK, stroke_width=2)) if path and half > 1 else group(box)
-
-
-# -- the panel -----------------------------------------------------------------------------------------
 
 
 class _Panel:

@@ -237,8 +237,6 @@ def _draw_bar(log: KeyedLog, cleaned_to: int | None) -> Svg:
     return group(*parts, transform="translate(0 6)")
 
 
-# -- what the coordinator holds -----------------------------------------------------------------------
-
 MOST_ENTRIES = 10
 NO_OFFSET = "none"  # what the coordinator answers as -1 is no position
 ENTRY_TALL = 20

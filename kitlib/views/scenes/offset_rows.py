@@ -82,8 +82,6 @@ class Strip:
         """What happened of some words, by anybody or by one actor, and where."""
         return [(step.what, x) for step, x in self.steps(lambda step: step.what in words and actor in (None, step.actor))]
 
-    # -- rows --------------------------------------------------------------------------------------------
-
     def add_log(self) -> None:
         """Writes as ticks, tombstones as red ones, and what is done to the log."""
         writes = self.steps(lambda step: step.actor in LOGS and step.what in ("write", "append"))

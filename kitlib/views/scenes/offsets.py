@@ -144,9 +144,6 @@ def _draw_cached(name: str, points: list[tuple[float, int | None]], says: list[t
     )
 
 
-# -- the signs -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class StepClock:
     """Where a time lies on an axis that is laid out by steps: at the last step that is not later."""

@@ -98,9 +98,6 @@ def _end(replica: Mapping[str, Any]) -> int:
     return int(replica.get("end", 0))
 
 
-# -- the rows ------------------------------------------------------------------------------------------
-
-
 def _add_broker(strip: Strip, broker: str, states: list[Mapping[str, Any]]) -> None:
     """A broker's line by what it is at each step, its writes, and what befalls it."""
     lines: dict[str, str] = {"leader": "", "in sync": "", "out": ""}
@@ -195,9 +192,6 @@ def _corners(points: list[tuple[float, int | None]]) -> list[tuple[float, int | 
     """The points where the value changes, and the last one."""
     kept = [point for place, point in enumerate(points) if not place or point[1] != points[place - 1][1]]
     return kept if kept[-1] is points[-1] else [*kept, points[-1]]
-
-
-# -- the panel -----------------------------------------------------------------------------------------
 
 
 def _draw_panel(state: Mapping[str, Any], high: int, epochs: list[Any], gone: list[tuple[int, int]]) -> list[Svg]:

@@ -405,9 +405,6 @@ def _draw_memory(available: int, total: int, waiting: int) -> Svg:
     )
 
 
-# -- the clock ----------------------------------------------------------------------------------------
-
-
 def draw_clock(clock: Mapping[str, Any], knobs: Mapping[str, Any], coarse_ms: int = 1) -> Svg:
     """When the metadata may be asked for and when it will be, as two arcs that run out."""
     expire_ms, allow_ms, next_ms = (_coarse(clock[name], coarse_ms) for name in ("expire_ms", "allow_ms", "next_ms"))

@@ -59,9 +59,6 @@ def compose(
     return scene
 
 
-# -- the time axis -------------------------------------------------------------------------------------
-
-
 def places(
     trace: Trace, left: float = AXIS_LEFT, right: float = AXIS_RIGHT, room: Callable[[Step], float] | None = None
 ) -> list[float]:
@@ -94,9 +91,6 @@ def draw_axis(trace: Trace, xs: Sequence[float], y: float, left: float = AXIS_LE
             parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
             last_x, last_ms = x, step.at_ms
     return group(*parts)
-
-
-# -- what all marks are made of ------------------------------------------------------------------------
 
 
 def apart(xs: Iterable[float], gap: float = 12, most: float = inf) -> list[float]:
@@ -163,9 +157,6 @@ def glyph_legend(glyphs: Mapping[str, Glyph], seen: Iterable[str]) -> list[Item]
     """The glyphs that occurred, in the order of their table."""
     found = set(seen)
     return occurred((what in found, group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items())
-
-
-# -- the rows ------------------------------------------------------------------------------------------
 
 
 class Row(Protocol):

@@ -210,9 +210,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
     return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), panel.tall, legend)
 
 
-# -- the body ------------------------------------------------------------------------------------------
-
-
 def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str, ref: str | None = None) -> Mark:
     """A box from one place to another, with the longest of some words that fits into it."""
     x1 = max(span.x1, span.x0 + 1.0)

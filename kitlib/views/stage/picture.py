@@ -67,9 +67,6 @@ BADGES = {
 }
 
 
-# -- actors ----------------------------------------------------------------------------------------------
-
-
 @lru_cache(4_000)
 def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, state: str) -> Svg:
     """An actor around 0, 0, as it is in this state."""
@@ -179,9 +176,6 @@ def _tie(x0: float, y0: float, x1: float, y1: float) -> Svg:
     )
 
 
-# -- paths -------------------------------------------------------------------------------------------------
-
-
 def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[float, ...]:
     """The way from one actor to another one: both ends and the point that it bends towards."""
     if source is target:
@@ -205,9 +199,6 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
     x0, y0 = source.x + side, source.y + way * source.tall / 2
     x1, y1 = target.x + side, target.y - way * (target.tall / 2 + PILL)  # its words stay readable
     return (x0, y0, (x0 + x1) / 2 + side, (y0 + y1) / 2, x1, y1)
-
-
-# -- the whole, for the player -----------------------------------------------------------------------------
 
 
 def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage | None:
