@@ -16,7 +16,13 @@ from kitlib.words.glyphs import (
     Glyph,
 )
 from kitlib.words.template import phrase
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, rules
+
+connect_cluster = rules("more.connect.cluster:ConnectCluster.")
+incremental_cooperative_assignor = rules("more.connect.assignors:IncrementalCooperativeAssignor.")
+high_availability_task_assignor = rules("more.streams.assignor:HighAvailabilityTaskAssignor.")
+streams_app = rules("more.streams.app:StreamsApp.")
+source_task = rules("more.connect.source_task:SourceTask.")
 
 MOST_TOLD = 6  # tasks that a sentence names
 
@@ -59,29 +65,17 @@ CONNECT = Domain(
             glyph=Glyph("a worker dies", CROSS, RED, 2.6),
         ),
         "evict": Word(
-            "The coordinator removes {member}: no heartbeat within the session timeout.",
-            "member",
-            "why",
-            glyph=Glyph("removed by the coordinator", CROSSED_DISC, RED, 1.8, "paper"),
-            about="member:member",
-            rule=Rule(
-                "A worker that is silent for the session timeout is removed.",
-                "more.connect.cluster:ConnectCluster._step",
-            ),
+            "The coordinator removes {member}: no heartbeat within the session timeout.", "member", "why",
+            glyph=Glyph("removed by the coordinator", CROSSED_DISC, RED, 1.8, "paper"), about="member:member",
+            rule=connect_cluster("_step", "A worker that is silent for the session timeout is removed."),
         ),
         "prepare": Word(
             "A rebalance begins: {why}.", "why",
-            rule=Rule(
-                "A worker that joins, leaves or times out starts a rebalance.",
-                "more.connect.cluster:ConnectCluster.prepare",
-            ),
+            rule=connect_cluster("prepare", "A worker that joins, leaves or times out starts a rebalance."),
         ),
         "assigned": Word(
             "{who} must start {work()}.", "connectors tasks", about="task:tasks",
-            rule=Rule(
-                "The leader balances connectors and tasks over the workers.",
-                "more.connect.assignors:IncrementalCooperativeAssignor.balance",
-            ),
+            rule=incremental_cooperative_assignor("balance", "The leader balances connectors and tasks over the workers."),
         ),
         "revoked": Word(
             "{who} must stop {work()}.", "connectors tasks", about="task:tasks",
@@ -90,9 +84,8 @@ CONNECT = Domain(
         "delay": Word(
             "The lost work stays unassigned for {delay_ms:seconds()}, in case its worker comes back.", "delay_ms", "until_ms",
             glyph=Glyph("the scheduled delay begins", CLOCK, ORANGE, 1.8, "paper"),
-            rule=Rule(
-                "scheduled.rebalance.max.delay.ms: lost work waits this long for its worker.",
-                "more.connect.assignors:IncrementalCooperativeAssignor.handle_lost",
+            rule=incremental_cooperative_assignor(
+                "handle_lost", "scheduled.rebalance.max.delay.ms: lost work waits this long for its worker."
             ),
         ),
         "sync": Word(
@@ -134,41 +127,25 @@ STREAMS = Domain(
         "assigned": Word(
             "Generation {generation}: {active:layout()}.[probing_needed? A probing rebalance will follow.]",
             "active generation probing_needed", "standby", Glyph("a rebalance ends", BAR, "ink", 1.2),
-            rule=Rule(
-                "A task goes to an instance whose store has caught up, if there is one.",
-                "more.streams.assignor:HighAvailabilityTaskAssignor.assign",
-            ),
+            rule=high_availability_task_assignor("assign", "A task goes to an instance whose store has caught up, if there is one."),
         ),
         "restoring": Word(
-            "{who} restores {task}: {behind:,} changelog records to read.", "behind task",
-            about="task:task",
-            rule=Rule(
-                "A stateful task reads its changelog before it processes.",
-                "more.streams.app:StreamsApp._take",
-            ),
+            "{who} restores {task}: {behind:,} changelog records to read.", "behind task", about="task:task",
+            rule=streams_app("_take", "A stateful task reads its changelog before it processes."),
         ),
         "running": Word(
             "{who} processes {task}[restored>0?, after restoring {restored:,} records].", "restored task", about="task:task",
-            rule=Rule("A task processes once its store has caught up.", "more.streams.app:StreamsApp._read_changelogs"),
+            rule=streams_app("_read_changelogs", "A task processes once its store has caught up."),
         ),
         "standby": Word(
-            "{who} keeps a standby of {task}, {behind:,} records behind.", "behind task",
-            about="task:task",
-            rule=Rule(
-                "num.standby.replicas: other instances keep copies of the store.",
-                "more.streams.assignor:HighAvailabilityTaskAssignor.assign",
-            ),
+            "{who} keeps a standby of {task}, {behind:,} records behind.", "behind task", about="task:task",
+            rule=high_availability_task_assignor("assign", "num.standby.replicas: other instances keep copies of the store."),
         ),
         "ask": Word(
             "{who} is asked for {key}[stale?, with stale stores allowed]: [outcome=value?{value}[behind>0?; the correct value is {truth}. "
-            "The copy is {behind} records behind|, which is correct]|"
-            "outcome=null?null, as if the key did not exist. {why}|{outcome}, {why}].",
-            "behind key outcome stale truth:whole value why", "task",
-            about="task:task",
-            rule=Rule(
-                "A key belongs to one task; only its instance, or a standby, can answer.",
-                "more.streams.app:query",
-            ),
+            "The copy is {behind} records behind|, which is correct]|outcome=null?null, as if the key did not exist. {why}|{outcome}, "
+            "{why}].", "behind key outcome stale truth:whole value why", "task", about="task:task",
+            rule=Rule("A key belongs to one task; only its instance, or a standby, can answer.", "more.streams.app:query"),
         ),
         "idle": Word(
             "{idle()} {restored:,} records were restored; {threads_idle} of {threads} threads are idle.",
@@ -183,12 +160,8 @@ SOURCE = Domain(
     "source",
     {
         "send": Word(
-            "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send",
-            about="record:first-last",
-            rule=Rule(
-                "A task reads from its position in the source on.",
-                "more.connect.source_task:SourceTask.poll",
-            ),
+            "Records {first:,} to {last:,} are read from the source and produced.", "first last", judged="send", about="record:first-last",
+            rule=source_task("poll", "A task reads from its position in the source on."),
         ),
         "write": Word(
             "Records {first:,} to {last:,} become readable in the topic, starting at offset {offset:,}.",
@@ -198,23 +171,16 @@ SOURCE = Domain(
         ),
         "flush": Word(
             "The source offset {offset:,} is stored.", "offset",
-            rule=Rule(
-                "offset.flush.interval.ms: source offsets are stored this often.",
-                "more.connect.source_task:SourceTask.maybe_flush",
-            ),
+            rule=source_task("maybe_flush", "offset.flush.interval.ms: source offsets are stored this often."),
         ),
         "crash": Word("The worker dies at record {position:,}; the stored source offset is {stored:,}.", "position stored:whole"),
         "aborted": Word(
             "Its open transaction is aborted: records {first:,} to {last:,} never become readable.", "first last",
-            about="record:first-last",
-            rule=Rule(
-                "With exactly-once support, a crash aborts the open transaction.",
-                "more.connect.source_task:SourceTask.crash",
-            ),
+            about="record:first-last", rule=source_task("crash", "With exactly-once support, a crash aborts the open transaction."),
         ),
         "begins": Word(
             "The task restarts from record {position:,}.", "position",
-            rule=Rule("A task restarts at the stored source offset.", "more.connect.source_task:SourceTask.start"),
+            rule=source_task("start", "A task restarts at the stored source offset."),
         ),
     },
     marks={"crash": "crash", "begins": "restart", "aborted": "aborted"},

@@ -20,7 +20,12 @@ from kitlib.words.glyphs import (
     Glyph,
 )
 from kitlib.words.template import count, phrase
-from kitlib.words.word import Data, Domain, Rule, Word, be, with_room
+from kitlib.words.word import Data, Domain, Rule, Word, be, rules, with_room
+
+group_consumer = rules("mechanisms.groups.consumer:GroupConsumer.")
+group_coordinator = rules("mechanisms.groups.coordinator:GroupCoordinator.")
+group_membership = rules("mechanisms.groups.member:GroupMembership.")
+old_consumer = rules("more.zookeeper:OldConsumer.")
 
 
 @phrase
@@ -121,12 +126,8 @@ GROUPS = Domain(
                 ),
             ),
             "emit": Word(
-                "{who}'s poll returns offset {offset:d} of partition {partition:d}.", "offset", judged="emit",
-                about="record:offset",
-                rule=Rule(
-                    "A poll returns records from the position on, max.poll.records at most.",
-                    "mechanisms.groups.consumer:GroupConsumer.hand_out",
-                ),
+                "{who}'s poll returns offset {offset:d} of partition {partition:d}.", "offset", judged="emit", about="record:offset",
+                rule=group_consumer("hand_out", "A poll returns records from the position on, max.poll.records at most."),
             ),
             "process": Word(
                 "{who} processes offset {offset:d} of partition {partition:d}: the effect happens now.",
@@ -138,22 +139,19 @@ GROUPS = Domain(
                 "{who} [error?cannot commit|commits] offset {offset:d} of partition {partition:d}[error?: "
                 "{error:refused()}|written=False?, which was already committed|: the next owner of the partition starts there].", "offset",
                 "error written", judged="commit", about="partition:@",
-                rule=Rule(
-                    "A commit is a claim: the next owner starts there, so everything below it counts as done.",
-                    "mechanisms.groups.coordinator:GroupCoordinator._commit",
+                rule=group_coordinator(
+                    "_commit", "A commit is a claim: the next owner starts there, so everything below it counts as done."
                 ),
             ),
             "store": Word(
                 "{who} [error?cannot store|stores] offset {offset:d} of partition {partition:d}[error?: {error:refused()}| for the next "
                 "background commit].", "offset", "error", about="partition:@",
-                rule=Rule(
-                    "A stored offset is committed with the next background commit.", "mechanisms.groups.consumer:GroupConsumer.store"
-                ),
+                rule=group_consumer("store", "A stored offset is committed with the next background commit."),
             ),
             "join": Word(
                 "{who} joins the group[ and supports {strategies:listed()}].", "", "instance_id library member_id strategies",
                 glyph=Glyph("joins the group", PLUS, "ink", 2.2),
-                rule=Rule("A member that joins starts a rebalance.", "mechanisms.groups.coordinator:GroupCoordinator._join"),
+                rule=group_coordinator("_join", "A member that joins starts a rebalance."),
             ),
             "assigned": Word(
                 "{who} is assigned {partitions:partitions()}[generation>=0? in generation {generation:d}].", "partitions", "generation",
@@ -162,18 +160,14 @@ GROUPS = Domain(
             ),
             "revoked": Word(
                 "{who} gives up {partitions:partitions()}; it may still commit.", "partitions", about="partition:partitions",
-                rule=Rule(
-                    "An eager member gives up everything before it rejoins; a cooperative one only what moves.",
-                    "mechanisms.groups.member:GroupMembership._prepare",
+                rule=group_membership(
+                    "_prepare", "An eager member gives up everything before it rejoins; a cooperative one only what moves."
                 ),
             ),
             "lost": Word(
                 "{who} has lost {partitions:partitions()}: another member may already have taken over.", "partitions",
                 about="partition:partitions",
-                rule=Rule(
-                    "A member that the group has removed loses its partitions without being able to commit.",
-                    "mechanisms.groups.member:GroupMembership._give_up",
-                ),
+                rule=group_membership("_give_up", "A member that the group has removed loses its partitions without being able to commit."),
             ),
             "leave": Word("{who} leaves the group.", glyph=Glyph("leaves the group", EXIT, "ink", 2)),
             "kill": Word("{who} is killed, with no chance to tell anyone.", "", "offset", glyph=IS_KILLED),
@@ -193,10 +187,7 @@ GROUPS = Domain(
             "late": Word(
                 "{who} has not polled within max.poll.interval.ms and leaves the group of its own accord.",
                 glyph=Glyph("has not polled for too long", CLOCK, RED, 1.8, "paper"),
-                rule=Rule(
-                    "max.poll.interval.ms: a member that does not poll in time leaves the group.",
-                    "mechanisms.groups.member:GroupMembership.tick",
-                ),
+                rule=group_membership("tick", "max.poll.interval.ms: a member that does not poll in time leaves the group."),
             ),
             "cut_off": Word(
                 "{who} is cut off: nothing it sends reaches the broker, and nothing comes back.",
@@ -224,10 +215,7 @@ GROUPS = Domain(
             "reset": Word(
                 "{who}'s position {from} is outside the log; auto.offset.reset moves it to {to}[: {why}].", "from to", "why",
                 judged="reset", glyph=Glyph("moved by auto.offset.reset", DIAMOND, RED, 1.8, "paper"), about="partition:@",
-                rule=Rule(
-                    "auto.offset.reset decides where a position outside the log moves to.",
-                    "mechanisms.groups.consumer:GroupConsumer.check_positions",
-                ),
+                rule=group_consumer("check_positions", "auto.offset.reset decides where a position outside the log moves to."),
             ),
             "refuse": Word(
                 "The {who} already has a row for offset {offset:d}: the effect is not repeated.", "offset",
@@ -247,53 +235,34 @@ GROUPS = Domain(
                 about="partition:@",
             ),
             "judge": Word(
-                _judge, "status why", "lag rule silence_s stored_lag when",
-                about="partition:@",
-                rule=Rule(
-                    "Burrow's rules are tried in order, and the first that holds decides.",
-                    "mechanisms.lag:calculate",
-                ),
+                _judge, "status why", "lag rule silence_s stored_lag when", about="partition:@",
+                rule=Rule("Burrow's rules are tried in order, and the first that holds decides.", "mechanisms.lag:calculate"),
             ),
             "delete": Word(
-                "The log now begins at offset {to:d}: everything below it is deleted.",
-                "to",
-                judged="delete",
-                glyph=Glyph("the start of the log is deleted", BRACKET, RED, 1.8),
-                about="partition:@",
-                aside=Rule(
-                    "Retention deletes the oldest records, read or not.",
-                    "experiments.groups.model_topic:ModelTopic.delete_before",
-                ),
+                "The log now begins at offset {to:d}: everything below it is deleted.", "to", judged="delete",
+                glyph=Glyph("the start of the log is deleted", BRACKET, RED, 1.8), about="partition:@",
+                aside=Rule("Retention deletes the oldest records, read or not.", "experiments.groups.model_topic:ModelTopic.delete_before"),
             ),
             "prepare": Word(
                 "A rebalance begins[: {why:120}]. All members must rejoin.", "", "state why",
-                rule=Rule(
-                    "A member that joins, leaves or times out starts a rebalance.",
-                    "mechanisms.groups.coordinator:GroupCoordinator._maybe_prepare_rebalance",
-                ),
+                rule=group_coordinator("_maybe_prepare_rebalance", "A member that joins, leaves or times out starts a rebalance."),
             ),
             "sync": Word(
                 "All members have joined [generation?generation {generation:d}|the group]; [leader?{leader:40}|the leader] assigns the "
                 "partitions[ with {protocol}].", "", "generation leader:text protocol",
-                rule=Rule(
-                    "When all members have rejoined, or the rebalance timeout is over, the next generation begins.",
-                    "mechanisms.groups.coordinator:GroupCoordinator._complete_join",
+                rule=group_coordinator(
+                    "_complete_join", "When all members have rejoined, or the rebalance timeout is over, the next generation begins."
                 ),
             ),
             "stable": Word(
-                _stable, "", "generation owners",
-                about="partition:owners member:owners.2",
-                rule=Rule(
-                    "With the leader's assignment the group is stable.",
-                    "mechanisms.groups.coordinator:GroupCoordinator._sync",
-                ),
+                _stable, "", "generation owners", about="partition:owners member:owners.2",
+                rule=group_coordinator("_sync", "With the leader's assignment the group is stable."),
             ),
             "evict": Word(
                 "[who=zookeeper?ZooKeeper|The coordinator] removes {member} from the group[: {why:evicted()}].", "member", "why",
                 glyph=Glyph("removed from the group", CROSSED_DISC, RED, 1.8, "paper"), about="member:member",
-                rule=Rule(
-                    "A member that is silent for session.timeout.ms, or does not rejoin in time, is removed.",
-                    "mechanisms.groups.coordinator:GroupCoordinator._remove",
+                rule=group_coordinator(
+                    "_remove", "A member that is silent for session.timeout.ms, or does not rejoin in time, is removed."
                 ),
             ),
             "empty": Word("The group has no members left; its committed offsets remain.", "", "generation"),
@@ -302,17 +271,14 @@ GROUPS = Domain(
                 "group now uses {protocol}.]", "strategies", "error paused protocol",
             ),
             "notify": Word(
-                "ZooKeeper notifies [members?{members:people()}|no one] that something has changed, but not what.",
-                "members", about="member:members",
+                "ZooKeeper notifies [members?{members:people()}|no one] that something has changed, but not what.", "members",
+                about="member:members",
                 rule=Rule("ZooKeeper notifies all who watch, once, that something has changed.", "more.zookeeper:ZooKeeper.fire"),
             ),
             "heard": Word(
                 "{who} gets the notification: it gives up its partitions, reads the whole group's state, and picks its own share.",
                 glyph=Glyph("notified that the group has changed", "M-5 -4H5V3H1L-2 6V3H-5Z", "ink", 1.4, "paper"),
-                rule=Rule(
-                    "Each consumer reads the whole group's state and computes its own share.",
-                    "more.zookeeper:OldConsumer.decide",
-                ),
+                rule=old_consumer("decide", "Each consumer reads the whole group's state and computes its own share."),
             ),
             "known": Word(
                 "{who} finds that offset {offset:d} of partition {partition:d} is already done, and skips it.",
@@ -327,9 +293,7 @@ GROUPS = Domain(
             "failed": Word(
                 "{who} gives up after {tries:try/tries}: no one reads its share of the partitions.", "tries",
                 glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
-                rule=Rule(
-                    "rebalance.max.retries: a consumer that cannot claim its partitions gives up.", "more.zookeeper:OldConsumer.take"
-                ),
+                rule=old_consumer("take", "rebalance.max.retries: a consumer that cannot claim its partitions gives up."),
             ),
             "expired": Word(
                 "{who} learns that its session has expired: its nodes are gone.",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 
 from kitlib.words.template import count, phrase
-from kitlib.words.word import Data, Domain, Range, Rule, Word
+from kitlib.words.word import Data, Domain, Range, Rule, Word, rules
+
+sender = rules("mechanisms.producer.sender:Sender.")
+producer_state_manager = rules("mechanisms.broker.producer_state:ProducerStateManager.")
+unified_log = rules("mechanisms.broker.unified_log:UnifiedLog.")
 
 SIDE = re.compile(r"producer( \d+)?|network|broker")
 
@@ -98,41 +102,34 @@ IDEMPOTENCE = Domain(
             "{sender()} sends {small()}[attempt>0? again, attempt {next_attempt()}]: request {request:d}[seq>=0?, with producer id "
             "{pid:d}, epoch {epoch:d}].", "request", "attempt batch epoch first last pid seq", judged="request",
             about="batch:batch request:request record:first-last",
-            rule=Rule(
-                "max.in.flight.requests.per.connection limits how many requests may wait for an answer.",
-                "mechanisms.producer.sender:Sender._send_producer_data",
-            ),
+            rule=sender("_send_producer_data", "max.in.flight.requests.per.connection limits how many requests may wait for an answer."),
         ),
         "answer": Word(
             "The answer to batch {batch:d} arrives: [error?{error:50}|stored[offset>=0? from offset {offset:d}]].", "error",
             "batch offset request", judged="answer", about="batch:batch request:request answer:request",
-            rule=Rule("An answer completes its batch, or puts it back into the queue.", "mechanisms.producer.sender:Sender._complete"),
+            rule=sender("_complete", "An answer completes its batch, or puts it back into the queue."),
         ),
         "no_answer": Word(
             "{sender()} stops waiting for the answer to batch {batch:d}[ ({why:80})]: was it stored? It cannot know.", "batch",
             "request why", about="batch:batch request:request answer:request",
-            rule=Rule(
-                "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
-                "mechanisms.producer.sender:Sender._lose_requests",
+            rule=sender(
+                "_lose_requests", "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered."
             ),
         ),
         "requeue": Word(
             "{batch()} goes back into the queue for a retry.", "batch", "attempt first last", about="batch:batch record:first-last",
-            rule=Rule(
-                "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
-                "mechanisms.producer.sender:Sender._can_retry",
-            ),
+            rule=sender("_can_retry", "A retriable error, and time left within delivery.timeout.ms: the batch is sent again."),
         ),
         "delivered": Word(
             "The application is notified: {records()} (batch {batch:d}) [first=@last?is|are] [offset>=0?stored from offset "
             "{offset:d}|sent, and no answer will say whether they were stored].", "batch first last", "offset", judged="delivered",
             about="process:=application batch:batch record:first-last",
-            rule=Rule("A batch that the leader has stored is reported as delivered.", "mechanisms.producer.sender:Sender._succeed"),
+            rule=sender("_succeed", "A batch that the leader has stored is reported as delivered."),
         ),
         "undelivered": Word(
             "The application is notified: {records()} (batch {batch:d}) failed with {error:50}.", "batch error first last",
             judged="undelivered", about="process:=application batch:batch record:first-last",
-            rule=Rule("A batch that may not be retried is reported as failed.", "mechanisms.producer.sender:Sender._fail"),
+            rule=sender("_fail", "A batch that may not be retried is reported as failed."),
         ),
         "id": Word(
             _id, "epoch pid", "why",
@@ -177,57 +174,40 @@ IDEMPOTENCE = Domain(
             "log.|arrives and is written from offset {offset:d}.[is_late? It lands after records that were sent later.]]", "batch offset",
             "copy epoch first is_late last pid request seq", judged="write",
             about="batch:batch request:request answer:request record:first-last",
-            rule=Rule(
-                "The leader appends a batch whose sequence number follows the last one.",
-                "mechanisms.broker.producer_state:ProducerStateManager.check",
-            ),
+            rule=producer_state_manager("check", "The leader appends a batch whose sequence number follows the last one."),
         ),
         "recognise": Word(
             "{batch()} arrives [arrival=3?a third time|arrival=2?a second time|arrival?once more|a second time]: the broker still "
             "remembers it and answers with offset {offset:d} again.", "batch offset", "arrival epoch first last pid request seq",
             about="batch:batch request:request answer:request record:first-last",
-            rule=Rule(
-                "The leader remembers the last five batches of each producer and does not write them again.",
-                "mechanisms.broker.producer_state:ProducerStateManager.find_duplicate",
+            rule=producer_state_manager(
+                "find_duplicate", "The leader remembers the last five batches of each producer and does not write them again."
             ),
         ),
         "refuse": Word(
             "The broker refuses [seq>=0?batch {batch:d} (sequence {seq:d})|{small()}]: {error:50}[, {error:refusal()}].", "batch error",
             "epoch first last pid request seq", about="batch:batch request:request answer:request record:first-last",
-            rule=Rule(
-                "The leader refuses a batch whose epoch is old or whose sequence number does not follow.",
-                "mechanisms.broker.producer_state:ProducerStateManager.check",
-            ),
+            rule=producer_state_manager("check", "The leader refuses a batch whose epoch is old or whose sequence number does not follow."),
         ),
         "down": Word("The broker goes down. Its connections end, and it answers no one until it is back."),
         "restart": Word(
             "[how=kill?The broker is killed and restarts|how=clean?The broker is shut down cleanly and restarts|how=up?The broker is back "
             "up|The broker restarts[ ({how:40})]]: it remembers only the last batch of each producer.", "", "how", judged="restart",
-            rule=Rule(
-                "After an unclean restart the leader rebuilds what it knows of producers from its log and its last snapshot.",
-                "mechanisms.broker.unified_log:UnifiedLog.restart",
+            rule=unified_log(
+                "restart", "After an unclean restart the leader rebuilds what it knows of producers from its log and its last snapshot."
             ),
         ),
         "expire": Word(
             "The broker has not heard from producer id {pid:d} for too long and forgets it.", "pid", judged="expire",
-            rule=Rule(
-                "producer.id.expiration.ms: a producer that is silent for so long is forgotten.",
-                "mechanisms.broker.producer_state:ProducerStateManager.remove_expired",
-            ),
+            rule=producer_state_manager("remove_expired", "producer.id.expiration.ms: a producer that is silent for so long is forgotten."),
         ),
         "delete": Word(
             "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
-            rule=Rule(
-                "What the leader knows of a producer goes with its last batch.",
-                "mechanisms.broker.producer_state:ProducerStateManager.log_start_moved",
-            ),
+            rule=producer_state_manager("log_start_moved", "What the leader knows of a producer goes with its last batch."),
         ),
         "fail_over": Word(
             "Another broker becomes the leader; it knows only the batches it had replicated.", judged="fail_over",
-            rule=Rule(
-                "A new leader knows the producers whose batches it has replicated.",
-                "mechanisms.broker.unified_log:UnifiedLog.fail_over",
-            ),
+            rule=unified_log("fail_over", "A new leader knows the producers whose batches it has replicated."),
         ),
         "read": Word(
             "The topic is read back: {records:counted()} starting at offset {first_offset:d}.", "first_offset records:ranges",

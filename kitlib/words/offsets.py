@@ -10,7 +10,11 @@ from kitlib.text import plain_text
 from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
 from kitlib.words.template import count, phrase
-from kitlib.words.word import Data, Domain, Rule, Word, span, with_room
+from kitlib.words.word import Data, Domain, Rule, Word, rules, span, with_room
+
+offset_manager = rules("more.offsets.offset_manager:OffsetManager.")
+compaction = rules("mechanisms.offsets_topic.compaction:")
+offset_cache = rules("more.offsets.offset_cache:OffsetCache.")
 
 ROLES = frozenset({"coordinator", "reader", "new"})  # names of roles, which may begin a sentence
 
@@ -112,11 +116,7 @@ def in_words(duration_ms: int) -> str:
 _WORDS = GROUPS.having(
     {
         "commit": replace(
-            GROUPS.words["commit"],
-            rule=Rule(
-                "The coordinator writes the commit to its log and into its cache.",
-                "more.offsets.offset_manager:OffsetManager.commit",
-            ),
+            GROUPS.words["commit"], rule=offset_manager("commit", "The coordinator writes the commit to its log and into its cache."),
         ),
         "write": Word(
             "[members?The group's metadata record is written at offset {offset:d}: {key:70}, {members:member}|value=None?A tombstone for "
@@ -132,15 +132,13 @@ _WORDS = GROUPS.having(
         "clean": Word(
             "The cleaner [removed?removes {removed:offsets()}|finds nothing to remove][kept?; {kept:remain()}][to?. Everything below "
             "offset {to:d} is now clean].", "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
-            rule=Rule("The cleaner keeps the newest record of each key.", "mechanisms.offsets_topic.compaction:is_retained"),
+            rule=compaction("is_retained", "The cleaner keeps the newest record of each key."),
         ),
         "retention": Word(
-            "Retention deletes the oldest segments: the log now begins at offset {start:d}.",
-            "start",
+            "Retention deletes the oldest segments: the log now begins at offset {start:d}.", "start",
             glyph=Glyph("retention deletes the start of the log", BRACKET, RED, 1.8),
             rule=Rule(
-                "Retention deletes whole segments, oldest first.",
-                "mechanisms.offsets_topic.segments:SegmentedLog.delete_old_segments",
+                "Retention deletes whole segments, oldest first.", "mechanisms.offsets_topic.segments:SegmentedLog.delete_old_segments"
             ),
         ),
         "dies": Word(
@@ -151,12 +149,12 @@ _WORDS = GROUPS.having(
             "[dirty_ratio?The cleaner checks the log: its dirty ratio is {dirty_ratio:.2f}|The cleaner has passed over the log[ up to "
             "offset {to:d}]: {removed:record} removed[, {kept:remain()}]].", "", "dirty_ratio kept removed to",
             glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
-            rule=Rule("The cleaner runs when the dirty ratio is high enough.", "mechanisms.offsets_topic.compaction:must_be_cleaned"),
+            rule=compaction("must_be_cleaned", "The cleaner runs when the dirty ratio is high enough."),
         ),
         "rest": Word(
             "The cleaner [why=too young?removes nothing: records from offset {to:d} on are younger than min.compaction.lag.ms|does not "
             "run: below offset {to:d} there is nothing new to clean].", "to", "why",
-            rule=Rule("Records younger than min.compaction.lag.ms are not cleaned.", "mechanisms.offsets_topic.compaction:cleanable_range"),
+            rule=compaction("cleanable_range", "Records younger than min.compaction.lag.ms are not cleaned."),
         ),
         "move": Word(
             "The group's partition of the offsets topic moves from {from:broker()} to {to:broker()}.", "from to",
@@ -164,25 +162,22 @@ _WORDS = GROUPS.having(
         ),
         "load_begin": Word(
             "{who} starts loading its cache from the log: {records:record} to read. Clients that ask in the meantime must wait and retry.",
-            "records",
-            rule=Rule("A new coordinator reads the whole partition before it answers.", "more.offsets.offset_manager:OffsetManager.lead"),
+            "records", rule=offset_manager("lead", "A new coordinator reads the whole partition before it answers."),
         ),
         "load": Word(
             "{who} has read [from=@to?offset {from:d}|offsets {from:d} to {to:d}] into its cache.", "from to",
-            rule=Rule("Later records replace earlier ones with the same key.", "more.offsets.offset_cache:OffsetCache.replay"),
+            rule=offset_cache("replay", "Later records replace earlier ones with the same key."),
         ),
         "load_end": Word(
             "{who} has loaded {records:record} in {ms:,} ms and starts answering.", "ms records", "offsets:whole",
-            rule=Rule(
-                "A new coordinator reads the whole partition before it answers.", "more.offsets.offset_manager:OffsetManager._end_load"
-            ),
+            rule=offset_manager("_end_load", "A new coordinator reads the whole partition before it answers."),
         ),
         "load_failed": Word(
             "{who}'s load ends early, at offset {at:d}: {why}", "at why", glyph=Glyph("the load ends early", CROSS, RED, 2.6),
         ),
         "cache": Word(
             "{who}'s cache: {key:70} = {value}.", "value",
-            rule=Rule("Later records replace earlier ones with the same key.", "more.offsets.offset_cache:OffsetCache.replay"),
+            rule=offset_cache("replay", "Later records replace earlier ones with the same key."),
         ),
         "evict": Word(
             "The cache drops {key:70}: [why=expired?it has not been committed for longer than offsets are retained; a tombstone is "
@@ -194,9 +189,7 @@ _WORDS = GROUPS.having(
             "{who} is asked for the offset of [group?{group:30}|the group] on {topic}-{partition:d} and answers[error? with an error: "
             "{error:60}. The consumer will retry|offset=-1? -1: none is committed. auto.offset.reset decides where to start| {offset:d}, "
             "from its cache].", "offset", "error group", about="partition:@",
-            rule=Rule(
-                "The coordinator answers from its cache; -1 when it holds nothing.", "more.offsets.offset_manager:OffsetManager.fetch"
-            ),
+            rule=offset_manager("fetch", "The coordinator answers from its cache; -1 when it holds nothing."),
         ),
         "append": Word(
             _log_append, "first last", "keys:texts values", judged="append",
@@ -205,15 +198,12 @@ _WORDS = GROUPS.having(
         "compact": Word(
             "{offsets:offsets_begin()}: removed, because a later record has the same key.", "offsets", judged="compact",
             glyph=Glyph("replaced records are removed", "M-6 0H6M-3 -4L-6 0L-3 4M3 -4L6 0L3 4", "ink", 1.8), about="record:offsets",
-            rule=Rule("A record is removed when a later one has the same key.", "mechanisms.offsets_topic.compaction:is_retained"),
+            rule=compaction("is_retained", "A record is removed when a later one has the same key."),
         ),
         "purge": Word(
             "{offsets:offsets_begin()}: expired tombstones are removed; nothing in the log now says that their keys were deleted.",
             "offsets", judged="purge", glyph=Glyph("tombstones are removed", CROSSED_SQUARE, "ink", 1.6, "paper"), about="record:offsets",
-            rule=Rule(
-                "delete.retention.ms: a tombstone is removed this long after it became clean.",
-                "mechanisms.offsets_topic.compaction:is_retained",
-            ),
+            rule=compaction("is_retained", "delete.retention.ms: a tombstone is removed this long after it became clean."),
         ),
         "gap": Word(
             _gap, "after:whole next", "missing", glyph=Glyph("meets a gap", "M-6 4H-2M2 4H6M-2 1V7M2 1V7", "ink", 1.8)

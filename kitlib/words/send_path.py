@@ -7,7 +7,13 @@ from dataclasses import replace
 from kitlib.text import plain_text
 from kitlib.words.idempotence import IDEMPOTENCE
 from kitlib.words.template import phrase
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, rules
+
+kafka_producer = rules("more.client.send_path:KafkaProducer.")
+record_accumulator = rules("mechanisms.producer.accumulator:RecordAccumulator.")
+sender = rules("mechanisms.producer.sender:Sender.")
+metadata = rules("more.client.metadata:Metadata.")
+network_client = rules("more.client.network_client:NetworkClient.")
 
 STAGES = (
     "send needs metadata and wakes the sender's loop",
@@ -61,19 +67,13 @@ SEND_PATH = Domain(
             "release version",
         ),
         "call": Word(
-            "The application calls send for record {record:d}.", "", "first last record stage why",
-            about="call:record",
-            rule=Rule(
-                "send needs the topic's metadata, then memory, then a place in a batch.",
-                "more.client.send_path:KafkaProducer.send",
-            ),
+            "The application calls send for record {record:d}.", "", "first last record stage why", about="call:record",
+            rule=kafka_producer("send", "send needs the topic's metadata, then memory, then a place in a batch."),
         ),
         "blocked": Word(
             "[most_ms?[on=metadata?The topic is not known yet|on=memory?The buffer memory is full|It cannot continue]: the call blocks "
             "for up to {most_ms:,} ms|The call blocked for {ms:,} ms].", "", "most_ms ms on record", about="call:record",
-            rule=Rule(
-                "max.block.ms limits how long send may wait for metadata or memory.", "more.client.send_path:KafkaProducer._after_metadata"
-            ),
+            rule=kafka_producer("_after_metadata", "max.block.ms limits how long send may wait for metadata or memory."),
         ),
         "returned": Word(
             "send returns [waited_ms>0?after {waited_ms:,} ms|at once]. Record {record:d} is in a batch; so far only the producer has it.",
@@ -82,20 +82,17 @@ SEND_PATH = Domain(
         "send": Word(
             "Record [record?{record:d}|{first:d}] [batch?joins batch {batch:d} of|is for] partition {partition:d}.", "first last",
             "batch record records stage waited_ms", judged="send", room=0.4, about="call:record batch:batch record:first-last",
-            rule=Rule(
-                "A record joins the newest batch of its partition, or opens a new one.",
-                "mechanisms.producer.accumulator:RecordAccumulator.append",
-            ),
+            rule=record_accumulator("append", "A record joins the newest batch of its partition, or opens a new one."),
         ),
         "undelivered": Word(
             "The application is notified that {records()} failed, {error:50}[: {message:unended()}].", "first last",
             "batch error message waited_ms", judged="undelivered", about="batch:batch record:first-last",
-            rule=Rule("A batch that may not be retried is reported as failed.", "mechanisms.producer.sender:Sender._fail"),
+            rule=sender("_fail", "A batch that may not be retried is reported as failed."),
         ),
         "delivered": Word(
             "The application is notified that {records()} [first=@last?is|are] stored[offset>=0?, from offset {offset:d}].", "first last",
             "batch offset", judged="delivered", about="batch:batch record:first-last",
-            rule=Rule("A batch that the leader has stored is reported as delivered.", "mechanisms.producer.sender:Sender._succeed"),
+            rule=sender("_succeed", "A batch that the leader has stored is reported as delivered."),
         ),
         "flush": Word("The application calls flush and waits for [waiting?{waiting:,}|0] records.", "", "waiting"),
         "exit": Word(
@@ -103,26 +100,17 @@ SEND_PATH = Domain(
         ),
         "request_update": Word(
             "The producer needs metadata [full=False?for the new topic|for all topics][: {why}].", "", "full name version why",
-            rule=Rule(
-                "Metadata is requested for a new topic, after an error, and when metadata.max.age.ms is over.",
-                "more.client.metadata:Metadata.time_to_next_update",
+            rule=metadata(
+                "time_to_next_update", "Metadata is requested for a new topic, after an error, and when metadata.max.age.ms is over."
             ),
         ),
         "update": Word(
             _update, "", "errors leader:whole? need_update nodes partial partitions:whole stage version",
-            rule=Rule(
-                "An answer replaces what the client knows, unless it is older.",
-                "more.client.metadata:Metadata.update",
-            ),
+            rule=metadata("update", "An answer replaces what the client knows, unless it is older."),
         ),
         "failed_update": Word(
-            "The metadata request failed, {attempts:d} in a row; the next one waits longer.",
-            "",
-            "attempts",
-            rule=Rule(
-                "Each failure in a row doubles the wait before the next metadata request.",
-                "more.client.metadata:Metadata.failed_update",
-            ),
+            "The metadata request failed, {attempts:d} in a row; the next one waits longer.", "", "attempts",
+            rule=metadata("failed_update", "Each failure in a row doubles the wait before the next metadata request."),
         ),
         "leader": Word(
             "[to?The error named the new leader, broker {to:d}: the client takes its word for it|Broker {leader:d} is the leader now].",
@@ -131,59 +119,39 @@ SEND_PATH = Domain(
         "new_batch": Word(
             "Batch {batch:d} is new: the sender's loop is woken.", "", "batch first last records stage",
             about="batch:batch record:first-last",
-            rule=Rule(
-                "A new batch wakes the sender, which plans when to send it.",
-                "more.client.send_path:KafkaProducer._append",
-            ),
+            rule=kafka_producer("_append", "A new batch wakes the sender, which plans when to send it."),
         ),
         "full": Word(
-            "Batch {batch:d} is full: the sender's loop is woken.", "", "batch first last records",
-            about="batch:batch record:first-last",
-            rule=Rule(
-                "A full batch does not wait for linger.ms.",
-                "mechanisms.producer.accumulator:RecordAccumulator.ready",
-            ),
+            "Batch {batch:d} is full: the sender's loop is woken.", "", "batch first last records", about="batch:batch record:first-last",
+            rule=record_accumulator("ready", "A full batch does not wait for linger.ms."),
         ),
         "request": Word(
             "The sender takes batch {batch:d} ({records()}) out of its queue and sends it[ to {node:node()}][attempt>0?, attempt "
             "{next_attempt()}].", "", "attempt batch first last node request stage", judged="request",
             about="batch:batch request:request record:first-last",
-            rule=Rule(
-                "A batch is sent when it is full, when linger.ms is over, or on flush.",
-                "mechanisms.producer.accumulator:RecordAccumulator.drain",
-            ),
+            rule=record_accumulator("drain", "A batch is sent when it is full, when linger.ms is over, or on flush."),
         ),
         "answer": Word(
             "The answer to batch {batch:d}: [error?{error:50}|stored].", "", "batch error first last offset request stage",
             judged="answer", about="batch:batch request:request answer:request",
-            rule=Rule("An answer completes its batch, or puts it back into the queue.", "mechanisms.producer.sender:Sender._complete"),
+            rule=sender("_complete", "An answer completes its batch, or puts it back into the queue."),
         ),
         "no_answer": Word(
             "No answer to batch {batch:d} will come: [why?{why:80}|its connection is gone].", "", "batch request why",
             about="batch:batch request:request answer:request",
-            rule=Rule(
-                "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered.",
-                "mechanisms.producer.sender:Sender._lose_requests",
+            rule=sender(
+                "_lose_requests", "When the connection is lost or request.timeout.ms is over, all its requests count as unanswered."
             ),
         ),
         "requeue": Word(
             "Batch {batch:d} goes back into its queue for attempt {next_attempt()}.", "", "attempt batch first last",
             about="batch:batch record:first-last",
-            rule=Rule(
-                "A retriable error, and time left within delivery.timeout.ms: the batch is sent again.",
-                "mechanisms.producer.sender:Sender._can_retry",
-            ),
+            rule=sender("_can_retry", "A retriable error, and time left within delivery.timeout.ms: the batch is sent again."),
         ),
         "expire": Word(
-            "Batch {batch:d} has timed out; the sender gives it up.",
-            "",
-            "attempt batch first last",
-            judged="expire",
+            "Batch {batch:d} has timed out; the sender gives it up.", "", "attempt batch first last", judged="expire",
             about="batch:batch record:first-last",
-            rule=Rule(
-                "delivery.timeout.ms: a batch that is not delivered in time fails.",
-                "mechanisms.producer.sender:Sender._expire",
-            ),
+            rule=sender("_expire", "delivery.timeout.ms: a batch that is not delivered in time fails."),
         ),
         "id": Word("The producer has its id: {pid:d}, epoch {epoch:d}.", "", "epoch pid why"),
         "connect": Word("The client connects to {node:node()}[ at {address}].", "", "address node stage why"),
@@ -192,15 +160,13 @@ SEND_PATH = Domain(
         "metadata_request": Word(
             "The client sends a metadata request [names?for {names:listed()}|for no topic, only the brokers] to {node:node()}.", "",
             "first last names node partial stage",
-            rule=Rule(
-                "The client asks the node with the fewest requests in flight.", "more.client.network_client:NetworkClient.least_loaded_node"
-            ),
+            rule=network_client("least_loaded_node", "The client asks the node with the fewest requests in flight."),
         ),
         "id_request": Word("The client requests a producer id from {node:node()}; it may send no batch before the answer.", "", "node"),
         "select": Word(
             "The loop sleeps for {timeout:wait()}, the shortest of three waits: the sender's {poll:wait()}, the metadata's "
             "{metadata:wait()}, and the request timeout of {request:wait()}.", "", "metadata poll request timeout", room=0.4,
-            rule=Rule("The loop sleeps for the shortest of its waits.", "more.client.network_client:NetworkClient.poll"),
+            rule=network_client("poll", "The loop sleeps for the shortest of its waits."),
         ),
         "refuse": Word(
             "The broker refuses batch {batch:d}: {error:50}.", "", "batch error first last node request",

@@ -6,12 +6,14 @@ broker   start, time_out, hand_back, archive, full, move
 
 from __future__ import annotations
 
-from kitlib.words.word import Domain, Rule, Word
+from kitlib.words.word import Domain, Word, rules
+
+share_partition = rules("more.share_partition:SharePartition.")
 
 _MODEL = "more.share_partition:SharePartition"
 
 
-_ANSWER = Rule("Only the consumer that has the lock may answer, and its answers count together or not at all.", f"{_MODEL}.acknowledge")
+_ANSWER = share_partition("acknowledge", "Only the consumer that has the lock may answer, and its answers count together or not at all.")
 
 SHARE = Domain(
     "share",
@@ -21,9 +23,9 @@ SHARE = Domain(
         "acquire": Word(
             "{who} acquires offset {offset:d}[delivery>1?, delivery {delivery:d} of {limit:d}]: no one else gets it while the lock lasts.",
             "delivery limit offset", judged="emit", about="record:offset",
-            rule=Rule(
+            rule=share_partition(
+                "acquire",
                 "A fetch locks records for one consumer: those available again first, then new ones as long as there are locks left.",
-                f"{_MODEL}.acquire",
             ),
         ),
         "process": Word("{who} processes offset {offset:d}: the effect happens now.", "offset", judged="process", about="record:offset"),
@@ -49,28 +51,27 @@ SHARE = Domain(
             about="record:offset", rule=_ANSWER,
         ),
         "time_out": Word(
-            "The lock of {member} on offset {offset:d} runs out.", "member offset", judged="give_back",
-            about="record:offset",
-            rule=Rule("A lock that runs out ends the delivery: the record is available again, or archived.", f"{_MODEL}.expire"),
+            "The lock of {member} on offset {offset:d} runs out.", "member offset", judged="give_back", about="record:offset",
+            rule=share_partition("expire", "A lock that runs out ends the delivery: the record is available again, or archived."),
         ),
         "hand_back": Word(
             "The connection of {member} is gone, and its locks with it: it had {ranges:spans()}.", "member ranges", judged="give_back",
             about="record:ranges",
-            rule=Rule("A consumer whose connection ends hands back what it has at once; the deliveries count.", f"{_MODEL}.close_session"),
+            rule=share_partition("close_session", "A consumer whose connection ends hands back what it has at once; the deliveries count."),
         ),
         "archive": Word(
             "Offset {offset:d} has come back from delivery {delivery:d} of {limit:d}: it is archived, and no one gets it again.",
             "delivery limit offset why", judged="archive", about="record:offset",
-            rule=Rule("A record that comes back from its last delivery is archived.", f"{_MODEL}._give_back"),
+            rule=share_partition("_give_back", "A record that comes back from its last delivery is archived."),
         ),
         "full": Word(
             "All {locks:d} record locks are between the start offset {offset:d} and the end offset: no new record is handed out.",
             "locks offset", judged="full",
-            rule=Rule("Between start and end offset lie at most so many records, done or not.", f"{_MODEL}.can_acquire"),
+            rule=share_partition("can_acquire", "Between start and end offset lie at most so many records, done or not."),
         ),
         "move": Word(
             "The start offset moves to {offset:d}: everything below is acknowledged or archived.", "offset", judged="commit",
-            rule=Rule("The start offset passes a record only when all below it are done.", f"{_MODEL}.acknowledge"),
+            rule=share_partition("acknowledge", "The start offset passes a record only when all below it are done."),
         ),
         "kill": Word("{who} is killed."),
         "freeze": Word("The process of {who} freezes; its connection stays open."),

@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kitlib.words.template import count
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, rules
+
+partition_log = rules("mechanisms.log:PartitionLog.")
+partition_manager = rules("mechanisms.partition_manager:PartitionManager.")
 
 
 def _reset(who: str, data: Data) -> str:
@@ -50,60 +53,49 @@ SPOUT = Domain(
         "append": Word("{arriving()} in the log: {span()}.", "first last", "offsets parts", judged="append", about="record:first-last"),
         "delete": Word(
             "Retention deletes the start of the log: it now begins at offset {to:d}.", "to", judged="delete",
-            aside=Rule("Retention deletes the oldest records, read or not.", "mechanisms.log:PartitionLog.delete_before"),
+            aside=partition_log("delete_before", "Retention deletes the oldest records, read or not."),
         ),
         "compact": Word(
             "Compaction removes {offsets:record}; their offsets stay empty.", "offsets", judged="compact", about="record:offsets",
-            rule=Rule("Compaction removes a record; its offset stays empty.", "mechanisms.log:PartitionLog.compact"),
+            rule=partition_log("compact", "Compaction removes a record; its offset stays empty."),
         ),
         "start": Word(
             "The spout starts at offset {offset:d}[: {why}].[stored!=@offset? Offset {stored:d} was stored.]", "offset",
             "stored topology_id why", judged="start",
-            aside=Rule(
-                "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose.",
-                "mechanisms.partition_manager:PartitionManager.__post_init__",
+            aside=partition_manager(
+                "__post_init__", "A spout starts at its stored offset. If there is none, or it is too far behind, its settings choose."
             ),
         ),
         "emit": Word(
             "The spout emits offset {offset:d}[parts!=1? as {parts:d} tuples][attempt>1? again, attempt {attempt:d}].", "offset",
             "attempt parts:whole", judged="emit", about="record:offset",
-            rule=Rule("What was fetched is emitted in the order of offsets.", "mechanisms.partition_manager:PartitionManager.next"),
-            aside=Rule(
-                "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",
-                "mechanisms.partition_manager:PartitionManager.fill",
-            ),
+            rule=partition_manager("next", "What was fetched is emitted in the order of offsets."),
+            aside=partition_manager("fill", "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones."),
         ),
         "process": Word(
             "The bolt processes offset {offset:d}[part!=0?, part {part:d}]: the effect happens now.", "offset", "part", judged="process",
             about="record:offset",
         ),
         "ack": Word(
-            "Offset {offset:d} is acked.", "offset", judged="ack",
-            about="record:offset",
-            rule=Rule("An ack takes the offset out of pending.", "mechanisms.partition_manager:PartitionManager.ack"),
+            "Offset {offset:d} is acked.", "offset", judged="ack", about="record:offset",
+            rule=partition_manager("ack", "An ack takes the offset out of pending."),
         ),
         "fail": Word(
             "Offset {offset:d} fails[retry=False? and is NOT retried: the spout ignores the failure|; the spout will fetch it again].",
             "offset", "retry", judged="fail", about="record:offset",
-            rule=Rule(
-                "max_offset_behind: an offset that fails more than this far behind the end of what was fetched is not retried.",
-                "mechanisms.partition_manager:PartitionManager.fail",
+            rule=partition_manager(
+                "fail", "max_offset_behind: an offset that fails more than this far behind the end of what was fetched is not retried."
             ),
         ),
         "clear": Word(
             "That ack clears {ranges:spans()} from pending: too far behind, so the spout stops waiting.", "ranges", "by:whole",
             judged="clear", about="record:ranges",
-            rule=Rule(
-                "max_offset_behind: an ack drops from pending what lies more than this far below it.",
-                "mechanisms.partition_manager:PartitionManager.ack",
-            ),
+            rule=partition_manager("ack", "max_offset_behind: an ack drops from pending what lies more than this far below it."),
         ),
         "give_up": Word(
-            "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up",
-            about="record:offset",
+            "The spout gives up on offset {offset:d}: no retries are left.", "offset", judged="give_up", about="record:offset",
             rule=Rule(
-                "retry_limit: after this many retries, the spout gives up on the offset.",
-                "more.spout.retry:BackoffPartitionManager.fail",
+                "retry_limit: after this many retries, the spout gives up on the offset.", "more.spout.retry:BackoffPartitionManager.fail"
             ),
         ),
         "crash": Word("The worker dies; {on_their_way:in-flight tuple} [on_their_way=1?is|are] lost with it.", "", "lost on_their_way"),
@@ -120,24 +112,22 @@ SPOUT = Domain(
         "commit": Word(
             "[written=False?Nothing new to commit: still offset {offset:d}|The spout commits offset {offset:d}: everything below it "
             "counts as done].", "offset", "written", judged="commit",
-            aside=Rule(
+            aside=partition_manager(
+                "last_completed_offset",
                 "The commit is the smallest pending offset, or else the end of what was fetched: everything below it counts as done.",
-                "mechanisms.partition_manager:PartitionManager.last_completed_offset",
             ),
         ),
         "reset": Word(
             _reset, "from to", "asked", judged="reset",
-            aside=Rule(
-                "use_start_offset_time_if_offset_out_of_range: a fetch outside the log moves the position and nothing else.",
-                "mechanisms.partition_manager:PartitionManager.fill",
+            aside=partition_manager(
+                "fill", "use_start_offset_time_if_offset_out_of_range: a fetch outside the log moves the position and nothing else."
             ),
         ),
         "idle": Word("The spout finds nothing to emit."),
         "error": Word(
             "The spout throws {error}[: {message:160}].", "error", "message", judged="error",
-            rule=Rule(
-                "A spout that has acked nothing and failed more than max_offset_behind offsets dies.",
-                "mechanisms.partition_manager:PartitionManager.check_tuple_failures",
+            rule=partition_manager(
+                "check_tuple_failures", "A spout that has acked nothing and failed more than max_offset_behind offsets dies."
             ),
         ),
         "stop": Word("The spout stops."),

@@ -12,7 +12,11 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.words.spout import SPOUT
 from kitlib.words.template import count, phrase
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, rules
+
+bolt_collector = rules("more.topology.tasks:BoltCollector.")
+acker = rules("mechanisms.acker:Acker.")
+spout_task = rules("more.topology.tasks:SpoutTask.")
 
 MASK = 2**64 - 1
 SIZES = (4, 8, 16, 64)  # bits of an id, as it is shown
@@ -166,25 +170,16 @@ TOPOLOGY = Domain(
             ),
             "execute": Word("{who} executes tuple {tuple:d}: {values:values()}.", "tuple values", about="tuple:tuple"),
             "send": Word(
-                _send, "ids parents to:text tuple values", judged="send",
-                about="tuple:tuple tuple:parents tree:ids.0",
-                rule=Rule(
-                    "Anchoring: the new tuple gets one new id for each tree that its parents belong to.",
-                    "more.topology.tasks:BoltCollector.emit",
-                ),
+                _send, "ids parents to:text tuple values", judged="send", about="tuple:tuple tuple:parents tree:ids.0",
+                rule=bolt_collector("emit", "Anchoring: the new tuple gets one new id for each tree that its parents belong to."),
             ),
             "bolt_ack": Word(
-                _bolt_ack, "tuple vals",
-                about="tuple:tuple tree:vals.0",
-                rule=Rule(
-                    "An ack sends the acker the tuple's id XOR the ids of the tuples sent for it.",
-                    "more.topology.tasks:BoltCollector.ack",
-                ),
+                _bolt_ack, "tuple vals", about="tuple:tuple tree:vals.0",
+                rule=bolt_collector("ack", "An ack sends the acker the tuple's id XOR the ids of the tuples sent for it."),
             ),
             "bolt_fail": Word(
                 "{who} fails tuple {tuple:d}, [roots?and with it {roots:trees()}|which is not tracked].", "roots tuple",
-                about="tuple:tuple tree:roots",
-                rule=Rule("A tuple that fails fails every tree it belongs to.", "more.topology.tasks:BoltCollector.fail"),
+                about="tuple:tuple tree:roots", rule=bolt_collector("fail", "A tuple that fails fails every tree it belongs to."),
             ),
             "process": Word(
                 "{who} processes offset {offset:d}[part!=0?, part {part:d}]: the effect happens now.", "offset", "part", judged="process",
@@ -195,31 +190,22 @@ TOPOLOGY = Domain(
                 about="tuple:tuple",
             ),
             "acker_init": Word(
-                _acker_entry, "before end:text? root val", "after spout_task",
-                about="tree:root",
-                rule=Rule(
-                    "The acker XORs all ids of a tree into one number; zero means complete.",
-                    "mechanisms.acker:Acker.init",
-                ),
+                _acker_entry, "before end:text? root val", "after spout_task", about="tree:root",
+                rule=acker("init", "The acker XORs all ids of a tree into one number; zero means complete."),
             ),
             "acker_ack": Word(
-                _acker_entry, "before end:text? root val", "after",
-                about="tree:root",
-                rule=Rule(
-                    "The acker XORs all ids of a tree into one number; zero means complete.",
-                    "mechanisms.acker:Acker.ack",
-                ),
+                _acker_entry, "before end:text? root val", "after", about="tree:root",
+                rule=acker("ack", "The acker XORs all ids of a tree into one number; zero means complete."),
             ),
             "acker_fail": Word(
                 "{who} is notified that the tree {root:to_root()} has failed[end=fail? and notifies the spout|end=ack?, but its ack value "
                 "is zero: it considers the tree complete|; it does not yet know which spout to notify].", "end:text? root", "after before",
-                about="tree:root",
-                rule=Rule("A tree with a failed tuple ends as failed once its spout is known.", "mechanisms.acker:Acker.fail"),
+                about="tree:root", rule=acker("fail", "A tree with a failed tuple ends as failed once its spout is known."),
             ),
             "acker_reset": Word(
                 "{who} is notified that the tree {root:to_root()} is still being processed[end=reset? and notifies the spout].",
                 "end:text? root", about="tree:root",
-                rule=Rule("A tree that is still being processed gets a new timeout.", "mechanisms.acker:Acker.reset_timeout"),
+                rule=acker("reset_timeout", "A tree that is still being processed gets a new timeout."),
             ),
             "acker_tick": Word(
                 "One timeout interval has passed: {who} discards [dropped?{dropped:trees()}|nothing].", "dropped", about="tree:dropped",
@@ -230,29 +216,25 @@ TOPOLOGY = Domain(
             ),
             "spout_tick": Word(
                 "One timeout interval has passed: [expired=0?no tree|{expired:tree}] of {who} timed out.", "expired",
-                rule=Rule("A tree that stays pending for a whole timeout interval fails.", "more.topology.tasks:SpoutTask.tick"),
+                rule=spout_task("tick", "A tree that stays pending for a whole timeout interval fails."),
             ),
             "ack": Word(
                 "[offset?Offset {offset:d}|A tuple] is acked[root=None? as soon as it is emitted: it is not tracked|outstanding>0?, but "
                 "{outstanding:,} [outstanding=1?tuple is|tuples are] not: the tree {root:to_root()} looked complete by chance|: the tree "
                 "{root:to_root()} is complete].", "root:whole?", "offset outstanding", judged="ack", about="record:offset tree:root",
-                rule=Rule("When the acker reports its tree as complete, the spout acks the offset.", "more.topology.tasks:SpoutTask.hear"),
+                rule=spout_task("hear", "When the acker reports its tree as complete, the spout acks the offset."),
             ),
             "fail": Word(
                 "[offset?Offset {offset:d}|A tuple] fails because its tree {root:to_root()} [why=timeout?timed out|has failed]; "
                 "[retry=False?it is NOT emitted again|{who} will emit it again].", "root why", "offset retry", judged="fail",
                 about="record:offset tree:root",
-                rule=Rule(
-                    "A tree that fails or times out is emitted again, unless it lies more than max_offset_behind behind.",
-                    "more.topology.tasks:SpoutTask._end",
+                rule=spout_task(
+                    "_end", "A tree that fails or times out is emitted again, unless it lies more than max_offset_behind behind."
                 ),
             ),
             "late": Word(
                 "The {answer:10} of the tree {root:to_root()} arrives late: {who} is no longer waiting for it.", "answer root",
-                about="tree:root",
-                rule=Rule(
-                    "The spout forgets a tree when it ends, so a later answer changes nothing.", "more.topology.tasks:SpoutTask.hear"
-                ),
+                about="tree:root", rule=spout_task("hear", "The spout forgets a tree when it ends, so a later answer changes nothing."),
             ),
             "crash": Word(_task_crash, "lost"),
             "restart": Word("{who} is back, and remembers nothing."),

@@ -18,7 +18,14 @@ from kitlib.words.glyphs import (
 )
 from kitlib.words.idempotence import records
 from kitlib.words.template import phrase
-from kitlib.words.word import Data, Domain, Rule, Word
+from kitlib.words.word import Data, Domain, Rule, Word, rules
+
+transaction_coordinator = rules("mechanisms.transactions.coordinator:TransactionCoordinator.")
+transactional_producer = rules("mechanisms.transactions.producer:TransactionalProducer.")
+group_offsets = rules("mechanisms.transactions.offsets:GroupOffsets.")
+producer = rules("mechanisms.transactions.producer:")
+unified_log = rules("mechanisms.broker.unified_log:UnifiedLog.")
+append_checks = rules("mechanisms.broker.append_checks:")
 
 
 @phrase
@@ -82,14 +89,13 @@ TRANSACTIONS = Domain(
         "id": Word(
             "{actor()} starts as {transactional_id:40} and gets producer id {pid:d}, epoch {epoch:d}; any earlier producer with that id "
             "is fenced.", "epoch pid transactional_id",
-            rule=Rule(
-                "A producer that starts with a transactional.id bumps its epoch, which fences any earlier one.",
-                "mechanisms.transactions.coordinator:TransactionCoordinator.init_producer_id",
+            rule=transaction_coordinator(
+                "init_producer_id", "A producer that starts with a transactional.id bumps its epoch, which fences any earlier one."
             ),
         ),
         "begin": Word(
             "{actor()} begins transaction {tx:d}; so far no one else knows.", "tx", about="transaction:tx",
-            rule=Rule("Beginning a transaction sends nothing.", "mechanisms.transactions.producer:TransactionalProducer.begin"),
+            rule=transactional_producer("begin", "Beginning a transaction sends nothing."),
         ),
         "join": Word(
             "{actor()} is now a member of its group, generation {generation:d}; its offset commits will carry that number.", "generation",
@@ -98,44 +104,32 @@ TRANSACTIONS = Domain(
         "send": Word(
             "{actor()} sends {records()} {tx()}.[held? The network holds the request back.]", "tx:whole?", "first held last",
             judged="send", about="transaction:tx",
-            rule=Rule(
-                "A partition joins the transaction before the first batch is sent to it.",
-                "mechanisms.transactions.producer:TransactionalProducer.send",
-            ),
+            rule=transactional_producer("send", "A partition joins the transaction before the first batch is sent to it."),
         ),
         "send_offsets": Word(
             "{actor()} adds input offset {offset:d} of its group to transaction {tx:d}.", "offset tx", "group", about="transaction:tx",
-            rule=Rule(
-                "The group's offsets join the transaction and count when it commits.",
-                "mechanisms.transactions.offsets:GroupOffsets.commit_transactional",
-            ),
+            rule=group_offsets("commit_transactional", "The group's offsets join the transaction and count when it commits."),
         ),
         "commit_tx": Word(
             "{actor()} is notified: transaction {tx:d} is committed.", "tx", judged="commit_tx",
             glyph=Glyph("the producer learns: committed", CHECK, BLUE, 2.6), about="transaction:tx",
-            rule=Rule(
-                "Once the coordinator has decided, the outcome is final; the markers follow.",
-                "mechanisms.transactions.coordinator:TransactionCoordinator.end_transaction",
-            ),
+            rule=transaction_coordinator("end_transaction", "Once the coordinator has decided, the outcome is final; the markers follow."),
         ),
         "abort_tx": Word(
             "{actor()} is notified: transaction {tx:d} is aborted.", "tx", judged="abort_tx",
             glyph=Glyph("the producer learns: aborted", SMALL_CROSS, "ink", 2.2), about="transaction:tx",
-            rule=Rule(
-                "Once the coordinator has decided, the outcome is final; the markers follow.",
-                "mechanisms.transactions.coordinator:TransactionCoordinator.end_transaction",
-            ),
+            rule=transaction_coordinator("end_transaction", "Once the coordinator has decided, the outcome is final; the markers follow."),
         ),
         "fenced": Word(
             "{actor()} is fenced[tried=commit_tx? when it tries to commit|tried=abort_tx? when it tries to abort]: {error:50}. Its "
             "transactional id has a newer epoch.", "", "error fatal must_abort tried tx",
             glyph=Glyph("is fenced", CROSSED_SQUARE, RED, 1.8, "paper"), about="transaction:tx",
-            rule=Rule("A newer epoch of the same transactional.id fences the producer.", "mechanisms.transactions.producer:meaning_of"),
+            rule=producer("meaning_of", "A newer epoch of the same transactional.id fences the producer."),
         ),
         "unknown": Word(
             "{actor()} gets {error:50}[tried=commit_tx? in answer to its commit|tried=abort_tx? in answer to its abort]: {way_out()}.", "",
             "error fatal must_abort tried tx:whole?", glyph=Glyph("gets an error", ALARM, RED, 1.8, "paper"), about="transaction:tx",
-            rule=Rule("Each error says whether to retry, to abort or to give up.", "mechanisms.transactions.producer:meaning_of"),
+            rule=producer("meaning_of", "Each error says whether to retry, to abort or to give up."),
         ),
         "lose_request": Word(
             "The network loses request {request:d} of {by} ({api}): the broker never sees it.", "request api by",
@@ -171,24 +165,18 @@ TRANSACTIONS = Domain(
         "write": Word(
             "{records_begin()} [first=@last?is|are] written from offset {offset:d} {tx()}[tx?; only a marker will decide whether they "
             "count].", "first last offset pid tx:whole?", "epoch", judged="write", about="transaction:tx record:offset+first-last",
-            rule=Rule(
-                "A transaction's records are in the log at once; its marker decides whether they count.",
-                "mechanisms.broker.unified_log:UnifiedLog.append",
-            ),
+            rule=unified_log("append", "A transaction's records are in the log at once; its marker decides whether they count."),
         ),
         "marker": Word(
             "Offset {offset:d} is [kind=ABORT?an|a] {kind:10} marker for producer id {pid:d}, epoch {epoch:d}: what it wrote since its "
             "previous marker [kind=COMMIT?counts|does not count].", "epoch kind offset pid", judged="marker", about="marker:offset",
-            rule=Rule(
-                "A marker ends the producer's open transaction in this partition.", "mechanisms.broker.unified_log:UnifiedLog.append_marker"
-            ),
+            rule=unified_log("append_marker", "A marker ends the producer's open transaction in this partition."),
         ),
         "refuse": Word(
             "The broker refuses[first? {records()}]: {error:50}.", "", "error first last tx",
             glyph=Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.6, "paper"), about="transaction:tx",
-            rule=Rule(
-                "The leader refuses a batch with an old epoch, or one that belongs to no open transaction.",
-                "mechanisms.broker.append_checks:check_transaction",
+            rule=append_checks(
+                "check_transaction", "The leader refuses a batch with an old epoch, or one that belongs to no open transaction."
             ),
         ),
         "read": Word(
@@ -218,7 +206,7 @@ TRANSACTIONS = Domain(
         "late_marker": Word(
             "[kind=ABORT?An|A] {kind:10} marker for producer id {pid:d}, epoch {epoch:d} arrives late[error?: refused, {error:50}|, and "
             "the log accepts it].", "epoch kind pid", "error version", glyph=Glyph("a late marker", DIAMOND, "ink", 1.6, "paper"),
-            rule=Rule("A marker is accepted unless its epoch is old.", "mechanisms.broker.append_checks:check_marker"),
+            rule=append_checks("check_marker", "A marker is accepted unless its epoch is old."),
         ),
         "effect": Word(
             "Outside Kafka, [charged?{payer()} charges for record {record}: no abort can undo that|record {record} has already been "
@@ -226,7 +214,7 @@ TRANSACTIONS = Domain(
         ),
         "commit_offsets": Word(
             "{actor()} commits input offset {offset:d} outside any transaction[error?: refused, {error:50}].", "offset", "error group",
-            rule=Rule("A group's offsets outside a transaction count at once.", "mechanisms.transactions.offsets:GroupOffsets.commit"),
+            rule=group_offsets("commit", "A group's offsets outside a transaction count at once."),
         ),
     },
     marks={

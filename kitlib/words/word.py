@@ -56,6 +56,11 @@ class Rule:
     by: str  # "mechanisms.partition_manager:PartitionManager.fail", below kitlib
 
 
+def rules(model: str) -> Callable[[str, str], Rule]:
+    """The rules that the functions of one class or module decide by, which `model` names up to its last "." or ":"."""
+    return lambda function, says: Rule(says, model + function)
+
+
 class Thing(NamedTuple):
     """A thing, or a range of numbered ones, that a step is about."""
 
