@@ -25,7 +25,6 @@ from kitlib.more.streams.assignor import (
     ClientState,
     HighAvailabilityTaskAssignor,
     StreamsAssignmentError,
-    as_hash_set,
     assign_to_threads,
 )
 from kitlib.more.streams.topology import StreamsTaskId, StreamsTopology, TopologyError, task_name
@@ -274,9 +273,9 @@ class StreamsApp:
         }
         load: dict[str, int] = {}
         dealt = [
-            assign_to_threads(as_hash_set(client.active & self.stateful), True, found.thread_names, before, load),
-            assign_to_threads(sorted(client.standby), True, found.thread_names, before, load),
-            assign_to_threads(as_hash_set(client.active - self.stateful), False, found.thread_names, before, load),
+            assign_to_threads(client.active & self.stateful, True, found.thread_names, before, load),
+            assign_to_threads(client.standby, True, found.thread_names, before, load),
+            assign_to_threads(client.active - self.stateful, False, found.thread_names, before, load),
         ]
         found.thread_of = {task: thread for part in dealt for thread, tasks in part.items() for task in tasks}
         for task in sorted(client.standby - found.standby):

@@ -14,8 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kitlib.errors import KitError
-from kitlib.java.hash_tables import HashOrder
-from kitlib.java.priority_queue import JavaHeap
 from kitlib.more.streams.topology import StreamsTaskId
 
 RUNNING_LAG = -2  # of the instance that runs a task; Source: Task.LATEST_OFFSET
@@ -116,17 +114,16 @@ class HighAvailabilityTaskAssignor:
 
     def _assign_standbys(self, stateful: Iterable[StreamsTaskId]) -> None:
         """Copies of each task go to the least loaded instances that have none; too few instances, fewer copies."""
-        least_loaded = self._by_load()
         for task in stateful:
             for _ in range(self.settings.num_standby_replicas):
-                name = least_loaded.poll({each for each, client in self.clients.items() if not client.has(task)})
+                name = self._least_loaded({each for each, client in self.clients.items() if not client.has(task)})
                 if name is None:
                     break
                 self.clients[name].standby.add(task)
-                least_loaded.offer(name)
 
-    def _by_load(self) -> LeastLoaded:
-        return LeastLoaded(self.clients, lambda name: self.clients[name].load)
+    def _least_loaded(self, names: Collection[str]) -> str | None:
+        """The one of these with the fewest tasks for each thread; None of none."""
+        return min(names, key=lambda name: (self.clients[name].load, name), default=None)
 
     def caught_up(self, task: StreamsTaskId) -> list[str]:
         """The instances that run the task, or whose copy is behind by no more than is acceptable."""
@@ -146,24 +143,20 @@ class HighAvailabilityTaskAssignor:
             return False
         return self.clients[self.by_lag(task)[0]].lags[task] < client.lags[task]
 
-    def _movements(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> JavaHeap[tuple[int, StreamsTaskId, str]]:
+    def _movements(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> list[tuple[int, StreamsTaskId, str]]:
         """(instances that are caught up, task, instance that should have it), the hardest to place first."""
-        found = (
+        return sorted(
             (len(self.caught_up(task)), task, client.name)
             for client in self.clients.values()
             for task in sorted(held(client))
             if task not in self.warmups.get(client.name, ()) and self._should_run_elsewhere(task, client)
         )
-        return JavaHeap(found, key=lambda movement: movement[:2])
-
     def _move_active(self) -> int:
-        least_loaded, movements = self._by_load(), self._movements(lambda client: client.active)
-        needed = len(movements)
-        while len(movements):
-            _, task, to = movements.poll()
+        movements = self._movements(lambda client: client.active)
+        for _, task, to in movements:
             ready = set(self.caught_up(task))
-            name = least_loaded.poll({each for each in ready if task in self.clients[each].standby})
-            name = name or least_loaded.poll(ready) or self.by_lag(task)[0]
+            name = self._least_loaded({each for each in ready if task in self.clients[each].standby})
+            name = name or self._least_loaded(ready) or self.by_lag(task)[0]
             source, destination = self.clients[name], self.clients[to]
             source.active.add(task)
             destination.active.discard(task)
@@ -173,16 +166,14 @@ class HighAvailabilityTaskAssignor:
             elif self._take_warmup():
                 destination.standby.add(task)
                 self.warmups.setdefault(to, set()).add(task)
-            least_loaded.offer(name, to)
-        return needed
+        return len(movements)
 
     def _move_standbys(self) -> int:
-        least_loaded, movements = self._by_load(), self._movements(lambda client: client.standby)
+        movements = self._movements(lambda client: client.standby)
         moved = 0
-        while len(movements):
-            _, task, to = movements.poll()
+        for _, task, to in movements:
             better = self.by_lag(task)
-            name = least_loaded.poll({each for each in self.caught_up(task) if not self.clients[each].has(task)})
+            name = self._least_loaded({each for each in self.caught_up(task) if not self.clients[each].has(task)})
             if name is None:
                 better = better[: better.index(to)]
                 name = next((each for each in better if not self.clients[each].has(task)), None)
@@ -191,7 +182,6 @@ class HighAvailabilityTaskAssignor:
             self.clients[name].standby.add(task)
             if not self._take_warmup():
                 self.clients[to].standby.discard(task)
-            least_loaded.offer(name, to)
             moved += 1
         return moved
 
@@ -207,14 +197,6 @@ def _should_move(source: ClientState, destination: ClientState) -> bool:
     return skew > 0 and 0 <= after < skew
 
 
-def as_hash_set(tasks: Iterable[StreamsTaskId]) -> list[StreamsTaskId]:
-    """Tasks in the order of a HashSet of TaskIds, into which they came sorted: ClientState.statefulActiveTasks."""
-    order = HashOrder[StreamsTaskId](lambda task: ((31 + task[0]) * 31 + task[1]) * 31)  # TaskId.hashCode, without a name
-    for task in sorted(tasks):
-        order.add(task)
-    return list(order)
-
-
 def assign_to_threads(
     tasks: Iterable[StreamsTaskId],
     is_stateful: bool,
@@ -224,16 +206,15 @@ def assign_to_threads(
 ) -> dict[str, list[StreamsTaskId]]:
     """The tasks of one instance, dealt to its threads: back to who had them, as far as the balance allows.
 
-    `tasks` come in the order of the set that they are taken from: `as_hash_set` for active tasks, sorted for
-    standbys. `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
+    `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
     each thread has got in earlier calls, and is added to.
 
-    Source: Kafka 4.3.1, StreamsPartitionAssignor.assignTasksToThreads. Differs: nothing.
+    Source: Kafka 4.3.1, StreamsPartitionAssignor.assignTasksToThreads. Differs: tasks are dealt in order, not in that of a Java queue.
     """
     names = sorted(threads)
     dealt: dict[str, list[StreamsTaskId]] = {name: [] for name in names}
-    left = JavaHeap.of_collection(tasks, key=lambda task: task)
-    if len(left):
+    left = sorted(tasks)
+    if left:
         least = (sum(load.values()) + len(left)) // len(names)
         skipped: dict[StreamsTaskId, str] = {}
         to_fill = []
@@ -250,7 +231,7 @@ def assign_to_threads(
                 to_fill.append(name)
         while to_fill:
             name = to_fill.pop(0)
-            dealt[name].append(left.poll())
+            dealt[name].append(left.pop(0))
             if len(dealt[name]) + load.get(name, 0) < least:
                 to_fill.append(name)
         to_fill = [name for name in names if len(dealt[name]) + load.get(name, 0) == least]
@@ -264,33 +245,3 @@ def assign_to_threads(
     for name in names:
         load[name] = load.get(name, 0) + len(dealt[name])
     return dealt
-
-
-class LeastLoaded:
-    """Names of instances, of which the least loaded one that will do is taken.
-
-    Source: Kafka 4.3.1, streams.processor.internals.assignment.ConstrainedPrioritySet. Differs: what is
-    passed over goes back in the order of the instances' numbers in a HashSet of UUIDs there, by name here.
-    """
-
-    def __init__(self, names: Iterable[str], load: Callable[[str], float]) -> None:
-        self.heap: JavaHeap[str] = JavaHeap(names, lambda name: (load(name), name))
-
-    def poll(self, will_do: Collection[str]) -> str | None:
-        """Take out the first of those that will do; None when there is none."""
-        passed: list[str] = []
-        found: str | None = None
-        while len(self.heap) and found is None:
-            name = self.heap.poll()
-            if name in will_do:
-                found = name
-            else:
-                passed.append(name)
-        self.offer(*sorted(passed))
-        return found
-
-    def offer(self, *names: str) -> None:
-        """Put these in, at the places that their loads give them now."""
-        for name in names:
-            self.heap.remove(name)
-            self.heap.add(name)
