@@ -1,8 +1,7 @@
 """A workshop's plans, and the page that its leader reads: when, what is asked, what is right, and what wrong answers to expect.
 
-A line of a plan is its minutes and what is done: `07a: 1` is that section of that notebook, `07c! how_many_copies` that
-exercise, `incident 9` the incident room with that seed, and anything else a sentence. Questions and answers are not kept
-here: they are the notebooks' and the checks' own.
+The plans are lines of `plans.md`, beside this file. Questions and answers are not kept here: they are the notebooks' and the
+checks' own.
 """
 
 from __future__ import annotations
@@ -20,129 +19,6 @@ from kitlib.exercises.frame import find
 from kitlib.exercises.instructor import by_section, lines_of, sections_of
 from kitlib.lab import jupyter, notebooks
 
-PLANS = {
-    "90": ("90 minutes: can Kafka lose my record?", 90, """
-        5 Welcome: who has lost a record, and how did you learn of it?
-        8 00: A first loss
-        9 00: The desk
-        4 00: The verdict
-        24 07a: 1
-        4 Break
-        13 13a: 1
-        18 incident 0
-        5 What to keep: each says one setting that they will look up tomorrow
-    """),
-    "half": ("Half a day: lost, doubled, out of order", 240, """
-        8 Welcome: who has lost a record, and how did you learn of it?
-        8 00: A first loss
-        12 00: The desk
-        5 00: The verdict
-        8 01a: 1
-        6 01a! what_is_committed
-        10 01a: 3
-        8 01a! cheap_restart
-        15 Break
-        25 07a: 1
-        9 08a: 1
-        8 08a! order_in_log
-        17 08b: 1
-        12 Break
-        16 13a: 1
-        6 13a! safe_follower
-        46 incident 9
-        15 Each team shows the one line that proves it, and the change that would have prevented it
-        6 What to keep: each says one setting that they will look up tomorrow
-    """),
-    "day": ("One day: the three mechanisms", 420, """
-        10 Welcome: who has lost a record, and how did you learn of it?
-        8 00: A first loss
-        14 00: The desk
-        5 00: The verdict
-        10 01a: 1
-        10 01a: 3
-        8 01a! cheap_restart
-        15 Break
-        8 02a: 1
-        20 02a: 2
-        6 02a! smallest_bound
-        12 02b: 1
-        15 02b: 3
-        8 02c! stop_the_partition
-        60 Lunch
-        12 04b: 1
-        12 04b: 2
-        8 04b: 3
-        25 07a: 1
-        15 Break
-        9 08a: 1
-        8 08a! order_in_log
-        20 08b: 1
-        10 08c: 4
-        52 incident 1
-        15 Each team shows the one line that proves it, and the change that would have prevented it
-        10 Back to the desk: each team turns one knob, says first what Spark will count, and is right or learns why
-        15 What to keep: three sentences a team
-    """),
-    "two-1": ("Two days, day 1: consumers", 420, """
-        10 Welcome: who has lost a record, and how did you learn of it?
-        8 00: A first loss
-        14 00: The desk
-        5 00: The verdict
-        8 01a: 1
-        6 01a! what_is_committed
-        10 01a: 3
-        8 01a! cheap_restart
-        15 Break
-        8 02a: 1
-        20 02a: 2
-        6 02a! smallest_bound
-        12 02b: 1
-        15 02b: 3
-        12 02c: 1
-        8 02c! stop_the_partition
-        55 Lunch
-        12 04b: 1
-        12 04b: 2
-        20 10a: 1
-        9 10a: 2
-        15 Break
-        18 10b: 1
-        22 10c: 1
-        8 10c! which_clock
-        47 incident 11
-        15 Each team shows the one line that proves it, and the change that would have prevented it
-        22 What to keep: three sentences a team, on the wall until tomorrow
-    """),
-    "two-2": ("Two days, day 2: producers, and being on call", 420, """
-        10 Yesterday's sentences: which would you change?
-        28 07a: 1
-        8 07c! how_many_copies
-        11 07b: 1
-        10 07c: 1
-        8 07c! safe_kill
-        15 Break
-        9 08a: 1
-        16 08a: 2
-        8 08a! order_in_log
-        20 08b: 1
-        10 08c: 4
-        18 15a: 1
-        10 15a: 2
-        55 Lunch
-        16 13a: 1
-        6 13a! safe_follower
-        20 12a: 1
-        15 12a: 2
-        6 12b! load_speed
-        15 Break
-        8 14a: 1
-        6 14a: 2
-        8 14a! which_rule
-        54 incident 3
-        15 Each team shows the one line that proves it, and the change that would have prevented it
-        15 What to keep: each says one setting that they will look up tomorrow
-    """),
-}  # fmt: skip
 DAYS = {"two": ("two-1", "two-2")}
 
 # Answers that groups give, of each exercise of a plan; what the check says to them is on the leader's page.
@@ -186,9 +62,15 @@ class Row:
         return cls(int(minutes), text, seed=int(seed[1]) if seed else None)
 
 
-def rows_of(plan: str) -> list[Row]:
-    """A plan's lines."""
-    return [Row.of(line) for line in PLANS[plan][2].strip().splitlines()]
+def _plans() -> Iterator[tuple[str, tuple[str, int, list[Row]]]]:
+    """Each plan's name with its title, its minutes and its lines."""
+    for section in Path(__file__).with_suffix(".md").read_text(encoding="utf-8").split("\n## ")[1:]:
+        head, *lines = section.splitlines()
+        name, minutes, title = re.split(r" \((\d+) minutes\): ", head)
+        yield name, (title, int(minutes), [Row.of(line[2:]) for line in lines if line.startswith("* ")])
+
+
+PLANS = dict(_plans())
 
 
 def page_of_plan(name: str) -> str:
@@ -200,11 +82,11 @@ def page_of_plan(name: str) -> str:
 
 
 def _texts(plan: str) -> Iterator[str]:
-    title, _, _ = PLANS[plan]
+    title, _, rows = PLANS[plan]
     yield f"# {title}"
     yield "For the leader: this page has the answers, so do not show it."
     at, table, bodies = 0, ["| from | minutes | what |", "| --- | --- | --- |"], []
-    for row in rows_of(plan):
+    for row in rows:
         heading, *body = _body(row)
         table.append(f"| {at // 60}:{at % 60:02} | {row.minutes} | {heading} |")
         if body:

@@ -13,14 +13,14 @@ from kitlib.errors import KitError
 from kitlib.exercises import exercises, incidents
 from kitlib.exercises.frame import find
 from kitlib.exercises.instructor import sections_of
-from kitlib.exercises.plans import DAYS, PLANS, WRONG, Row, notebook_of, page_of_plan, rows_of
+from kitlib.exercises.plans import DAYS, PLANS, WRONG, Row, notebook_of, page_of_plan
 from kitlib.lab import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "workshop.md").read_text(encoding="utf-8")
 LEAST = 0.75  # of a section's minutes: a group is led through it, and does not read alone
 FEWEST_FOR_AN_EXERCISE = 5  # minutes, in a group
-ROWS = list(dict.fromkeys(row for plan in PLANS for row in rows_of(plan)))
+ROWS = list(dict.fromkeys(row for _, _, rows in PLANS.values() for row in rows))
 SECTIONS = [row for row in ROWS if row.notebook and not row.is_exercise]
 EXERCISES = [row for row in ROWS if row.is_exercise]
 
@@ -34,8 +34,7 @@ def planted() -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_plan_comes_to_its_minutes_and_ends_with_an_incident(plan: str) -> None:
     """The sum is that of its title; the desk is in it, and the last thing that is worked on is an incident."""
-    _, total, _ = PLANS[plan]
-    rows = rows_of(plan)
+    _, total, rows = PLANS[plan]
     assert sum(row.minutes for row in rows) == total
     assert [row for row in rows if row.notebook or row.seed is not None][-1].seed is not None
     assert {("00", "The desk"), ("08c", "4")} & {(row.notebook, row.part) for row in rows}
@@ -44,7 +43,7 @@ def test_a_plan_comes_to_its_minutes_and_ends_with_an_incident(plan: str) -> Non
 @pytest.mark.parametrize("plan", ["day", "two"])
 def test_the_long_plans_have_the_acker_six_in_flight_and_spark(plan: str) -> None:
     """All three mechanisms, and what Spark counted, are in a day and in two."""
-    numbers = {row.notebook for each in DAYS.get(plan, (plan,)) for row in rows_of(each)}
+    numbers = {row.notebook for each in DAYS.get(plan, (plan,)) for row in PLANS[each][2]}
     assert {"02a", "02b", "04b", "07a", "08b"} <= numbers
 
 
