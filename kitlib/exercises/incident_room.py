@@ -44,51 +44,21 @@ def brief(found: Incident) -> str:
     """The page that a team reads first."""
     first, last = found.trace.steps[0], found.trace.steps[-1]
     logs = "\n".join(f"* `logs/{name}`, {len(rows)} lines" for name, rows in sorted(found.lines.items()))
-    return f"""# Incident {found.seed}
-
-> {found.kind.page}
-
-The clock stands at {found.clock(last)}; the logs begin at {found.clock(first)}. All of it is over, and nothing can be
-restarted. Find out what happened, and write it into `{REPORT}`. You have 45 minutes; a team of three shares the logs.
-
-{logs}
-* `metrics.csv`: log end, commit and lag; `health.csv`, if there is one: the monitor of the offsets topic
-* `topic.csv`, if there is one: which record a reader finds at which offset at the end
-* `settings.properties`: the settings of brokers, producers and consumers
-
-`kit incident --check` and this folder's name says what of your report is right, half right or wrong, as often as you like.
-"""
+    told = {"seed": found.seed, "page": found.kind.page, "begin": found.clock(first), "end": found.clock(last), "report": REPORT}
+    return _template("incident.md").format(logs=logs, **told)
 
 
 def form(answers: dict[str, Any] | None = None) -> str:
     """The report to fill in; with `answers`, filled in."""
-    given = answers or {}
+    names = ("cause", "began", "evidence", *HARM, "change")
+    given = dict.fromkeys(names, "") | dict.fromkeys(HARM, -1) | (answers or {})
     causes = "\n".join(f"#   {name}: {cause.said}" for name, cause in CAUSES.items())
     changes = "\n".join(f"#   {name}" for name in CHANGES)
+    return _template("incident_report.toml").format(causes=causes, changes=changes, **{name: json.dumps(given[name]) for name in names})
 
-    def value(name: str) -> str:
-        return json.dumps(given.get(name, -1 if name in HARM else ""))
 
-    return f"""# What happened? One of
-{causes}
-cause = {value("cause")}
-
-# When did it begin: the moment without which nothing would have gone wrong, as the logs write it
-began = {value("began")}
-
-# The line of the logs that proves it, such as "a.log:17"
-evidence = {value("evidence")}
-
-# How many acknowledged records did no consumer ever process? How often was one processed or stored again? How many were first
-# processed or stored after a newer one?
-lost = {value("lost")}
-duplicated = {value("duplicated")}
-reordered = {value("reordered")}
-
-# Which one change would have prevented all of it? One of
-{changes}
-change = {value("change")}
-"""
+def _template(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def solved(found: Incident) -> dict[str, Any]:

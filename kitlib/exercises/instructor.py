@@ -243,28 +243,7 @@ def lines_of(asked: Asked) -> Iterator[str]:
 
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
-PAGE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string("""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{{ policy }}">
-<meta name="viewport" content="width=device-width">
-<title>{{ title }}</title>
-<style>
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 48rem; margin: 2rem auto; padding: 0 1rem; overflow-wrap: break-word; }
-table { border-collapse: collapse; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid #8888; vertical-align: top; }
-pre { padding: .6rem .8rem; border: 1px solid #8888; overflow-x: auto; font-size: .85rem; }
-h3 { margin-top: 2rem; }
-.anchor-link { display: none; }
-</style>
-</head>
-<body>
-{{ body | safe }}
-</body>
-</html>
-""")
+PAGE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
 
 
 def page_of(markdown: str) -> str:
@@ -272,4 +251,5 @@ def page_of(markdown: str) -> str:
     from nbconvert.filters import markdown2html
 
     title = markdown.partition("\n")[0].removeprefix("# ").replace("`", "")
-    return PAGE.render(policy=POLICY, title=title, body=markdown2html(markdown))
+    page = PAGE.from_string(Path(__file__).with_suffix(".html").read_text(encoding="utf-8"))
+    return page.render(policy=POLICY, title=title, body=markdown2html(markdown))
