@@ -57,7 +57,7 @@ STAGED = [name for name in names() if get(name).kind.domain in STAGES]
 @pytest.mark.parametrize("domain", STAGES)
 def test_each_verb_of_a_domain_has_a_row(domain: str) -> None:
     """A new verb cannot be forgotten: the table names each verb that the domain's words declare, and no other."""
-    assert set(STAGES[domain].rows) == set(DOMAINS[domain].words)
+    assert {*STAGES[domain].rows, *STAGES[domain].still.split()} == set(DOMAINS[domain].words)
 
 
 @pytest.mark.parametrize("name", STAGED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kitlib.trace import Step, Trace
 from kitlib.views.stage.deeds import (
-    NOTHING,
     WHO,
     arrives,
     becomes,
@@ -78,10 +77,9 @@ CONNECT = Setting(
         "assigned": (hops("group", WHO, WORK, _work),),
         "revoked": (hops(WHO, "group", WORK, _work),),
         "delay": (says("group", lambda step: f"waits {step.data['delay_ms'] // 1000} s for its return", True),),
-        "sync": NOTHING,
-        "idle": NOTHING,
     },
     _runs,
+    still="sync idle",
 )
 
 
@@ -98,7 +96,6 @@ STREAMS = Setting(
         Part(r"(?!run$|group$).+", "worker", 0.75, is_away=True),
     ),
     {
-        "topology": NOTHING,
         "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
         "kill": (becomes(DOWN), drops(WHO, lambda step: f"{len(step.data['tasks'])} tasks")),
         "lose_thread": (
@@ -118,8 +115,8 @@ STREAMS = Setting(
                 WHO, lambda step: f"{step.data['key']}: {step.data['value'] if step.data['outcome'] == 'value' else step.data['outcome']}"
             ),
         ),
-        "idle": NOTHING,
     },
+    still="topology idle",
 )
 
 SOURCE = Setting(
@@ -156,7 +153,6 @@ PARTITIONS = Setting(
         "partitions": (says("producer", lambda step: f"{step.data['count']} partitions now"),),
         "append": (hops("producer", place_of, RECORD, many),),
         "process": (hops(place_of, WHO, RECORD, offset_of, record_ref),),
-        "commit": NOTHING,
-        "result": NOTHING,
     },
+    still="commit result",
 )

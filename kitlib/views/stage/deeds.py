@@ -24,7 +24,6 @@ from kitlib.views.stage.score import (
 
 MOST_LABEL = 16  # characters
 MOST_SHOWN = 40  # things that one step lets fall, one by one
-NOTHING: tuple[Deed, ...] = ()
 
 NO_MEMBERS = r"log|coordinator.*|zookeeper|operator|monitor|table|group|topic|run|controller|broker.*|effects|.* \d+"
 

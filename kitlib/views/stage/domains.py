@@ -1,6 +1,6 @@
 """Which domains have a stage: for each its actors, and one table of what each verb does there.
 
-A row names a verb and its deeds (`kitlib.views.stage.deeds`); a verb without a deed has an empty row, so that a new one cannot be
+A row names a verb and its deeds (`kitlib.views.stage.deeds`); a verb without a deed is named in `still`, so that a new one cannot be
 forgotten. Names of actors that the trace does not name itself are those of the domain's parts. Left out: domains in which
 nothing travels (compaction, offsets and their incidents, lag).
 """

@@ -11,7 +11,6 @@ from kitlib.trace import Step
 from kitlib.views.partition.reader import size_of
 from kitlib.views.stage.deeds import (
     NO_MEMBERS,
-    NOTHING,
     WHO,
     acts,
     appended,
@@ -137,14 +136,12 @@ GROUPS = Setting(
         "emit": (_took,),
         "process": (effect("effects"),),
         "commit": (_committed,),
-        "store": NOTHING,
         "join": (becomes(UP), hops(WHO, "coordinator", QUESTION, "join"), hops(WHO, "zookeeper", QUESTION, "join")),
         "assigned": (hops("coordinator", WHO, ACK), _owns),
         "revoked": (_gives_up,),
         "lost": (_gives_up, says(WHO, "lost its partitions", True)),
         "leave": (hops(WHO, "coordinator", QUESTION, "leave"), _leaves),
         "kill": (_member_dies,),
-        "share": NOTHING,
         "freeze": (becomes(FROZEN),),
         "thaw": (becomes(BACK),),
         "lose_message": (_message_lost,),
@@ -159,7 +156,6 @@ GROUPS = Setting(
         "forget": (says("operator", "deletes the offset", True), hops("operator", "coordinator", FAIL)),
         "reset": (says(WHO, lambda step: f"reset: {step.data['from']} → {step.data['to']}", True),),
         "refuse": (says(WHO, "known: not repeated"),),
-        "rows": NOTHING,
         "partitions": (says("coordinator", lambda step: f"{step.data['count']} partitions"),),
         "throw": (says(WHO, "an exception", True),),
         "lag": (says("monitor", lambda step: "no lag to show" if step.data["lag"] is None else f"lag {step.data['lag']}"),),
@@ -173,17 +169,13 @@ GROUPS = Setting(
             says("zookeeper", lambda step: f"removes {step.data['member']}", True),
             _unties,
         ),
-        "empty": NOTHING,
         "restarted": (blinks(WHO),),
         "notify": (_notified,),
         "heard": (says(WHO, "gives up all, reads anew"),),
-        "known": NOTHING,
         "expired": (says(WHO, "session expired", True),),
-        "traffic": NOTHING,
-        "failed": NOTHING,
-        "refused": NOTHING,
     },
     lambda play, step: _group_lines(play, step),
+    still="store share rows empty known traffic failed refused",
 )
 
 
@@ -235,7 +227,7 @@ REPLICATION = Setting(
         "append": (hops("producer", WHO, RECORD, many),),
         "start": (becomes(UP),),
         "emit": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, offset_of(step), record_ref(step)),),
-        "process": NOTHING,
+        "process": (),
         "commit": (lambda play, step: play.hop(step.actor, _leader(play), COMMIT, offset_of(step)),),
         "refused": (
             says("producer", lambda step: f"refused: {step.data['error']}", True),
@@ -259,12 +251,11 @@ REPLICATION = Setting(
             says("controller", lambda step: f"{'unclean: ' if step.data['unclean'] else ''}broker {step.data['leader']} leads", True),
         ),
         "none": (says("controller", "no leader", True),),
-        "differs": NOTHING,
         "cut": (says("controller", lambda step: f"{step.data['from'] - step.data['to']} records are gone", True),),
-        "read": NOTHING,
         "diverged": (says(WHO, "its offset is gone", True),),
     },
     _replica_lines,
+    still=f"{GROUPS.still} differs read",
 )
 
 
@@ -292,7 +283,6 @@ SHARE = Setting(
     ),
     {
         "append": (says("log", appended),),
-        "start": NOTHING,
         "acquire": (hops("log", "broker", RECORD, offset_of, record_ref), leaves("broker", WHO, _style, _delivery, offset_of, record_ref)),
         "process": (arrives(_delivery), effect("effects")),
         "fail": (arrives(_delivery), says(WHO, lambda step: f"cannot do {step.data['offset']}", True)),
@@ -309,7 +299,7 @@ SHARE = Setting(
         "move": (says("broker", lambda step: f"starts at {step.data['offset']}"),),
         "kill": (becomes(DOWN), loses_all()),
         "freeze": (becomes(FROZEN),),
-        "end": NOTHING,
     },
     _lines,
+    still="start end",
 )

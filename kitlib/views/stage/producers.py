@@ -7,7 +7,6 @@ from typing import Any
 from kitlib.trace import Step, Trace
 from kitlib.views.producer.diagram import error_word, in_words
 from kitlib.views.stage.deeds import (
-    NOTHING,
     WHO,
     arrives,
     becomes,
@@ -120,7 +119,6 @@ IDEMPOTENCE = Setting(
         ),
         "answer": (arrives(_answer), says(WHO, lambda step: "" if step.data["error"] == "NONE" else in_words(step.data["error"]), True)),
         "no_answer": (_is_lost, says(WHO, "was it stored?", True)),
-        "requeue": NOTHING,
         "delivered": (hops(WHO, "application", ACK, span_of),),
         "undelivered": (hops(WHO, "application", FAIL, span_of), says("application", lambda step: str(step.data["error"]), True)),
         "id": (says(WHO, lambda step: f"id {step.data['pid']}, epoch {step.data['epoch']}" if step.data["pid"] >= 0 else ""),),
@@ -128,12 +126,7 @@ IDEMPOTENCE = Setting(
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
-        "delay": NOTHING,
         "cut": (_cut,),
-        "differs": NOTHING,
-        "client": NOTHING,
-        "withhold": NOTHING,
-        "batches": NOTHING,
         "write": (_arrived(ANSWER, lambda play, step: "broker"),),
         "recognise": (_arrived(ANSWER, lambda play, step: "broker"), says("broker", "known: not written again")),
         "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
@@ -145,6 +138,7 @@ IDEMPOTENCE = Setting(
         "read": (says("broker", "the log is read back"),),
     },
     _producer_lines,
+    still="requeue delay differs client withhold batches",
 )
 
 
@@ -197,10 +191,8 @@ SEND_PATH = Setting(
         Part(r"bootstrap|broker \d+", "broker", 1.0, found=_nodes),
     ),
     {
-        "start": NOTHING,
         "call": (says("user", lambda step: f"send({step.data['record']})" if "record" in step.data else "send"),),
         "blocked": (says("user", lambda step: f"send blocks: {step.data['on']}" if "on" in step.data else "send blocks", True),),
-        "returned": NOTHING,
         "send": (hops("user", "accumulator", RECORD, span_of), _collects),
         "undelivered": (
             hops("accumulator", "user", FAIL, span_of),
@@ -216,8 +208,6 @@ SEND_PATH = Setting(
         ),
         "failed_update": (says("sender", "no metadata", True),),
         "leader": (says("sender", "learns the new leader"),),
-        "new_batch": NOTHING,
-        "full": NOTHING,
         "request": (
             leaves(
                 "accumulator",
@@ -233,20 +223,16 @@ SEND_PATH = Setting(
         "no_answer": (_is_lost, says("sender", "was it stored?", True)),
         "requeue": (_collects,),
         "expire": (drops("accumulator", span_of), says("accumulator", "timed out", True), _collects),
-        "id": NOTHING,
         "connect": (hops("sender", _node, QUESTION),),
         "connected": (hops(_node, "sender", ACK),),
         "disconnected": (says("sender", lambda step: f"no connection to {_node(step)}", True),),
         "metadata_request": (hops("sender", _node, QUESTION, "metadata?"), hops(_node, "sender", ACK)),
         "id_request": (hops("sender", _node, QUESTION, "id?"), hops(_node, "sender", ACK)),
-        "select": NOTHING,
         "refuse": (
             _arrived(BAD_ANSWER, lambda play, step: _node(step)),
             says(_node, lambda step: str(step.data.get("error", "refused")), True),
         ),
         "move_leader": (says(_node, "the leader now"),),
-        "stop_copying": NOTHING,
-        "shrink_isr": NOTHING,
         "destroy": (
             loses_all(_node),
             becomes(DOWN, _node),
@@ -255,14 +241,11 @@ SEND_PATH = Setting(
         "fault": (says("sender", lambda step: str(step.data.get("cause", "")), True),),
         "killed": (loses_all(_node), becomes(DOWN, _node)),
         "started": (becomes(BACK, _node),),
-        "frames": NOTHING,
-        "version": NOTHING,
         "write": (_arrived(ANSWER, lambda play, step: _node(step)),),
         "recognise": (_arrived(ANSWER, lambda play, step: _node(step)),),
-        "read": NOTHING,
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
-        "delay": NOTHING,
     },
+    still="start returned new_batch full id select stop_copying shrink_isr frames version read delay",
 )

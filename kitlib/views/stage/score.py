@@ -159,6 +159,7 @@ class Setting:
     rows: Rows
     lines: Callable[[Play, Step], None] | None = None  # called after every step: what the actors show
     frames: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what holds several actors -> their names
+    still: str = ""  # the verbs of which nothing is seen here
 
 
 @dataclass(slots=True)

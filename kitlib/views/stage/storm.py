@@ -8,7 +8,6 @@ from kitlib.trace import Step, Trace
 from kitlib.views.partition.reader import size_of
 from kitlib.views.stage.deeds import (
     MOST_SHOWN,
-    NOTHING,
     WHO,
     acts,
     appended,
@@ -138,15 +137,11 @@ SPOUT = Setting(
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
         "commit": (_spout_commits,),
         "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
-        "idle": NOTHING,
         "error": (says(WHO, lambda step: str(step.data["error"]), True), becomes(DOWN)),
-        "stop": NOTHING,
-        "result": NOTHING,
-        "sample": NOTHING,
-        "odds": NOTHING,
     },
     _spout_lines,
     {"worker": ("spout", "bolt")},
+    still="idle stop result sample odds",
 )
 
 
@@ -299,7 +294,6 @@ TOPOLOGY = Setting(
         "acker_init": (_init,),
         "acker_ack": (_at_acker("vals"),),
         "acker_fail": (_at_acker("roots"),),
-        "acker_reset": NOTHING,
         "acker_tick": (_dropped,),
         "spout_tick": (_dropped,),
         "ack": (_end,),
@@ -312,11 +306,12 @@ TOPOLOGY = Setting(
             loses_all(),
             says(WHO, lambda step: f"{step.data['lost']} lost with it" if step.data["lost"] else "", True),
         ),
-        "commit": NOTHING,
+        "commit": (),
         "restart": (becomes(BACK),),
         "sample": (_sample,),
     },
     lambda play, step: _topology_lines(play, step),
+    still=f"{SPOUT.still} acker_reset",
 )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from kitlib.trace import Step
 from kitlib.views.stage.deeds import (
-    NOTHING,
     WHO,
     arrives,
     becomes,
@@ -91,10 +90,8 @@ TRANSACTIONS = Setting(
         Part("database", "store", 0.0, is_below=True),
     ),
     {
-        "open": NOTHING,
         "id": (_identified,),
         "begin": (says(WHO, lambda step: f"begins transaction {step.data['tx']}"),),
-        "join": NOTHING,
         "send": (leaves(WHO, "broker", lambda step: REQUEST if step.data["tx"] is not None else RECORD, _tx, span_of),),
         "send_offsets": (hops(WHO, "coordinator", COMMIT, offset_of),),
         "commit_tx": (hops("coordinator", WHO, ACK, "", lambda step: f"transaction:{step.data['tx']}"), says(WHO, "committed")),
@@ -123,8 +120,6 @@ TRANSACTIONS = Setting(
         "refuse": (falls(_tx, "refused"), says("broker", lambda step: error_of(step) or "refused", True)),
         "read": (hops("broker", WHO, RECORD, lambda step: f"{step.data['record']}"),),
         "waits": (says(WHO, lambda step: f"waits at {step.data['at']}"),),
-        "commit": NOTHING,
-        "end": NOTHING,
         "release": (says("broker", "late messages arrive", True),),
         "late_marker": (hops("coordinator", "broker", ABORT, "late abort"),),
         "effect": (
@@ -138,4 +133,5 @@ TRANSACTIONS = Setting(
         "commit_offsets": (hops(WHO, "coordinator", COMMIT, offset_of),),
     },
     _transaction_lines,
+    still="open join commit end",
 )
