@@ -36,7 +36,7 @@ SERVES = {"lab": "/lab", "proxy": "127.0.0.1:"}  # until Ctrl-C, and what each s
 MADE = {"RUN": ("happy_path", "{}"), "GROUP": ("auto_commit", "kit.{}")}  # by a run on the broker, of this experiment
 TWO = {"output_type": "execute_result", "execution_count": 1, "data": {"text/plain": "2"}, "metadata": {}}
 ONE = {"cell_type": "code", "id": "one", "execution_count": 1, "metadata": {}, "source": "1 + 1", "outputs": [TWO]}
-CODES = {"doctor": {0, 1}, "offsets": {0, 1}, "incident": {0, 1}}  # 1: something is not as it should be, and is named
+CODES = {"doctor": {0, 1}, "offsets": {0, 1}, "watch": {0, 1}, "incident": {0, 1}}  # 1: something is not as it should be, and is named
 
 
 def commands() -> list[str]:

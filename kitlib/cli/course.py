@@ -15,11 +15,6 @@ course_app = typer.Typer(help="The course for those who teach it.", no_args_is_h
 app.add_typer(course_app, name="course")
 
 
-@course_app.callback()
-def course() -> None:
-    """The course for those who teach it."""
-
-
 @course_app.command()
 def instructor(
     notebook: Annotated[str, typer.Argument(help="A notebook, by its number, or a chapter, by its two digits.")],

@@ -7,15 +7,16 @@ import json
 import select
 import sys
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kitlib.cli import app
-from kitlib.lab import kafka_server
-from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.lab.proxy.rules import ACTIONS, APIS_WITH_ERRORS
 from kitlib.text import plain_text
+
+if TYPE_CHECKING:
+    from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
@@ -38,6 +39,9 @@ def proxy(
     their passwords are the cluster's. Every event is one line; the last line has the counts. It ends at Ctrl-C, or when the
     reader of its output exits.
     """
+    from kitlib.lab import kafka_server
+    from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+
     rules = [Rule.parse(text) for text in rule or []]
     with ChaosProxy.before(kafka_server.ensure(), rules, seed, watch or (), port) as running:
         typer.echo(json.dumps({"bootstrap": running.bootstrap}) if as_json else running.bootstrap)

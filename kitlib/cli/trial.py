@@ -11,14 +11,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.lab import notebooks, workspace
-from kitlib.lab.proxy.chaos_proxy import Rule
-from kitlib.lab.session import Printer
 from kitlib.text import plain_text
-from kitlib.trial.programs import CONSUMER_KINDS, PATIENCE_S, PRODUCER_KINDS, Trial, Verdict, drawn
-
-KINDS = {"producer": PRODUCER_KINDS, "consumer": CONSUMER_KINDS}
-NAMES = "; ".join(f"{side}: {', '.join(kinds)}" for side, kinds in KINDS.items())
 
 
 @app.command(context_settings={"ignore_unknown_options": True})
@@ -32,10 +25,10 @@ def trial(
     records: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many records.")] = 300,
     value: Annotated[str, typer.Option(help="Their values, which are their ids: braces stand for the number.")] = "{}",
     partitions: Annotated[int, typer.Option(min=1, max=50, help="Of the topic.")] = 1,
-    allow: Annotated[list[str] | None, typer.Option(help=f"What is no failure; again for more. For a {NAMES}.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="What is no failure; again for more. A name that is none lists all.")] = None,
     forbid: Annotated[list[str] | None, typer.Option(help="What is one after all, such as a consumer's `repeated` or `reordered`.")] = None,
     seconds: Annotated[float, typer.Option(min=1, help="When the program is stopped at the latest.")] = 300,
-    patience: Annotated[float, typer.Option(min=1, help="When a consumer without progress is stopped.")] = PATIENCE_S,
+    patience: Annotated[float | None, typer.Option(min=1, help="When a consumer without progress is stopped.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
     junit: Annotated[Path | None, typer.Option(help="Write it to this file too, as JUnit XML.")] = None,
 ) -> None:
@@ -45,10 +38,16 @@ def trial(
     from its input, one a line, as values; it may print `ack ID` and `fail ID`. A consumer appends the value of each record that it has
     finished to the file KIT_OUT, or writes it to the topic KIT_OUT_TOPIC, before it commits. Exit code 1: something is wrong.
     """
-    if side not in KINDS:
+    from kitlib.lab import notebook_tests, notebooks
+    from kitlib.lab.proxy.chaos_proxy import Rule
+    from kitlib.lab.session import Printer
+    from kitlib.trial.programs import CONSUMER_KINDS, PATIENCE_S, PRODUCER_KINDS, Trial, drawn
+
+    kinds = {"producer": PRODUCER_KINDS, "consumer": CONSUMER_KINDS}.get(side)
+    if kinds is None:
         raise KnobError(f"a program is a producer or a consumer, not '{plain_text(side, 40)}'. Write `kit trial producer -- CMD`.")
-    if unknown := sorted({*(allow or ()), *(forbid or ())} - KINDS[side].keys()):
-        raise KnobError(f"a {side} has no '{plain_text(unknown[0], 40)}'. Choose among {', '.join(KINDS[side])}.")
+    if unknown := sorted({*(allow or ()), *(forbid or ())} - kinds.keys()):
+        raise KnobError(f"a {side} has no '{plain_text(unknown[0], 40)}'. Choose among {', '.join(kinds)}.")
     rules = [Rule.parse(text) for text in fault or ()] or (drawn(side, seed) if seed is not None else [])
     printer = Printer()
     with notebooks.broker(printer.step), Trial.open(*rules, seed=seed or 1, partitions=partitions) as opened:
@@ -58,7 +57,7 @@ def trial(
         if side == "producer":
             found = opened.producer(command, records, value, *ends)
         else:
-            found = opened.consumer(command, records, value, *ends, patience)
+            found = opened.consumer(command, records, value, *ends, patience or PATIENCE_S)
         done = {action: count for action, count in opened.proxy.counts().items() if action in {rule.action for rule in rules}}
     verdict = found.judged((found.allowed | set(allow or ())) - set(forbid or ()))
     printer.step(f"faults done: {', '.join(f'{name} {count}' for name, count in done.items()) or 'none'}")
@@ -69,15 +68,9 @@ def trial(
     else:
         printer.line(f"{'right' if verdict.passed else 'wrong'}: {verdict}", data=True)
     if junit is not None:
-        write_junit(verdict, f"kit trial {side}", " ".join(command), junit)
+        suite = ElementTree.Element("testsuite", name=f"kit trial {side}")
+        case = ElementTree.SubElement(suite, "testcase", name=plain_text(" ".join(command)), classname=f"kit trial {side}")
+        if not verdict.passed:
+            ElementTree.SubElement(case, "failure", message=str(verdict)[:2_000])
+        notebook_tests.write_junit([suite], "trials", junit)
     raise typer.Exit(0 if verdict.passed else 1)
-
-
-def write_junit(verdict: Verdict, name: str, program: str, out: Path) -> None:
-    """One suite with one case; written whole or not at all."""
-    suite = ElementTree.Element("testsuite", name=name, tests="1", failures=str(int(not verdict.passed)))
-    case = ElementTree.SubElement(suite, "testcase", name=plain_text(program), classname=name)
-    if not verdict.passed:
-        ElementTree.SubElement(case, "failure", message=str(verdict)[:2_000])
-    with workspace.replacing(out) as draft:
-        ElementTree.ElementTree(suite).write(draft, encoding="utf-8", xml_declaration=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, Incident, incident
+from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, MINUTES, Incident, incident
 from kitlib.lab import workspace
 from kitlib.text import plain_text
 
@@ -25,6 +25,7 @@ LARGEST_FILE = 100_000  # bytes of a report
 NEAR, FAR = 0.01, 0.1  # a moment that is off by less than this share of the incident is right, or half right
 NEAR_MS = 1_000  # or by this much, whatever the incident's length, up to the share that is half right
 COUNT_FAR = 0.2  # a count within this share is half right
+NEARBY = 10  # lines on each side of the proof, in the last hint
 RIGHT, HALF, WRONG, OPEN = "right", "half right", "wrong", "not answered"
 
 
@@ -42,9 +43,10 @@ class Answer:
 
 def brief(found: Incident) -> str:
     """The page that a team reads first."""
-    first, last = found.trace.steps[0], found.trace.steps[-1]
+    first, last = found.trace.steps[0].at_ms, found.trace.steps[-1].at_ms
     logs = "\n".join(f"* `logs/{name}`, {len(rows)} lines" for name, rows in sorted(found.lines.items()))
     told = {"seed": found.seed, "page": found.kind.page, "begin": found.clock(first), "end": found.clock(last), "report": REPORT}
+    told |= {"difficulty": found.difficulty, "minutes": MINUTES[found.difficulty]}
     return _template("incident.md").format(logs=logs, **told)
 
 
@@ -64,7 +66,7 @@ def _template(name: str) -> str:
 def solved(found: Incident) -> dict[str, Any]:
     """A report that is right."""
     cure = next(name for name, left in found.changes.items() if left is not None and not any(left.values()))
-    told = {"cause": found.kind.cause, "began": found.clock(found.first), "evidence": found.where(found.kind.proof)}
+    told = {"cause": found.kind.cause, "began": found.clock(found.first.at_ms), "evidence": found.where(found.kind.proof)}
     return {**told, **found.counts, "change": cure}
 
 
@@ -96,21 +98,44 @@ def make(seed: int, folder: Path) -> Incident:
     return found
 
 
-def check(folder: Path) -> tuple[list[Answer], int]:
-    """What is right in the report of a folder, and for how many minutes the folder has been there. KitError if it cannot be read."""
-    note = _read(folder / NOTE, json.loads)
-    seed, began = (note.get("seed"), note.get("began_utc")) if isinstance(note, dict) else (None, None)
-    if type(seed) is not int:
-        raise KnobError(f"{folder / NOTE} names no seed. Make the incident again with `kit incident --seed N`.")
+def check(folder: Path) -> tuple[list[Answer], int, int]:
+    """What is right in the report of a folder, for how many minutes the folder has been there, and how many hints it has given.
+
+    KitError if it cannot be read.
+    """
+    found, note = _noted(folder)
     report = _read(folder / REPORT, tomllib.loads)
-    found = incident(seed)
     try:
-        minutes = int((datetime.now(UTC) - datetime.fromisoformat(str(began))).total_seconds() // 60)
+        minutes = int((datetime.now(UTC) - datetime.fromisoformat(str(note.get("began_utc")))).total_seconds() // 60)
     except (ValueError, TypeError):
         minutes = 0
     judges = {"cause": _cause, "began": _began, "evidence": _evidence, **dict.fromkeys(HARM, _count), "change": _change}
     answers = [graded(name, report.get(name), judged, found) for name, judged in judges.items()]
-    return answers, max(0, minutes)
+    return answers, max(0, minutes), note["hints"]
+
+
+def hint(folder: Path) -> str:
+    """The next hint about a folder's incident, which is remembered there; the last one again when all have been given."""
+    found, note = _noted(folder)
+    name, _, line = found.where(found.kind.proof).partition(":")
+    first, last = max(1, int(line) - NEARBY), min(len(found.lines[name]), int(line) + NEARBY)
+    hints = [
+        f"the harm begins at {found.clock(found.harmed.at_ms)}. What happened just before it?",
+        f"it began in this part of the system: {CAUSES[found.kind.cause].family}. Read logs/{name}.",
+        f"a line that proves it is one of the lines {first} to {last} of logs/{name}.",
+    ]
+    note["hints"] = min(note["hints"] + 1, len(hints))
+    workspace.write_atomic(folder / NOTE, json.dumps(note) + "\n")
+    return f"Hint {note['hints']} of {len(hints)}: {hints[note['hints'] - 1]}"
+
+
+def _noted(folder: Path) -> tuple[Incident, dict[str, Any]]:
+    """The incident of a folder and the note about it."""
+    note = _read(folder / NOTE, json.loads)
+    if not isinstance(note, dict) or type(note.get("seed")) is not int:
+        raise KnobError(f"{folder / NOTE} names no seed. Make the incident again with `kit incident --seed N`.")
+    hints = note.get("hints")
+    return incident(note["seed"]), note | {"hints": hints if type(hints) is int and hints > 0 else 0}
 
 
 def graded(name: str, given: Any, judged: Any, found: Incident) -> Answer:
@@ -128,20 +153,20 @@ def _cause(_: str, given: str, found: Incident) -> tuple[str, str]:
         return WRONG, f"{plain_text(repr(given), 60)} is none of the list."
     if given == found.kind.cause:
         return RIGHT, f"{CAUSES[given].said}."
-    line = found.line(found.harm)
-    seen = f"Whatever it was, it must explain {found.harm}: {line[1] if line else ''}"
-    return (HALF, f"the right part of the system. {seen}") if CAUSES[given].family == CAUSES[found.kind.cause].family else (WRONG, seen)
+    if CAUSES[given].family == CAUSES[found.kind.cause].family:
+        return HALF, "the right part of the system. Which line of the logs would this cause have written, and is it there?"
+    return WRONG, "no line of the logs shows it. Which lines differ from those of every day?"
 
 
 def _began(_: str, given: str, found: Incident) -> tuple[str, str]:
     try:
         moment = datetime.fromisoformat(given.strip())
     except ValueError:
-        return WRONG, f"{plain_text(repr(given), 60)} is no moment. Copy one from a log, such as {found.clock(found.trace.steps[0])}."
+        return WRONG, f"{plain_text(repr(given), 60)} is no moment. Copy one from a log, such as {found.clock(found.trace.steps[0].at_ms)}."
     after_ms = (moment.replace(tzinfo=UTC) - found.start).total_seconds() * 1000 - found.first.at_ms
     length_ms = max(1, found.trace.steps[-1].at_ms - found.trace.steps[0].at_ms)
     if abs(after_ms) <= max(NEAR * length_ms, min(NEAR_MS, FAR * length_ms / 2)):
-        return RIGHT, f"it began at {found.clock(found.first)}."
+        return RIGHT, f"it began at {found.clock(found.first.at_ms)}."
     told = f"it began {'before' if after_ms > 0 else 'after'} that."
     return (HALF, f"near; {told}") if abs(after_ms) <= FAR * length_ms else (WRONG, told)
 
@@ -151,9 +176,9 @@ def _evidence(_: str, given: str, found: Incident) -> tuple[str, str]:
     if line is None:
         return WRONG, f"there is no line {plain_text(repr(given), 60)}. Write FILE:LINE, such as {min(found.lines)}:1."
     step, text = line
-    if found.kind.proof(step):
+    if step is not None and found.kind.proof(step):
         return RIGHT, text
-    if found.kind.trace_of(step):
+    if step is not None and found.kind.trace_of(step):
         return HALF, f"a part of it, but not what shows the cause: {text}"
     return WRONG, f"this would stand there without the incident too: {text}"
 
@@ -162,8 +187,9 @@ def _count(name: str, given: int, found: Incident) -> tuple[str, str]:
     right = found.counts[name]
     if given == right:
         return RIGHT, found.verdict.first(name).reason if right and name in found.verdict.kinds else ""
-    if name == "lost" and given == found.cut_records:
-        return HALF, f"{given} left the log; {given - right} of them had been processed before."
+    cut, done = found.cut_records
+    if name == "lost" and given == cut:
+        return HALF, f"{cut} left the log; {done} of them had been processed before, and {right - cut + done} of the later ones never were."
     if abs(given - right) <= COUNT_FAR * right:
         return HALF, "nearly."
     return WRONG, "there are more." if given < right else "there are fewer." if right else "there are none."
@@ -175,13 +201,11 @@ def _change(_: str, given: str, found: Incident) -> tuple[str, str]:
     left, before = found.changes[given], found.counts
     if left is None:
         return WRONG, "the part of the system where it happened knows no such setting."
-    told = ", ".join(f"{count} {name}" for name, count in left.items() if count)
-    if not told:
+    if not any(left.values()):
         return RIGHT, "run again with it: nothing is lost, duplicated or reordered."
-    had = ", ".join(f"{count} {name}" for name, count in before.items() if count)
     if sum(left.values()) < sum(before.values()):
-        return HALF, f"run again with it: {told} instead of {had}."
-    return WRONG, f"run again with it: {told}, and without it {had}."
+        return HALF, "run again with it: some of the harm remains."
+    return WRONG, "run again with it: as much harm is done."
 
 
 def _read(path: Path, parse: Any) -> Any:

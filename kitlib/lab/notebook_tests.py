@@ -271,7 +271,7 @@ def suite_of(path: Path, cases: list[ElementTree.Element], rest: list[str]) -> E
     for case in suite:
         case.set("classname", name.removesuffix(".ipynb").replace("/", "."))
     suite.set("time", f"{sum(float(case.get('time', '0')) for case in suite):.3f}")
-    return counted(suite)
+    return suite
 
 
 def counted(element: ElementTree.Element) -> ElementTree.Element:
@@ -283,10 +283,10 @@ def counted(element: ElementTree.Element) -> ElementTree.Element:
     return element
 
 
-def write_junit(comparisons: Iterable[Comparison], out: Path) -> None:
+def write_junit(suites: Iterable[ElementTree.Element], name: str, out: Path) -> None:
     """One JUnit file of all of them, which every CI server reads; written whole or not at all. DiskError if it cannot be."""
-    root = ElementTree.Element("testsuites", name="notebooks")
-    root.extend(comparison.suite for comparison in comparisons)
+    root = ElementTree.Element("testsuites", name=name)
+    root.extend(map(counted, suites))
     root.set("time", f"{sum(float(suite.get('time', '0')) for suite in root):.3f}")
     ElementTree.indent(counted(root))
     with workspace.replacing(out) as draft:

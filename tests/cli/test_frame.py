@@ -57,13 +57,13 @@ def test_every_command_is_in_the_module_that_is_imported_for_it() -> None:
     assert found == {module: set(names) for module, names in cli.COMMANDS.items()}
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["status"], ["up", "--help"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["--version"], ["status"], ["up", "--help"], ["trial", "--help"], ["proxy", "--help"]], ids=" ".join)
 def test_a_command_loads_neither_experiments_nor_pictures_that_it_does_not_need(arguments: list[str]) -> None:
     """Whoever asks how the broker is does not wait for the experiments."""
     code = f"import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules))); from kitlib.cli import main; main({arguments})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     loaded = set(run.stdout.splitlines()[-1].split())
-    assert "kitlib.cli" in loaded and not {"kitlib.experiments", "kitlib.views", "pandas", "pyspark"} & loaded
+    assert "kitlib.cli" in loaded and not {"kitlib.experiments", "kitlib.views", "pandas", "pyspark", "pytest"} & loaded
 
 
 def test_every_experiment_is_a_command() -> None:

@@ -81,7 +81,9 @@ def test_the_incidents_that_are_named_are_one_of_each_kind() -> None:
     seeds = [int(seed) for seed in re.findall(r"\d+", text)]
     assert {incidents.incident(seed).kind.cause for seed in seeds} == {kind.cause for kind in incidents.KINDS}
     assert len(seeds) == len(incidents.KINDS)
-    assert {row.seed for row in ROWS if row.seed is not None} <= set(seeds)
+    asked = {row.seed: row.minutes for row in ROWS if row.seed is not None}
+    assert asked.keys() == set(seeds)
+    assert all(minutes >= incidents.MINUTES[incidents.incident(seed).difficulty] for seed, minutes in asked.items())
 
 
 def test_the_memory_to_plan_is_above_what_was_measured() -> None:
