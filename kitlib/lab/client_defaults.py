@@ -135,9 +135,6 @@ def _cell(found: Setting | None, source: str) -> str:
     return found.shown
 
 
-# -- the sources ------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=1)
 def _java() -> dict[str, dict[str, Setting]]:
     """The settings of Java's classes, all read in one JVM."""

@@ -59,8 +59,6 @@ class LogEnds:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         return self._ask(dict.fromkeys(partitions, latest), IsolationLevel.READ_COMMITTED)
 
-    # -- inside ------------------------------------------------------------------------------------
-
     def _ask(self, specs: Mapping[Where, Any], isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> Offsets:
         waiting, skipped = self._known(specs)
         found: dict[Where, int] = {}

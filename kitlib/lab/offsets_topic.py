@@ -142,8 +142,6 @@ class OffsetsTopic:
         """What has come since the last call, as much as arrives within `wait_s`; LabError when it may not be read."""
         return [_raw(message) for message in self._consumed(wait_s) if message.error() is None]
 
-    # -- inside ------------------------------------------------------------------------------------
-
     def _described(self) -> int:
         """Topics are described, not looked up: a look-up may make one."""
         asked = self.admin.describe_topics(TopicCollection([self.topic]), request_timeout=DEADLINE_S)[self.topic]

@@ -92,9 +92,6 @@ def test_running_broker_and_its_class_tell_the_same_defaults(broker: Any) -> Non
     assert table.splitlines()[0].split() == ["setting", "broker"] and table.endswith("true (here: false)")
 
 
-# -- the table --------------------------------------------------------------------------------------
-
-
 def test_table_has_a_line_a_setting_and_a_column_for_each_that_has_one() -> None:
     """What a source does not have is a dash, what it has without a value is told; empty columns are left out."""
     table = settings_table(["linger.ms", "buffer.memory", "debug"]).splitlines()

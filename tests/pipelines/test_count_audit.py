@@ -95,8 +95,6 @@ def test_unknown_kind_of_counts_is_refused(emit: Any) -> None:
             call()
 
 
-# -- on Spark --------------------------------------------------------------------------------------
-
 WORDS = st.one_of(
     st.sampled_from([b"a", b"b", b"storm", "ä".encode(), b"A", "\u3000x".encode(), b"\x00", b"\xff", b"\xed\xa0\x80", b"1", b"a\xc2\x85b"]),
     st.binary(max_size=4),

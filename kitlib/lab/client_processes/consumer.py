@@ -174,8 +174,6 @@ class ConsumerProcess:
         self.is_frozen = False
         self._release_guard()
 
-    # -- the pipe ----------------------------------------------------------------------------------
-
     @property
     def _who(self) -> str:
         return f"consumer {self.name} ({self.library}, process {self.process.pid})"
@@ -253,9 +251,6 @@ class ConsumerProcess:
                 guard.communicate(b"\n", timeout=END_S)
             except (OSError, subprocess.TimeoutExpired):
                 guard.kill()
-
-
-# -- the child -----------------------------------------------------------------------------------------
 
 
 def main() -> None:
