@@ -12,7 +12,6 @@ from kitlib.views.stage.deeds import (
     leaves,
     loses_all,
     many,
-    offset_of,
     partitions_of,
     place_of,
     record_ref,
@@ -72,7 +71,7 @@ CONNECT = Setting(
         "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
         "leave": (hops(WHO, "group", QUESTION, "leave"), becomes(AWAY)),
         "kill": (becomes(DOWN), drops(WHO, _work)),
-        "evict": (says("group", lambda step: f"removes {step.data['member']}", True),),
+        "evict": (says("group", "removes {member}", True),),
         "prepare": (says("group", "rebalance"),),
         "assigned": (hops("group", WHO, WORK, _work),),
         "revoked": (hops(WHO, "group", WORK, _work),),
@@ -97,24 +96,17 @@ STREAMS = Setting(
     ),
     {
         "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
-        "kill": (becomes(DOWN), drops(WHO, lambda step: f"{len(step.data['tasks'])} tasks")),
-        "lose_thread": (
-            drops(WHO, lambda step: f"{len(step.data['tasks'])} tasks"), says(WHO, lambda step: f"{step.data['thread']} has died", True),
-        ),
+        "kill": (becomes(DOWN), drops(WHO, "{tasks:len()} tasks")),
+        "lose_thread": (drops(WHO, "{tasks:len()} tasks"), says(WHO, "{thread} has died", True)),
         "evict": CONNECT.rows["evict"],
         "prepare": CONNECT.rows["prepare"],
         "assigned": (_dealt,),
         "restoring": (
-            leaves("changelog", WHO, RECORD, lambda step: (step.actor, step.data["task"]), lambda step: f"{step.data['behind']:,}"),
-            says(WHO, lambda step: f"restores {step.data['task']}"),
+            leaves("changelog", WHO, RECORD, lambda step: (step.actor, step.data["task"]), "{behind:,}"), says(WHO, "restores {task}"),
         ),
         "running": (arrives(lambda step: (step.actor, step.data["task"])),),
         "standby": (hops("changelog", WHO, RECORD),),
-        "ask": (
-            says(
-                WHO, lambda step: f"{step.data['key']}: {step.data['value'] if step.data['outcome'] == 'value' else step.data['outcome']}"
-            ),
-        ),
+        "ask": (says(WHO, "{key}: [outcome=value?{value}|{outcome}]"),),
     },
     still="topology idle",
 )
@@ -132,14 +124,10 @@ SOURCE = Setting(
             arrives(lambda step: "written"),
             lambda play, step: play.show("topic", f"end {step.data['offset'] + step.data['last'] - step.data['first'] + 1}"),
         ),
-        "flush": (hops("task", "offsets", COMMIT, offset_of), lambda play, step: play.show("offsets", offset_of(step))),
-        "crash": (
-            becomes(DOWN, "task"),
-            loses_all("task"),
-            says("task", lambda step: f"at {step.data['position']:,}, stored {step.data['stored']:,}", True),
-        ),
+        "flush": (hops("task", "offsets", COMMIT, "{offset}"), lambda play, step: play.show("offsets", f"{step.data['offset']}")),
+        "crash": (becomes(DOWN, "task"), loses_all("task"), says("task", "at {position:,}, stored {stored:,}", True)),
         "aborted": (says("topic", lambda step: f"{span_of(step)} never readable", True),),
-        "begins": (becomes(BACK, "task"), hops("offsets", "task", COMMIT, lambda step: f"{step.data['position']}")),
+        "begins": (becomes(BACK, "task"), hops("offsets", "task", COMMIT, "{position}")),
     },
 )
 
@@ -150,9 +138,9 @@ PARTITIONS = Setting(
         Part(r"worker \d+", "consumer", 1.0),
     ),
     {
-        "partitions": (says("producer", lambda step: f"{step.data['count']} partitions now"),),
+        "partitions": (says("producer", "{count} partitions now"),),
         "append": (hops("producer", place_of, RECORD, many),),
-        "process": (hops(place_of, WHO, RECORD, offset_of, record_ref),),
+        "process": (hops(place_of, WHO, RECORD, "{offset}", record_ref),),
     },
     still="commit result",
 )

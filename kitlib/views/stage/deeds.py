@@ -21,6 +21,7 @@ from kitlib.views.stage.score import (
     Play,
     Style,
 )
+from kitlib.words.template import teller
 
 MOST_LABEL = 16  # characters
 MOST_SHOWN = 40  # things that one step lets fall, one by one
@@ -33,37 +34,33 @@ Value = Callable[[Step], Any]
 Name = str | Value
 
 
-def _name(name: Name, step: Step) -> str:
-    return (step.actor if name == WHO else name) if isinstance(name, str) else str(name(step))
+def reads(text: Name) -> Value:
+    """What a step says: by a function, or as a template tells it (`kitlib.words.template`); WHO is who acts."""
+    if not isinstance(text, str):
+        return text
+    told = teller("{who}" if text == WHO else text)
+    return lambda step: told(step.actor, step.data)
 
 
-def _told(label: str | Value, step: Step) -> str:
-    text = label if isinstance(label, str) else label(step)
-    return plain_text(text, MOST_LABEL)
+def _label(text: Name) -> Value:
+    told = reads(text)
+    return lambda step: plain_text(told(step), MOST_LABEL)
 
 
-def hops(source: Name, target: Name, style: Style | Value, label: str | Value = "", ref: str | Value = "", fate: str = ARRIVED) -> Deed:
+def _look(style: Style | Value) -> Value:
+    return (lambda step: style) if isinstance(style, Style) else style
+
+
+def hops(source: Name, target: Name, style: Style | Value, label: Name = "", ref: Name = "", fate: str = ARRIVED) -> Deed:
     """Something crosses from one actor to another one."""
-    return lambda play, step: play.hop(
-        _name(source, step),
-        _name(target, step),
-        style if isinstance(style, Style) else style(step),
-        _told(label, step),
-        _ref(ref, step),
-        fate,
-    )
+    begin, end, look, told, about = reads(source), reads(target), _look(style), _label(label), reads(ref)
+    return lambda play, step: play.hop(begin(step), end(step), look(step), told(step), about(step), fate)
 
 
-def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: str | Value = "", ref: str | Value = "") -> Deed:
+def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: Name = "", ref: Name = "") -> Deed:
     """Something sets off, and a later step says when it arrives."""
-    return lambda play, step: play.leave(
-        key(step),
-        _name(source, step),
-        _name(target, step),
-        style if isinstance(style, Style) else style(step),
-        _told(label, step),
-        _ref(ref, step),
-    )
+    begin, end, look, told, about = reads(source), reads(target), _look(style), _label(label), reads(ref)
+    return lambda play, step: play.leave(key(step), begin(step), end(step), look(step), told(step), about(step))
 
 
 def arrives(key: Value, fate: str = ARRIVED) -> Deed:
@@ -80,42 +77,45 @@ def falls(key: Value, fate: str = LOST) -> Deed:
     return deed
 
 
-def drops(name: Name, label: str | Value, style: Style = DROP, fate: str = DROPPED) -> Deed:
+def drops(name: Name, label: Name, style: Style = DROP, fate: str = DROPPED) -> Deed:
     """Something falls off an actor; "" nothing does."""
+    who, told = reads(name), _label(label)
 
     def deed(play: Play, step: Step) -> None:
-        if told := _told(label, step):
-            play.fall_from(_name(name, step), style, told, "", fate)
+        if what := told(step):
+            play.fall_from(who(step), style, what, "", fate)
 
     return deed
 
 
-def says(name: Name, text: str | Value, is_alarm: bool = False) -> Deed:
+def says(name: Name, text: Name, is_alarm: bool = False) -> Deed:
     """A bubble over an actor; "" is none."""
+    who, told = reads(name), reads(text)
 
     def deed(play: Play, step: Step) -> None:
-        told = text if isinstance(text, str) else text(step)
-        if told:
-            play.say(_name(name, step), told, is_alarm)
+        if what := told(step):
+            play.say(who(step), what, is_alarm)
 
     return deed
 
 
 def becomes(state: str, *names: Name) -> Deed:
     """The step's actor (or those named) goes into a state."""
+    whom = [reads(name) for name in names or (WHO,)]
 
     def deed(play: Play, step: Step) -> None:
-        for name in names or (WHO,):
-            play.be(_name(name, step), state)
+        for name in whom:
+            play.be(name(step), state)
 
     return deed
 
 
 def blinks(name: Name) -> Deed:
     """An actor is back; one that was not down until now dies in the same step."""
+    named = reads(name)
 
     def deed(play: Play, step: Step) -> None:
-        who = _name(name, step)
+        who = named(step)
         was_up = play.has(who) and play.stage.actors[who].is_up
         play.be(who, DOWN)
         play.be(who, BACK, after=BACK_S if was_up else 0.0)
@@ -125,19 +125,16 @@ def blinks(name: Name) -> Deed:
 
 def loses_all(*names: Name, fate: str = DROPPED) -> Deed:
     """Whatever is under way from or to these actors falls."""
+    whom = [reads(name) for name in names or (WHO,)]
 
     def deed(play: Play, step: Step) -> None:
-        lost = {_name(name, step) for name in names or (WHO,)}
+        lost = {name(step) for name in whom}
         for key, waiting in list(play.open.items()):
             if any(under.source in lost or under.target in lost for under in waiting):
                 first = waiting[0]
                 play.fall(key, fate, first.target if first.target in lost else first.source)
 
     return deed
-
-
-def _ref(ref: str | Value, step: Step) -> str:
-    return ref if isinstance(ref, str) else str(ref(step))
 
 
 def times(number: int) -> str:
@@ -152,10 +149,6 @@ def span_of(step: Step) -> str:
 def record_ref(step: Step) -> str:
     data = step.data
     return f"record:{data['topic']}/{data['partition']}/{data['offset']}" if "topic" in data else ""
-
-
-def offset_of(step: Step) -> str:
-    return f"{step.data['offset']}"
 
 
 def tuple_key(step: Step) -> tuple[Any, ...]:
@@ -201,8 +194,3 @@ def partitions_of(trace: Trace) -> list[str]:
 
 def place_of(step: Step) -> str:
     return f"{step.data.get('topic')} {step.data.get('partition')}"
-
-
-def error_of(step: Step) -> str:
-    error = str(step.data.get("error") or "NONE")
-    return "" if error == "NONE" else error

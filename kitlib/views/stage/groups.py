@@ -19,12 +19,10 @@ from kitlib.views.stage.deeds import (
     blinks,
     drops,
     effect,
-    error_of,
     hops,
     leaves,
     loses_all,
     many,
-    offset_of,
     partitions_of,
     place_of,
     record_ref,
@@ -55,7 +53,7 @@ from kitlib.views.stage.score import (
 
 def _took(play: Play, step: Step) -> None:
     """A poll returns a record."""
-    play.hop(place_of(step), step.actor, RECORD, offset_of(step), record_ref(step))
+    play.hop(place_of(step), step.actor, RECORD, f"{step.data['offset']}", record_ref(step))
     play.tie(place_of(step), step.actor)
     play.memory["position", place_of(step)] = step.data["offset"] + 1
 
@@ -63,7 +61,7 @@ def _took(play: Play, step: Step) -> None:
 def _committed(play: Play, step: Step) -> None:
     is_refused = str(step.data.get("error") or "NONE") != "NONE"
     target = "coordinator" if play.has("coordinator") else "zookeeper"
-    play.hop(step.actor, target, FAIL if is_refused else COMMIT, offset_of(step), "", "refused" if is_refused else "arrived")
+    play.hop(step.actor, target, FAIL if is_refused else COMMIT, f"{step.data['offset']}", "", "refused" if is_refused else "arrived")
     if is_refused:
         play.say(step.actor, str(step.data["error"]), True)
     else:
@@ -132,7 +130,7 @@ GROUPS = Setting(
     ),
     {
         "append": (lambda play, step: play.show(place_of(step), f"end {step.data['last'] + 1}"),),
-        "start": (becomes(UP), hops("coordinator", WHO, QUESTION, offset_of), lambda play, step: play.tie(place_of(step), step.actor)),
+        "start": (becomes(UP), hops("coordinator", WHO, QUESTION, "{offset}"), lambda play, step: play.tie(place_of(step), step.actor)),
         "emit": (_took,),
         "process": (effect("effects"),),
         "commit": (_committed,),
@@ -148,27 +146,20 @@ GROUPS = Setting(
         "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", QUESTION, "leave")),
         "cut_off": (becomes(CUT_OFF),),
         "reconnect": (becomes(BACK),),
-        "error": (says(WHO, lambda step: error_of(step) or "error", True),),
-        "alter": (
-            hops("operator", "coordinator", COMMIT, offset_of),
-            says("operator", lambda step: f"sets the offset to {step.data['offset']}", True),
-        ),
+        "error": (says(WHO, "[error?{error}|error]", True),),
+        "alter": (hops("operator", "coordinator", COMMIT, "{offset}"), says("operator", "sets the offset to {offset}", True)),
         "forget": (says("operator", "deletes the offset", True), hops("operator", "coordinator", FAIL)),
-        "reset": (says(WHO, lambda step: f"reset: {step.data['from']} → {step.data['to']}", True),),
+        "reset": (says(WHO, "reset: {from} → {to}", True),),
         "refuse": (says(WHO, "known: not repeated"),),
-        "partitions": (says("coordinator", lambda step: f"{step.data['count']} partitions"),),
+        "partitions": (says("coordinator", "{count} partitions"),),
         "throw": (says(WHO, "an exception", True),),
-        "lag": (says("monitor", lambda step: "no lag to show" if step.data["lag"] is None else f"lag {step.data['lag']}"),),
-        "judge": (says("monitor", lambda step: str(step.data["status"]), True),),
-        "delete": (says(place_of, lambda step: f"deleted up to {step.data['to']}", True),),
+        "lag": (says("monitor", "[lag?lag {lag}|no lag to show]"),),
+        "judge": (says("monitor", "{status}", True),),
+        "delete": (says(place_of, "deleted up to {to}", True),),
         "prepare": (says("coordinator", "rebalance"),),
-        "sync": (says("coordinator", lambda step: f"generation {step.data['generation']}" if "generation" in step.data else ""),),
+        "sync": (says("coordinator", "[generation {generation}]"),),
         "stable": (_owns,),
-        "evict": (
-            says("coordinator", lambda step: f"removes {step.data['member']}" if step.data.get("why") != "leave" else "", True),
-            says("zookeeper", lambda step: f"removes {step.data['member']}", True),
-            _unties,
-        ),
+        "evict": (says("coordinator", "[why=leave?|removes {member}]", True), says("zookeeper", "removes {member}", True), _unties),
         "restarted": (blinks(WHO),),
         "notify": (_notified,),
         "heard": (says(WHO, "gives up all, reads anew"),),
@@ -226,30 +217,22 @@ REPLICATION = Setting(
         **GROUPS.rows,
         "append": (hops("producer", WHO, RECORD, many),),
         "start": (becomes(UP),),
-        "emit": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, offset_of(step), record_ref(step)),),
+        "emit": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, f"{step.data['offset']}", record_ref(step)),),
         "process": (),
-        "commit": (lambda play, step: play.hop(step.actor, _leader(play), COMMIT, offset_of(step)),),
-        "refused": (
-            says("producer", lambda step: f"refused: {step.data['error']}", True),
-            drops("producer", lambda step: f"{step.data['count']}"),
-        ),
+        "commit": (lambda play, step: play.hop(step.actor, _leader(play), COMMIT, f"{step.data['offset']}"),),
+        "refused": (says("producer", "refused: {error}", True), drops("producer", "{count}")),
         "kill": (becomes(DOWN), loses_all()),
         "restart": (becomes(BACK),),
         "pause": (becomes(FROZEN),),
         "wake": (becomes(BACK),),
         "flip": (says(WHO, "a bit flips on its disk", True),),
-        "recover": (
-            drops(WHO, lambda step: f"{step.data['from'] - step.data['to']} records"),
-            says(WHO, "truncates a corrupt log", True),
-        ),
+        "recover": (drops(WHO, "{gone()}"), says(WHO, "truncates a corrupt log", True)),
         "copy": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, f"to {step.data['to']}"),),
-        "truncate": (drops(WHO, lambda step: f"{step.data['from'] - step.data['to']} records"), says(WHO, "truncates its log", True)),
+        "truncate": (drops(WHO, "{gone()}"), says(WHO, "truncates its log", True)),
         "lead": (_leads, hops("controller", WHO, ACK, "lead")),
         "follow": (hops("controller", WHO, QUESTION, "follow"),),
-        "isr": (says("controller", lambda step: f"in sync: {', '.join(map(str, step.data['in_sync'])) or 'none'}"),),
-        "elect": (
-            says("controller", lambda step: f"{'unclean: ' if step.data['unclean'] else ''}broker {step.data['leader']} leads", True),
-        ),
+        "isr": (says("controller", "in sync: [in_sync?{in_sync:listed()}|none]"),),
+        "elect": (says("controller", "[unclean?unclean: ]broker {leader} leads", True),),
         "none": (says("controller", "no leader", True),),
         "cut": (says("controller", lambda step: f"{step.data['from'] - step.data['to']} records are gone", True),),
         "diverged": (says(WHO, "its offset is gone", True),),
@@ -283,20 +266,22 @@ SHARE = Setting(
     ),
     {
         "append": (says("log", appended),),
-        "acquire": (hops("log", "broker", RECORD, offset_of, record_ref), leaves("broker", WHO, _style, _delivery, offset_of, record_ref)),
+        "acquire": (
+            hops("log", "broker", RECORD, "{offset}", record_ref), leaves("broker", WHO, _style, _delivery, "{offset}", record_ref),
+        ),
         "process": (arrives(_delivery), effect("effects")),
-        "fail": (arrives(_delivery), says(WHO, lambda step: f"cannot do {step.data['offset']}", True)),
+        "fail": (arrives(_delivery), says(WHO, "cannot do {offset}", True)),
         "accept": (hops(WHO, "broker", ACK, "", record_ref),),
         "release": (hops(WHO, "broker", FAIL, "", record_ref),),
-        "reject": (hops(WHO, "broker", FAIL, "", record_ref), drops("broker", offset_of)),
+        "reject": (hops(WHO, "broker", FAIL, "", record_ref), drops("broker", "{offset}")),
         "renew": (hops(WHO, "broker", ACK, "", record_ref),),
         "refused": (hops(WHO, "broker", ACK, span_of, "", REFUSED), says("broker", "too late", True)),
         "ignored": (hops(WHO, "broker", ACK, "", record_ref, REFUSED),),
-        "time_out": (says("broker", lambda step: f"{step.data['member']}: lock on {step.data['offset']} over", True),),
-        "hand_back": (says("broker", lambda step: f"{step.data['member']} is gone", True),),
-        "archive": (drops("broker", offset_of), says("broker", lambda step: f"archives {step.data['offset']}", True)),
-        "full": (says("broker", lambda step: f"all {step.data['locks']} locks taken", True),),
-        "move": (says("broker", lambda step: f"starts at {step.data['offset']}"),),
+        "time_out": (says("broker", "{member}: lock on {offset} over", True),),
+        "hand_back": (says("broker", "{member} is gone", True),),
+        "archive": (drops("broker", "{offset}"), says("broker", "archives {offset}", True)),
+        "full": (says("broker", "all {locks} locks taken", True),),
+        "move": (says("broker", "starts at {offset}"),),
         "kill": (becomes(DOWN), loses_all()),
         "freeze": (becomes(FROZEN),),
     },

@@ -8,7 +8,7 @@ leaves one actor at one time and arrives at another one, or is lost in transit a
 What each verb does on the stage is read from one table per domain (`kitlib.views.stage.domains`); a row is a few *deeds*
 (`kitlib.views.stage.deeds`):
 
-    "emit": (hops("log", WHO, RECORD, offset_of), leaves(WHO, "bolt", TUPLE, tuple_key, offset_of)),
+    "emit": (hops("log", WHO, RECORD, "{offset}"), leaves(WHO, "bolt", TUPLE, tuple_key, "{offset}")),
     "process": (arrives(tuple_key),),
     "crash": (becomes(DOWN, "spout", "bolt"), loses_all("spout", "bolt")),
 

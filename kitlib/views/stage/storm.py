@@ -19,7 +19,6 @@ from kitlib.views.stage.deeds import (
     hops,
     leaves,
     loses_all,
-    offset_of,
     record_ref,
     says,
     tuple_key,
@@ -99,8 +98,8 @@ def _spout_starts(play: Play, step: Step) -> None:
 
 def _spout_commits(play: Play, step: Step) -> None:
     if step.data.get("written", True):
-        play.hop(step.actor, "commit", COMMIT, offset_of(step))
-        play.show("commit", offset_of(step))
+        play.hop(step.actor, "commit", COMMIT, f"{step.data['offset']}")
+        play.show("commit", f"{step.data['offset']}")
 
 
 SPOUT = Setting(
@@ -121,23 +120,23 @@ SPOUT = Setting(
     ),
     {
         "append": (says("log", appended),),
-        "delete": (says("log", lambda step: f"deleted up to {step.data['to']}", True),),
+        "delete": (says("log", "deleted up to {to}", True),),
         "compact": (says("log", "compacted"),),
         "start": (becomes(BACK, WHO, "bolt"), _spout_starts),
         "emit": (_spout_tuples,),
         "process": (arrives(tuple_key), effect("effects")),
         "ack": (hops("bolt", WHO, ACK, "", record_ref),),
-        "fail": (_spout_failed, says("bolt", lambda step: "" if step.data.get("retry", True) else "fails, no retry", True)),
+        "fail": (_spout_failed, says("bolt", "[retry=False?fails, no retry]", True)),
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
-        "give_up": (drops(WHO, offset_of), says(WHO, "gives up", True)),
+        "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
         "lose": (falls(tuple_key),),
-        "lose_ack": (leaves("bolt", "spout", ACK, lambda step: "lost ack", offset_of, record_ref), falls(lambda step: "lost ack")),
-        "delay": (says("bolt", lambda step: f"{step.data['offset']} is held back", True),),
-        "double": (leaves("spout", "bolt", AGAIN, tuple_key, offset_of, record_ref),),
+        "lose_ack": (leaves("bolt", "spout", ACK, lambda step: "lost ack", "{offset}", record_ref), falls(lambda step: "lost ack")),
+        "delay": (says("bolt", "{offset} is held back", True),),
+        "double": (leaves("spout", "bolt", AGAIN, tuple_key, "{offset}", record_ref),),
         "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
         "commit": (_spout_commits,),
-        "reset": (says(WHO, lambda step: f"out of range: {step.data['from']} → {step.data['to']}", True),),
-        "error": (says(WHO, lambda step: str(step.data["error"]), True), becomes(DOWN)),
+        "reset": (says(WHO, "out of range: {from} → {to}", True),),
+        "error": (says(WHO, "{error}", True), becomes(DOWN)),
     },
     _spout_lines,
     {"worker": ("spout", "bolt")},
@@ -298,14 +297,10 @@ TOPOLOGY = Setting(
         "spout_tick": (_dropped,),
         "ack": (_end,),
         "fail": (_end,),
-        "late": (says(WHO, lambda step: f"a late {step.data['answer']}"), lambda play, step: play.arrive(("end", step.data["root"]))),
+        "late": (says(WHO, "a late {answer}"), lambda play, step: play.arrive(("end", step.data["root"]))),
         "clear": (says(WHO, "cleared: too far behind", True),),
-        "give_up": (drops(WHO, offset_of), says(WHO, "gives up", True)),
-        "crash": (
-            becomes(DOWN),
-            loses_all(),
-            says(WHO, lambda step: f"{step.data['lost']} lost with it" if step.data["lost"] else "", True),
-        ),
+        "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
+        "crash": (becomes(DOWN), loses_all(), says(WHO, "[lost!=0?{lost} lost with it]", True)),
         "commit": (),
         "restart": (becomes(BACK),),
         "sample": (_sample,),
