@@ -55,15 +55,9 @@ def replay(trace: dict[str, Any], builds: Mapping[str, Build] | None = None) -> 
 
 
 def _metadata_stepper(build: Build, config: dict[str, Any]) -> Step:
-    metadata = build(
-        refresh_backoff_ms=config["refresh_backoff_ms"],
-        refresh_backoff_max_ms=config["refresh_backoff_max_ms"],
-        metadata_expire_ms=config["metadata_expire_ms"],
-        metadata_idle_ms=config["metadata_idle_ms"],
-    )
-    metadata.refresh_backoff = ExponentialBackoff(
-        config["refresh_backoff_ms"], config["refresh_backoff_max_ms"], jitter=0.0
-    )
+    names = ("refresh_backoff_ms", "refresh_backoff_max_ms", "metadata_expire_ms", "metadata_idle_ms")
+    metadata = build(**{name: config[name] for name in names})
+    metadata.refresh_backoff = ExponentialBackoff(config[names[0]], config[names[1]], jitter=0.0)
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
         return {"result": _metadata_result(metadata, op, args), "state": metadata_state(metadata)}
@@ -71,18 +65,20 @@ def _metadata_stepper(build: Build, config: dict[str, Any]) -> Step:
     return step
 
 
+CALLS = {  # operations that are the method of that name, with these arguments
+    "add": "topic now_ms", "request_update": "reset_equivalent", "request_update_for_topic": "topic",
+    "time_to_next_update": "now_ms", "time_to_allow_update": "now_ms", "failed_update": "now_ms",
+}  # fmt: skip
+SHOWN = (  # of the state, fields that the recording calls by the same names
+    "version", "request_version", "last_refresh_ms", "last_successful_refresh_ms", "attempts", "equivalent_response_count",
+    "need_full_update", "need_partial_update",
+)  # fmt: skip
+
+
 def _metadata_result(metadata: Any, op: str, args: dict[str, Any]) -> Any:
+    if op in CALLS:
+        return getattr(metadata, op)(*(args[name] for name in CALLS[op].split()))
     match op:
-        case "add":
-            metadata.add(args["topic"], args["now_ms"])
-        case "request_update":
-            return metadata.request_update(args["reset_equivalent"])
-        case "request_update_for_topic":
-            return metadata.request_update_for_topic(args["topic"])
-        case "time_to_next_update":
-            return metadata.time_to_next_update(args["now_ms"])
-        case "time_to_allow_update":
-            return metadata.time_to_allow_update(args["now_ms"])
         case "new_request":
             request = metadata.new_request(args["now_ms"])
             return {
@@ -90,8 +86,6 @@ def _metadata_result(metadata: Any, op: str, args: dict[str, Any]) -> Any:
                 "request_version": request.request_version,
                 "is_partial": request.is_partial,
             }
-        case "failed_update":
-            metadata.failed_update(args["now_ms"])
         case "update_last_seen_epoch":
             return metadata.update_last_seen_epoch((args["topic"], args["partition"]), args["leader_epoch"])
         case "bootstrap":
@@ -136,15 +130,7 @@ def metadata_state(metadata: Any) -> dict[str, Any]:
         [found.topic, found.partition, found.error.name, found.leader_id, found.leader_epoch]
         for found in cluster.partitions.values()
     )
-    return {
-        "version": metadata.version,
-        "request_version": metadata.request_version,
-        "last_refresh_ms": metadata.last_refresh_ms,
-        "last_successful_refresh_ms": metadata.last_successful_refresh_ms,
-        "attempts": metadata.attempts,
-        "equivalent_response_count": metadata.equivalent_response_count,
-        "need_full_update": metadata.need_full_update,
-        "need_partial_update": metadata.need_partial_update,
+    return {name: getattr(metadata, name) for name in SHOWN} | {
         "topics": dict(metadata.topics),
         "new_topics": sorted(metadata.new_topics),
         "last_seen_leader_epochs": epochs,
