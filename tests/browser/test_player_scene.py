@@ -26,7 +26,6 @@ from tests.views.test_history_picture import commits, rewound
 from tests.views.test_lag_picture import CASES
 from tests.views.test_unclean_scene import a_monitored_run, an_election
 from tests.views.traces import some_steps_of
-from tests.views.transacting import a_zombie
 
 pytestmark = pytest.mark.browser
 
@@ -135,7 +134,7 @@ def test_words_of_pictures_of_lag_and_commits_do_not_collide(chromium: Browser) 
 def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
     traces = [some_steps_of(name) for name in names()]
-    traces = [trace for trace in traces if scene.kind_of(trace)] + [a_rebalance(), a_zombie(), commit_and_abort.run()]
+    traces = [trace for trace in traces if scene.kind_of(trace)] + [a_rebalance(), commit_and_abort.run()]
     traces += [a_stale_offset(), a_stale_offset(150), a_compacted_topic(), an_election(), a_monitored_run()]
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     found = {}

@@ -28,18 +28,18 @@ from kitlib.views.scenes.transactions import (
 )
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
-from tests.views.transacting import Transacting, a_zombie
+from tests.views.transacting import Transacting
+
+ZOMBIE = run("zombie")
 
 
-@pytest.fixture(scope="module")
-def story() -> TransactionStory:
+def story_of(trace: Trace) -> TransactionStory:
     """The story on an axis where step n lies at n."""
-    trace = a_zombie()
     return read_transactions(trace, [float(step.number) for step in trace])
 
 
 def number_of(what: str, nth: int = 0) -> int:
-    return [step.number for step in a_zombie() if step.what == what][nth]
+    return [step.number for step in ZOMBIE if step.what == what][nth]
 
 
 def scene_of(trace: Trace) -> Scene:
@@ -69,47 +69,45 @@ def test_a_batch_is_worth_what_the_first_marker_of_its_producer_behind_it_says(
     assert [fate_of(row, log) for row in log if row[5] is None] == fates
 
 
-def test_what_producers_coordinator_and_database_did(story: TransactionStory) -> None:
+def test_what_producers_coordinator_and_database_did() -> None:
     """A transaction's box ends where its producer saw its end; a state's box ends where the next begins."""
+    story = story_of(ZOMBIE)
     spans = {name: [(span.name, span.end) for span in row.spans] for name, row in story.producers.items()}
-    assert spans == {"producer": [("0", "commit_tx"), ("1", "gone")], "producer 2": [("2", "")]}
-    fenced = number_of("fenced")
-    assert [span.x1 for span in story.producers["producer"].spans] == [number_of("commit_tx"), fenced]
-    assert story.producers["producer 2"].spans[0].x1 == len(a_zombie()) - 1, "what is open at the end stays so"
+    assert spans == {"producer": [("0", "gone")], "producer 2": [("1", "commit_tx"), ("2", "commit_tx")]}
+    ends = [span.x1 for row in story.producers.values() for span in row.spans]
+    assert ends == [number_of("fenced"), number_of("commit_tx"), number_of("commit_tx", 1)]
     assert [what for what, _ in story.producers["producer"].signs] == ["freeze", "thaw", "fenced"]
-    states = story.ids["orders"]
-    assert [span.name for span in states][:4] == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"]
+    states = story.ids["worker"]
+    assert [span.name for span in states][:5] == ["Empty", "Ongoing", "PrepareAbort", "CompleteAbort", "Empty"]
     assert all(before.x1 == after.x0 for before, after in pairwise(states))
-    assert [what for _, what in story.effects] == ["charge", "again", "known"]
-    assert [what for _, what in story.network] == ["late_marker"]
+    for unique_key, second in ((False, "again"), (True, "known")):
+        effects = [what for _, what in story_of(run("outside_effect", unique_key=unique_key)).effects]
+        assert effects == ["charge"] * 6 + [second] * 3 + ["charge"] * 3
+    assert [what for _, what in story_of(run("delayed_marker")).network] == ["late_marker"]
+    cut = run("zombie", max_steps=30)
+    assert story_of(cut).producers["producer 2"].spans[0].x1 == len(cut) - 1, "what is open at the end stays so"
 
 
-def test_the_log_and_its_stable_part_are_followed(story: TransactionStory) -> None:
+def test_the_log_and_its_stable_part_are_followed() -> None:
     """While a transaction is open the last stable offset stands at its first record, and then jumps."""
-    write, marker = number_of("write"), number_of("marker")
+    story, write, marker = story_of(ZOMBIE), number_of("write"), number_of("marker")
     assert (story.ends[write], story.stable[write]) == (3, 0)
     assert (story.ends[marker], story.stable[marker]) == (4, 4)
-    assert story.records[4] == "3" and story.records[7] == "3", "record 3 lies in the log twice"
+    assert story.records[0] == "0" and story.records[4] == "0", "record 0 lies in the log twice"
 
 
 def test_the_panel_shows_the_logs_boxes_by_their_worth_and_what_each_reader_was_given() -> None:
     """After the abort its records are hatched; read_committed never had them, read_uncommitted had."""
-    trace = a_zombie()
-    scene = scene_of(trace)
-    at = number_of("marker", 1)
-    assert scene.words_after(at) == (
-        "the log has 7 offsets, the last stable one is 7; read_committed received 3; read_uncommitted received 5"
+    scene, at = scene_of(ZOMBIE), number_of("marker")
+    assert scene.words_after(at).startswith(
+        "the log has 4 offsets, the last stable one is 4; read_committed received 0; read_uncommitted received 3"
     )
     before, after = str(scene.panel_after(number_of("freeze"))), str(scene.panel_after(at))
-    assert before.count("open transaction") == 2 and after.count("open transaction") == 0
-    assert after.count("aborted: stays in the log") == 2 and after.count("an abort marker") == 1
-    told = texts(show(trace, at).svg)
-    assert (
-        "last stable offset" in told
-        and "0/1" in told
-        and "orders | is PrepareAbort" in told.replace("ordersis", "orders | is")
-    )
-    assert len({str(piece) for panel in scene.panels for piece in panel.inside}) < 2.5 * len(trace)
+    assert before.count("open transaction") == 3 and after.count("open transaction") == 0
+    assert after.count("aborted: stays in the log") == 3 and after.count("an abort marker") == 1
+    told = texts(show(ZOMBIE, at).svg)
+    assert "last stable offset" in told and "workeris PrepareAbort" in told
+    assert len({str(piece) for panel in scene.panels for piece in panel.inside}) < 2.5 * len(ZOMBIE)
 
 
 def test_a_record_given_twice_to_a_reader_says_so() -> None:
@@ -134,12 +132,11 @@ def test_a_long_log_shows_its_newest_part() -> None:
 
 def test_parts_of_a_transactions_picture() -> None:
     """The log alone is a part; the strips of other traces are not."""
-    trace = a_zombie()
-    told = texts(show(trace, part="log").svg)
+    told = texts(show(ZOMBIE, part="log").svg)
     assert "where does read_committed stop?" in told and "producer 2" not in told
     with pytest.raises(TraceError, match="Expected one of all, log"):
-        show(trace, part="plot")
-    player = Player(trace)
+        show(ZOMBIE, part="plot")
+    player = Player(ZOMBIE)
     assert json.loads(player.frames)["reels"][0]["question"].startswith("What is written")
     player.close()
 
