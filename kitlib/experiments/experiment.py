@@ -161,6 +161,8 @@ class Experiment:
             self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
+        if backend == "kafka" and "session_ms" in knobs:
+            resolve_name("kitlib.experiments.groups.kafka_members:fit_session")(self.knobs, knobs, given)
         check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"

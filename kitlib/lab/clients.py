@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 import ssl
 import stat
+import struct
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,6 +170,22 @@ def file_config() -> dict[str, str]:
     return config
 
 
+def _asked_at_the_door(bootstrap: str, timeout_s: float = 1.0) -> str:
+    """What a listener that drops plain requests asks for, and the settings of it; "" where nobody listens, or plain requests are right."""
+    from kitlib.lab.brokers import ports  # which talks to the kit's own brokers
+
+    for host, port in addresses(bootstrap):
+        told = ports.ask(port, ports.SASL_HANDSHAKE, b"\0\1?", timeout_s, host)
+        if told is not None and struct.unpack(">h", told[:2])[0] == KafkaError.UNSUPPORTED_SASL_MECHANISM:
+            known = re.findall(r"[A-Z][A-Z0-9-]+", told[2:].decode("ascii", "replace"))
+            asked = "sasl.username and sasl.password"
+            return f"it asks for a password. Set security.protocol=SASL_PLAINTEXT, sasl.mechanisms={' or '.join(known)}, {asked}"
+        with suppress(OSError), socket.create_connection((host, port), timeout_s) as plain:
+            with ssl._create_unverified_context().wrap_socket(plain):
+                return "it speaks TLS. Set security.protocol=SSL or SASL_SSL, and ssl.ca.location"
+    return ""
+
+
 def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str | None, int]:
     """Cluster id and number of brokers of an external cluster; LabError when nobody answers in time, or at once when it refuses the kit."""
     refusals: list[KafkaError] = []
@@ -174,7 +193,7 @@ def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str
         "bootstrap.servers": bootstrap, "client.id": "kit", "log_level": 2, **file_config(),
         "error_cb": lambda error: refusals.append(error) if error.code() in NOT_LET_IN else None,
     }  # fmt: skip
-    deadline = time.monotonic() + timeout_s
+    deadline, is_plain = time.monotonic() + timeout_s, config.get("security.protocol", "plaintext").lower() == "plaintext"
     try:
         admin = AdminClient(config, logger=SILENT)
         while True:
@@ -184,6 +203,9 @@ def describe(bootstrap: str, timeout_s: float = EXTERNAL_TIMEOUT_S) -> tuple[str
                 admin.poll(0)  # now librdkafka tells why it was not let in
                 if refusals:
                     raise KafkaException(refusals[0]) from error
+                if is_plain and (asked := _asked_at_the_door(bootstrap)):
+                    raise LabError(f"KIT_KAFKA_BOOTSTRAP={bootstrap}: {asked}, in the file that KIT_KAFKA_CONFIG names.") from error
+                is_plain = False  # once is enough
                 if time.monotonic() >= deadline:
                     raise
             else:

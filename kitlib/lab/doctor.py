@@ -9,8 +9,6 @@ Left out: mending. Each red line says what to do; doing it stays with the person
 
 from __future__ import annotations
 
-import datetime
-import email.utils
 import importlib
 import importlib.metadata
 import os
@@ -18,7 +16,6 @@ import platform
 import shutil
 import socket
 import sys
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -35,7 +32,6 @@ Level = Literal["good", "note", "bad"]
 PYTHON_FLOOR = (3, 11)
 DISK_FLOOR_MB = 1_000  # data of an afternoon; below it Kafka may stop in the middle of an experiment
 MEMORY_FLOOR_MB = 2_000  # a broker 325 MB, Spark about 1,000 MB, JupyterLab and a browser the rest
-SKEW_SECONDS = 300  # a broker refuses records dated an hour ahead; certificates fail earlier
 
 # Not foreign to Java, but a known cause of "it works for everybody but me".
 ODD_SETTINGS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
@@ -66,7 +62,6 @@ def examine() -> list[Line]:
         ("broker", _broker),
         ("Spark", _spark),
         ("environment", _environment),
-        ("clock", _clock),
     ]
     lines: list[Line] = []
     for name, check in checks:
@@ -211,30 +206,3 @@ def _environment() -> list[Line]:
         what = "Nothing, if downloads work; connections within this machine do not use it."
         lines.append(Line("environment", "note", f"{', '.join(sorted(proxies))} set", what))
     return lines or [Line("environment", "good", "nothing that redirects Java, Spark, Python or downloads")]
-
-
-def _clock() -> list[Line]:
-    now = datetime.datetime.now(datetime.UTC)
-    shown = now.strftime("%Y-%m-%d %H:%M:%S UTC")
-    skew = None if jars.is_offline() else _skew_seconds(now)
-    if skew is None:
-        return [Line("clock", "good", f"{shown} (not compared: no network was asked or answered)")]
-    if abs(skew) > SKEW_SECONDS:
-        return [Line("clock", "bad", f"{shown}, {skew:+.0f} s from a server's clock", "Set the clock, or turn on time sync.")]
-    return [Line("clock", "good", f"{shown}, {skew:+.0f} s from a server's clock")]
-
-
-def _skew_seconds(now: datetime.datetime) -> float | None:
-    """Our clock less that of the Maven repository, which sends its time with every answer; None without one."""
-    for address in jars.repositories().values():
-        if not address.startswith(("https://", "http://")):
-            continue
-        try:
-            request = urllib.request.Request(address + "/", method="HEAD")
-            with urllib.request.urlopen(request, timeout=3) as answer:
-                date = answer.headers.get("Date")
-        except OSError as error:
-            date = getattr(error, "headers", None) and error.headers.get("Date")  # type: ignore[attr-defined]
-        if date:
-            return (now - email.utils.parsedate_to_datetime(date)).total_seconds()
-    return None

@@ -6,6 +6,7 @@ One real broker, whose certificate and users the tests make, for all of them.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,10 @@ from kitlib.desk.settings import deeds_of
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
 from kitlib.experiments.topic_reader import TopicReader
-from kitlib.lab import clients, jars, java, kafka_server
-from kitlib.lab.brokers import node, ports
+from kitlib.lab import clients, kafka_server
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.proxy.rules import ACTIONS
 from kitlib.lab.wire.connection import Wire
@@ -48,6 +47,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import audit
 from tests.conftest import within
 from tests.lab.consumers import poll_until, settings_for
+from tests.lab.own_broker import Settings, own_broker
 from tests.lab.test_chaos_on_kafka import Writer, check
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -64,6 +64,7 @@ class Secured:
 
     password_port: int
     certificate_port: int
+    bare_port: int  # for passwords, without TLS
     home: Path
 
     def settings(self, how: str) -> dict[str, str]:
@@ -81,16 +82,25 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     if shutil.which("openssl") is None:
         pytest.skip("no openssl, which makes the certificate")
     home = tmp_path_factory.mktemp("secured")
-    (home / "tmp").mkdir()
     subprocess.run(CERTIFY.split(), cwd=home, check=True, capture_output=True)
-    java_of_all = java.find_java(needs_vector=False).executable
-    machinery = node.Machinery(java_of_all, tuple(jars.ensure_jars("kafka")), home, home, uuid.uuid4().hex, node.HEAP_MB[1])
-    controller_port, [own, passwords, certificates] = ports.choose({}, 3)
-    broker = node.Node(1, home / "node-1", machinery, own, controller_port, on_end=lambda: None)
-    node.prepare([broker], 1, lambda _sentence: None, lambda: None)
-    broker.write_settings(1, controller_port)
-    values = dict(line.split("=", 1) for line in broker.settings_file.read_text().splitlines())
-    for name, port, protocol in (("SECURE", passwords, "SASL_SSL"), ("MUTUAL", certificates, "SSL")):
+    found: list[int] = []
+
+    def change(values: Settings, more: list[int]) -> Settings:
+        found.extend(more)
+        return with_doors(values, more, home)
+
+    with own_broker(home, change, 3) as broker:
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 2})
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        made = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("kit", info, PASSWORD.encode())])
+        made["kit"].result(10)
+        yield Secured(*found, home)
+
+
+def with_doors(values: Settings, more: list[int], home: Path) -> Settings:
+    """The settings with a door for passwords, one for certificates, and one for passwords without TLS."""
+    doors = zip(("SECURE", "MUTUAL", "BARE"), more, ("SASL_SSL", "SSL", "SASL_PLAINTEXT"), strict=True)
+    for name, port, protocol in doors:
         values["listeners"] += f",{name}://127.0.0.1:{port}"
         values["advertised.listeners"] += f",{name}://127.0.0.1:{port}"
         values["listener.security.protocol.map"] += f",{name}:{protocol}"
@@ -105,19 +115,8 @@ def secured(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     asks = {"ssl.client.auth": "required", "ssl.truststore.type": "PEM", "ssl.truststore.certificates": cert}
     values |= {f"listener.name.secure.{name}": value for name, value in (own_cert | logins).items()}
     values |= {f"listener.name.mutual.{name}": value for name, value in (own_cert | asks).items()}
-    broker.settings_file.write_text("".join(f"{name}={value}\n" for name, value in values.items()), encoding="ascii")
-    broker.start()
-    try:
-        wait_until(lambda: not broker.is_running() or ports.serves_producers(broker.port), 60, "the broker serves")
-        assert broker.is_running(), broker.why_ended()
-        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}", "log_level": 2})
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        made = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("kit", info, PASSWORD.encode())])
-        made["kit"].result(10)
-        yield Secured(passwords, certificates, home)
-    finally:
-        broker.ask_to_stop()
-        broker.end(30)
+    values |= {f"listener.name.bare.{name}": value for name, value in logins.items()}
+    return values
 
 
 Enter = Callable[..., None]
@@ -144,6 +143,25 @@ def new_topic(cluster: Cluster) -> str:
     admin = AdminClient(client_config(cluster))  # must outlive its answers
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
     return name
+
+
+@pytest.mark.parametrize(
+    ("door", "says"),
+    [
+        ("bare_port", "asks for a password. Set security.protocol=SASL_PLAINTEXT, sasl.mechanisms=PLAIN or SCRAM-SHA-512, sasl.username"),
+        ("password_port", "speaks TLS. Set security.protocol=SSL or SASL_SSL"),
+        ("certificate_port", "speaks TLS. Set security.protocol=SSL or SASL_SSL"),
+    ],
+)
+def test_a_listener_that_drops_plain_requests_is_asked_what_it_wants(
+    door: str, says: str, secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without KIT_KAFKA_CONFIG the error names the settings, long before the time-out; it does not say that no Kafka is there."""
+    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{getattr(secured, door)}")
+    monkeypatch.delenv("KIT_KAFKA_CONFIG", raising=False)
+    with pytest.raises(LabError) as told:
+        clients.describe(os.environ["KIT_KAFKA_BOOTSTRAP"], timeout_s=600)
+    assert says in str(told.value) and str(told.value).endswith("in the file that KIT_KAFKA_CONFIG names.")
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-512", "certificate"])

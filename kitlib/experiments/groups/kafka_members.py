@@ -12,9 +12,10 @@ members tell; steps of the coordinator that last shorter than a look at it are n
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
@@ -31,12 +32,16 @@ from kitlib.experiments.groups.kafka_operator import (
 )
 from kitlib.experiments.kafka_backend import KafkaBackend, asked, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
-from kitlib.lab import created_resources
+from kitlib.experiments.knobs import Knob
+from kitlib.lab import created_resources, kafka_server
+from kitlib.lab.brokers.settings import broker_value
+from kitlib.lab.brokers.start import say_on_stderr
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 
+LEAST_SESSION = "group.min.session.timeout.ms"
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
 
@@ -55,6 +60,23 @@ def check_settings(name: str, settings: MemberSettings) -> None:
     check_reset_policy(settings)
     if settings.release:
         raise KnobError(f"member {name}: release {settings.release!r} exists only in the model. Use '', or backend='model'.")
+
+
+def fit_session(knobs: Sequence[Knob], values: dict[str, Any], given: Collection[str]) -> None:
+    """Raise a session that nobody asked for to the least one that a cluster of one's own takes, and say so on stderr.
+
+    KnobError where it was asked for, and where the experiment takes none so long.
+    """
+    least = int(broker_value(kafka_server.ensure(), LEAST_SESSION) or 0) if kafka_server.external_bootstrap() else 0
+    if values["session_ms"] >= least:
+        return
+    told = f"this cluster refuses sessions below {least} ms ({LEAST_SESSION} of its brokers)"
+    longest = next(knob.high for knob in knobs if knob.name == "session_ms")
+    if "session_ms" in given or least > longest:
+        instead = "use the kit's own broker" if least > longest else f"run with session_ms={least}"
+        raise KnobError(f"{told}, not session_ms={values['session_ms']}. Lower that setting, or {instead}.")
+    say_on_stderr(f"{told}; session_ms is {least} here, not {values['session_ms']}")
+    values["session_ms"] = least
 
 
 @dataclass(slots=True)

@@ -21,7 +21,6 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
 from kitlib.experiments.run import Run
-from kitlib.experiments.send_path.send_stories import SourceTimes
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab.clients import Cluster
 from kitlib.trace import in_log_order
@@ -43,7 +42,7 @@ ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "reques
 MODELS_ALONE: dict[str, tuple[str, ...]] = {
     "two_sends": (
         "wait_ms", "release", "request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "max_block_ms", "linger_ms",
-        "batch_size", *SourceTimes.__annotations__,
+        "batch_size",
     ),
     "blocked_send": ("round_trip_ms", "jitter"),
     "unflushed_sends": ("records_per_ms", "round_trip_ms"),

@@ -20,6 +20,7 @@ from kitlib.lab.brokers.node import Node
 
 API_VERSIONS = 18
 INIT_PRODUCER_ID = 22
+SASL_HANDSHAKE = 17
 CORRELATION_ID = 7
 LONGEST_ANSWER_BYTES = 1 << 20
 # The ports a kit takes lie below those that systems hand out to outgoing connections (from 32768 on
@@ -27,12 +28,12 @@ LONGEST_ANSWER_BYTES = 1 << 20
 FIRST_PORT, LAST_PORT = 20000, 29999
 
 
-def ask(port: int, api_key: int, body: bytes, timeout_s: float) -> bytes | None:
-    """The answer of the broker on a port of 127.0.0.1 to a version 0 request, without its header, or None."""
+def ask(port: int, api_key: int, body: bytes, timeout_s: float, host: str = "127.0.0.1") -> bytes | None:
+    """The answer of the broker on a port to a version 0 request, without its header, or None."""
     client_id = b"kit-probe"
     request = struct.pack(">hhih", api_key, 0, CORRELATION_ID, len(client_id)) + client_id + body
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=timeout_s) as connection:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection:
             connection.sendall(struct.pack(">i", len(request)) + request)
             size, correlation_id = struct.unpack(">ii", _read(connection, 8))
             if correlation_id != CORRELATION_ID or not 4 <= size <= LONGEST_ANSWER_BYTES:

@@ -129,9 +129,6 @@ def broker_value(cluster: Cluster, name: str) -> str | None:
     """A setting as one of the brokers has it; None when nobody tells."""
     admin = AdminClient(client_config(cluster))
     try:
-        numbers = sorted(admin.list_topics(timeout=DEADLINE_S).brokers)
-        resource = ConfigResource(ResourceType.BROKER, str(numbers[0]))
-        found = admin.describe_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
-    except (KafkaException, TimeoutError, IndexError):
+        return _value(admin, _numbers(admin)[0], name)[0]
+    except (LabError, IndexError):
         return None
-    return None if name not in found or found[name].value is None else str(found[name].value)

@@ -1,0 +1,71 @@
+"""A cluster of one's own with Kafka's own defaults: what the kit does there, and what it says of the cluster's limits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from kitlib import experiments
+from kitlib.errors import KnobError
+from kitlib.monitor.delivery import judge
+from tests.conftest import REPOSITORY
+from tests.lab.own_broker import Settings, own_broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+# What one broker alone cannot do without; every other setting is Kafka's own default, as group.initial.rebalance.delay.ms=3000.
+WHO, ONE = ("process.roles", "node.id", "controller", "listener", "advertised", "log.dir", "inter.broker"), "1"
+ALONE = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor", "transaction.state.log.min.isr")
+
+
+def stock(values: Settings, more: list[int]) -> Settings:
+    return {name: value for name, value in values.items() if name.startswith(WHO)} | dict.fromkeys(ALONE, ONE)
+
+
+@pytest.fixture(scope="module")
+def cluster(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where it is; KIT_KAFKA_BOOTSTRAP names it."""
+    with own_broker(tmp_path_factory.mktemp("stock"), stock) as broker, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{broker.port}")
+        yield os.environ["KIT_KAFKA_BOOTSTRAP"]
+
+
+def test_a_session_that_nobody_asked_for_is_raised_to_the_clusters_least_one(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run says so, its trace has it, and its verdict is that of the kit's own broker."""
+    trace = experiments.run("auto_commit", backend="kafka")
+    assert trace.knobs["session_ms"] == 6_000
+    assert "sessions below 6000 ms (group.min.session.timeout.ms of its brokers); session_ms is 6000" in capsys.readouterr().err
+    assert judge(trace).counts == judge(experiments.run("auto_commit")).counts
+
+
+@pytest.mark.parametrize(
+    ("name", "knobs", "instead"),
+    [("auto_commit", {"session_ms": 1_500}, "run with session_ms=6000"), ("poll_too_late", {}, "use the kit's own broker")],
+)
+def test_a_session_that_the_cluster_refuses_is_an_error_that_names_the_setting(
+    cluster: str, name: str, knobs: dict[str, int], instead: str
+) -> None:
+    """At once, before anything is made, where it was asked for and where the experiment takes none so long."""
+    with pytest.raises(KnobError, match=rf"group\.min\.session\.timeout\.ms of its brokers\), not session_ms=1500.*{instead}\."):
+        experiments.run(name, backend="kafka", **knobs)
+
+
+@pytest.mark.notebooks
+@pytest.mark.parametrize("number", ["00", "01a", "07a", "10a", "11a"])
+def test_notebooks_for_any_cluster_run_there_without_an_error(number: str, cluster: str, tmp_path: Path) -> None:
+    """Every cell runs to its end on a cluster that nobody has prepared; in 11a what looks into a broker's files says that it cannot."""
+    [notebook] = (REPOSITORY / "notebooks").glob(f"{number}_*.ipynb")
+    command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--allow-errors", "--output-dir", str(tmp_path)]
+    done = subprocess.run([*command, str(notebook)], capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    cells = nbformat.read(tmp_path / notebook.name, as_version=4).cells
+    errors = [output.evalue for cell in cells for output in cell.get("outputs", ()) if output.output_type == "error"]
+    refused, *follow = errors or [""]
+    assert ("the cleaner's files: the brokers at" in refused and "are not the kit's" in refused) == (number == "11a"), errors
+    assert bool(refused) == (number == "11a") and all("is not defined" in each for each in follow), errors
