@@ -25,7 +25,7 @@ from tests.browser.players import (
 )
 from tests.clock import min_until
 from tests.conftest import within
-from tests.views.producing import everything, two_producers
+from tests.views.producing import everything
 from tests.views.projector import Projector
 
 pytestmark = pytest.mark.browser
@@ -126,7 +126,7 @@ def test_words_of_static_pictures_do_not_collide(chromium: Browser) -> None:
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     traces = [get("six_in_flight").run(), get("broker_restart").run(), get("two_producers_one_id").run()]
     traces += [get("answers_lost").run(max_in_flight=10, remembered_batches=10, lost_answers=12, records=120)]
-    traces += [everything(), two_producers()]
+    traces.append(everything())
     for trace in traces:
         for at in (len(trace) // 3, len(trace) * 2 // 3, len(trace) - 1):
             page.set_content(show(trace, at).svg)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from kitlib.experiments import get
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import to_frames
 from kitlib.views.producer.diagram import SequenceDiagram
@@ -193,87 +194,24 @@ class Producing:
         self.record("broker", "read", 5, **self.place, first_offset=0, records=ranges)
 
 
-def answers_lost(at_once: int = 5, has_ids: bool = True, name: str = "answers_lost", remembers: int = 5) -> Trace:
-    """`at_once` batches written, all their answers lost, all sent again."""
-    run = Producing(name, has_ids=has_ids, at_once=at_once, remembers=remembers)
-    if has_ids:
-        run.id()
-    for _ in range(at_once + 2):
-        run.send()
-    requests = [run.request() for _ in range(at_once)]
-    for request in requests:
-        run.arrive(request, 3)
-    for request in requests:
-        run.network("lose_answer", request)
-    for number, request in enumerate(requests):
-        run.no_answer(request, "request timeout", 30_000 if number == 0 else 1)
-    if has_ids:
-        _retry(run)
-    else:
-        while run.queue:
-            run.round_trip(wait=20)
-    run.read()
-    return run.trace
-
-
-def _retry(run: Producing) -> None:
-    """Retries one by one; on a gap the epoch is raised, and everything goes out again under new numbers."""
-    wait = 100
-    while run.queue:
-        request = run.request(wait)
-        wait = 1
-        answer = run.arrive(request, 4)
-        run.answer(request, answer, 4)
-        if answer["error"] == "OUT_OF_ORDER_SEQUENCE_NUMBER":
-            run.id(run.pid, run.epoch + 1, "bump")
+def answers_lost(has_ids: bool = True) -> Trace:
+    """Batches are written, their answers are lost, and all are sent again."""
+    return get("answers_lost").run(idempotence=has_ids)
 
 
 def six_in_flight() -> Trace:
     """Six at once, one more than the broker remembers."""
-    return answers_lost(6, name="six_in_flight")
+    return get("six_in_flight").run()
 
 
 def broker_restart() -> Trace:
-    """Five answers withheld, the broker killed: it comes back with one batch in memory."""
-    run = Producing("broker_restart")
-    run.id()
-    for _ in range(5):
-        run.send()
-    requests = [run.request() for _ in range(5)]
-    for request in requests:
-        run.arrive(request, 3)
-    for request in requests:
-        run.network("delay", request)
-    run.broker.remembered = run.broker.remembered[-1:]
-    run.record("network", "cut", 200)
-    run.record("broker", "restart", 900, **run.place, how="kill")
-    for request in requests:
-        run.no_answer(request)
-    _retry(run)
-    run.read()
-    return run.trace
+    """Answers are withheld, the broker is killed: it comes back with one batch in memory."""
+    return get("broker_restart").run()
 
 
 def two_producers() -> Trace:
     """A second producer with the same id and a newer epoch: the first one is refused from then on."""
-    one = Producing("two_producers_one_id")
-    other = Producing(actor="producer 2", beside=one)
-    one.id()
-    for _ in range(4):
-        one.send(3)
-    one.round_trip()
-    one.round_trip()
-    other.batches, other.next_record, other.next_request = one.batches[:2], one.next_record, 2  # the same numbers
-    other.id(1000, 1, "init")
-    other.send(3)
-    request, second = one.request(), other.request()
-    answer = other.arrive(second, 3)
-    refused = one.arrive(request, 3)
-    other.answer(second, answer)
-    batch = one.flying.pop(request)
-    one.record("producer", "answer", **one.place, request=request, batch=batch, error=refused["error"], offset=-1)
-    one.told("undelivered", batch, error="INVALID_PRODUCER_EPOCH")
-    return one.trace
+    return get("two_producers_one_id").run()
 
 
 def everything() -> Trace:
