@@ -28,7 +28,6 @@ from kitlib.errors import KitError, LabError
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.kafka_backend import hand_over, publish
 from kitlib.lab import kafka_server, workspace
-from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.mechanisms.log import Fetch, Record
@@ -38,6 +37,7 @@ from kitlib.pipelines.audit import audit
 from kitlib.pipelines.partition_manager_source import partition_manager_stream
 from kitlib.pipelines.sweep import sweep as spark_sweep
 from kitlib.pipelines.topics import Topics, trace_topic
+from kitlib.spark import sessions as kit_spark
 from kitlib.trace import Trace
 
 Say = Callable[[str], None]
@@ -159,13 +159,13 @@ def batch_seconds(stream: Callable[[], DataFrame]) -> float:
 
     folder = workspace.spark_dir() / f"bench-{uuid.uuid4().hex[:8]}"
     try:
-        query = stream().writeStream.foreachBatch(sink).option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+        query = kit_spark.start(stream().writeStream.option("checkpointLocation", str(folder)).trigger(availableNow=True), sink)
         query.awaitTermination()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if [tuple(row) for row in found] != [(READ, READ // 2 * (READ // 2 - 1))]:
         raise KitError(f"bench: the source read {found}, expected {READ:,} records once. Run its tests: pytest tests/pipelines.")
-    return float(sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress if each["numInputRows"])) / 1000
+    return float(sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress if each.numInputRows)) / 1000
 
 
 def sources(rounds: int, say: Say) -> Iterator[Ratio]:

@@ -117,6 +117,8 @@ def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory, worker_
 @pytest.fixture(scope="session", autouse=True)
 def kit_home() -> Iterator[Path]:
     """The session's KIT_HOME, in the environment of everything the tests start; removed at the end, with a leak check."""
+    from kitlib.spark import server as spark_server
+
     jars = users_home() / "jars"
     room = Path(tempfile.mkdtemp(prefix="kit-"))
     temporary = room / "tmp"
@@ -126,6 +128,7 @@ def kit_home() -> Iterator[Path]:
     os.environ.update(
         KIT_HOME=str(make_home(room / "home", jars)),
         KIT_TEST_SESSION=SESSION,
+        KIT_SPARK_AHEAD="0",  # labs are many, and few tests are about Spark
         TMPDIR=str(temporary),
         IPYTHONDIR=str(room / "ipython"),
         JUPYTER_CONFIG_DIR=str(room / "jupyter" / "config"),
@@ -134,11 +137,12 @@ def kit_home() -> Iterator[Path]:
         TQDM_DISABLE="1",
         HISTFILE=str(room / "history"),  # of a shell in JupyterLab's terminal
     )
-    for name in ("KIT_KAFKA_BOOTSTRAP", "KIT_SPARK_MASTER", "KIT_KAFKA_CONFIG", "KIT_RUN", "KIT_NOTEBOOK"):
+    for name in ("KIT_KAFKA_BOOTSTRAP", "KIT_SPARK_MASTER", "KIT_SPARK_REMOTE", "KIT_KAFKA_CONFIG", "KIT_RUN", "KIT_NOTEBOOK"):
         os.environ.pop(name, None)
     tempfile.tempdir = None
     try:
         yield room / "home"
+        spark_server.down()
         left = [] if wait_for(lambda: not our_processes(), 10) else our_processes()
         told = [describe(process) for process in left]  # before they are killed: a zombie has no command line
         for process in left:
@@ -174,7 +178,7 @@ def broker(kit_home: Path) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def spark(kit_home: Path) -> Iterator[Any]:
     """The session's real Spark session, as a notebook gets it."""
-    from kitlib.lab import spark as kit_spark
+    from kitlib.spark import sessions as kit_spark
 
     session = kit_spark.session()
     yield session

@@ -62,8 +62,8 @@ TESTS = {  # of each row: the tests that hold it
         "test_bootstrap.py::test_setup_interrupted_is_completed_by_the_next_run",
     ],
     16: ["lab/test_endings.py::test_terminal_closed_ends_the_lab"],
-    17: ["lab/test_lab.py::test_kernel_killed_ends_its_spark_and_nothing_else"],
-    18: ["lab/test_spark.py::test_session_after_its_java_died_is_a_new_one_and_dies_with_its_python"],
+    17: ["lab/test_lab.py::test_kernel_killed_ends_its_session_and_nothing_else"],
+    18: ["lab/test_spark.py::test_session_in_a_hostile_environment_is_quiet_and_kit_down_leaves_nothing"],
     19: [
         "pipelines/test_partition_manager_source.py::test_killed_anywhere_any_number_of_times_a_query_loses_nothing",
         "pipelines/test_acker_on_spark.py::test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash",

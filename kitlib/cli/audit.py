@@ -19,14 +19,12 @@ def audit(
     ] = False,
 ) -> None:
     """Audit a run on Spark: what was lost, duplicated, reordered, skipped, stalled, rewound, and how late."""
-    from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
     from kitlib.pipelines import audit as audits
     from kitlib.pipelines.topics import Topics, check_trace_exists
+    from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
 
     check_trace_exists(Topics.find(), run)
     typer.echo("kit: starting Spark and reading the trace", err=True)
-    try:
+    with sessions.lent():
         result = audits.audit(run, source=not trace_only)
-    finally:
-        spark.stop()
     typer.echo(json.dumps(result.to_json(), indent=1) if as_json else repr(result))

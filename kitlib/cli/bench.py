@@ -31,8 +31,9 @@ def bench(
         raise KnobError(f"there is no suite called '{unknown[0]}'. The suites are {', '.join(SUITES)}.")
     measure = import_module("kitlib.bench")
     ratios: list[Any] = []
-    for name in chosen:
-        ratios += getattr(measure, name)(rounds, lambda text, name=name: typer.echo(f"kit: {name}: {text}", err=True))
+    with measure.kit_spark.lent():
+        for name in chosen:
+            ratios += getattr(measure, name)(rounds, lambda text, name=name: typer.echo(f"kit: {name}: {text}", err=True))
     told = json.dumps([ratio.to_json() for ratio in ratios], indent=2)
     if out:
         workspace.write_atomic(out, told + "\n")

@@ -1,4 +1,4 @@
-"""`kit up`, `kit down`, `kit status`, `kit logs`: the broker from a terminal.
+"""`kit up`, `kit down`, `kit status`, `kit logs`: the broker and Spark from a terminal.
 
 `kit status` ends with 0 when the broker answers and with 3 when it does not, for scripts.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
 from kitlib.lab import kafka_server, reaper
+from kitlib.spark import server as spark_server
 from kitlib.text import plain_text
 
 NOT_RUNNING = 3
@@ -26,9 +28,13 @@ LONGEST_LINE = 10_000  # characters of a log's line
 @app.command()
 def up(
     brokers: Annotated[int | None, typer.Option(help="Number of brokers, 1 or 3. Default: as many as are running, otherwise 1.")] = None,
+    spark: Annotated[bool, typer.Option("--spark", help="Start Spark as well, which otherwise starts when it is first needed.")] = False,
 ) -> None:
     """Start Kafka in the background, or find the one that is running; prints its bootstrap address."""
     cluster = kafka_server.ensure(brokers)
+    if spark:
+        spark_server.ensure()
+        typer.echo(f"kit: {spark_server.status()[1]}", err=True)
     if cluster.source == "external":
         typer.echo("kit: KIT_KAFKA_BOOTSTRAP names this cluster; the kit neither starts nor ends it.", err=True)
     typer.echo(cluster.bootstrap)
@@ -36,9 +42,10 @@ def up(
 
 @app.command()
 def down() -> None:
-    """Stop Kafka, and what a killed lab has left running; the data stay for the next start."""
+    """Stop Spark and Kafka, and what a killed lab has left running; Kafka's data stay for the next start."""
     if killed := reaper.end_left_behind():
         typer.echo(f"kit: ended {killed} processes that a killed lab had left behind.", err=True)
+    spark_server.down()
     if bootstrap := kafka_server.external_bootstrap():
         typer.echo(f"kit: KIT_KAFKA_BOOTSTRAP names {bootstrap}; the kit neither starts nor ends it.", err=True)
     elif not kafka_server.down() and not killed:
@@ -47,10 +54,10 @@ def down() -> None:
 
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
-    """Say whether Kafka is running and answering. Exit code 0: it is; 3: it is not."""
-    found, left = kafka_server.status(), reaper.left_behind()
+    """Say whether Kafka is running and answering, and whether Spark is. Exit code 0: Kafka is; 3: it is not."""
+    found, left, (phase, sentence) = kafka_server.status(), reaper.left_behind(), spark_server.status()
     if as_json:
-        more = {"left_behind": [each.pid for each in left]}
+        more = {"left_behind": [each.pid for each in left], "spark": {"phase": phase, "sentence": sentence}}
         typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found), **more}, indent=1))
     else:
         typer.echo(found.sentence)
@@ -63,21 +70,24 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
             typer.echo(note)
         if left:
             typer.echo(f"A killed lab has left running: {', '.join(map(reaper.part, left))}. `kit down` ends them.")
+        typer.echo(sentence)
     if not found.is_running:
         raise typer.Exit(NOT_RUNNING)
 
 
 @app.command()
 def logs(
+    of: Annotated[Literal["kafka", "spark"], typer.Argument(help="Whose log.")] = "kafka",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines; stop with Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option(help="Number of last lines per broker.")] = 50,
 ) -> None:
-    """Print the brokers' warnings and errors (an empty log is good news)."""
+    """Print the warnings and errors of the brokers, or of Spark (an empty log is good news)."""
     if lines < 0:
         raise KnobError(f"--lines {lines}: a number of lines is 0 or more. Give such a number.")
-    files = kafka_server.log_files()
+    find: Callable[[], list[Path]] = kafka_server.log_files if of == "kafka" else spark_server.log_files
+    files = find()
     if not files and not follow:
-        typer.echo("kit: there are no logs yet; `kit up` starts Kafka.", err=True)
+        typer.echo("kit: there are no logs yet; `kit up` starts Kafka, the first query Spark.", err=True)
     ends = {}
     for path in files:
         ends[path] = _place(path)
@@ -85,7 +95,7 @@ def logs(
             typer.echo(_labelled(path, line))
     while follow:
         time.sleep(0.3)
-        for path in kafka_server.log_files():
+        for path in find():
             ends[path] = _print_new(path, ends.get(path, (0, 0)))
 
 

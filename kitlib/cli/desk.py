@@ -63,15 +63,16 @@ def desk(
     if page is not None:
         check_page(Path(page), "--html")
     from kitlib.desk.run import DeskRun  # here, because Spark takes a while to load
-    from kitlib.lab import kafka_server, spark
+    from kitlib.lab import kafka_server
     from kitlib.lab.clients import must_be_own
+    from kitlib.spark import sessions
 
     typer.echo("kit: starting Kafka, Spark and the desk", err=True)
     if any(deed == "kill broker" for _, deed, _ in planned):
         must_be_own(kafka_server.ensure(), "--at kill-broker")
     running = DeskRun(**settings)
     try:
-        with running:
+        with sessions.lent(), running:
             _follow(running, seconds, planned, as_json)
             if not as_json:
                 typer.echo("kit: draining", err=True)
@@ -83,7 +84,6 @@ def desk(
     finally:
         for problem in running.problems:
             typer.echo(f"kit: {problem}", err=True)
-        spark.stop()
     raise typer.Exit(0 if drained.agree else 1)
 
 

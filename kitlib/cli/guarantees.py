@@ -25,12 +25,12 @@ def guarantees(
     if out:
         workspace.check_writable(out, "--out")
     from kitlib.experiments.idempotence.guarantees import all_cells
-    from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
     from kitlib.pipelines.guarantees import measure_guarantees
+    from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
 
     cells = all_cells()
     columns = (TextColumn("kit: {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    try:
+    with sessions.lent():
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task("producers through the proxy", total=len(cells))
 
@@ -39,9 +39,7 @@ def guarantees(
                 if bar.tasks[0].finished:
                     bar.update(task, description="Spark counts")
 
-            table = measure_guarantees(records, cells, progress, keep, java_flags=spark.LONG_JOB_FLAGS)
-    finally:
-        spark.stop()
+            table = measure_guarantees(records, cells, progress, keep)
     if as_json:
         typer.echo(table.to_text(), nl=False)
     else:

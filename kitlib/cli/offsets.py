@@ -81,20 +81,18 @@ def offsets(
 
 def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> int:
     from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of
-    from kitlib.lab import spark  # Spark takes a while to load
     from kitlib.pipelines import offsets as job
+    from kitlib.spark import sessions  # Spark takes a while to load
 
     cluster = kafka_server.ensure()
     typer.echo("kit: starting Spark and reading the topic", err=True)
-    try:
+    with sessions.lent():
         rules = job.LagRules(retention_ms=retention_of(cluster))
         report = job.offsets(group, since_ms=since_ms, until_ms=until_ms, rules=rules)
         if group is not None and not report.partitions:
             check_group_exists(cluster, group)
         _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))
         _print_lines(f"note: {note}" for note in report.notes())
-    finally:
-        spark.stop()
     return 1 if report.faults else 0
 
 

@@ -39,13 +39,12 @@ def sweep(
     shared: dict[str, Any] = dict(map(_pair, fixed or []))
     if out:
         _check(out)
-    from kitlib.lab import spark  # here, because Spark takes a while to load and other commands do without
     from kitlib.pipelines.sweep import sweep as run_sweep
+    from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
 
-    try:
+    with sessions.lent():
         rows: Any = run_sweep(experiment, varied, seeds, most=most, **shared).toPandas()
-    finally:
-        spark.stop()
+    rows.attrs.clear()  # Spark's measures of its own query, which Parquet has no place for
     if as_json:
         typer.echo(rows.to_json(orient="records", lines=True), nl=False)
     else:

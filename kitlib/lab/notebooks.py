@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,7 +35,7 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import jupyter, kafka_server, workspace
 from kitlib.lab.kept_rows import FOLDER
 from kitlib.lab.processes import find_by_token, sweep
-from kitlib.lab.reaper import TOKEN_NAME, is_broker
+from kitlib.lab.reaper import SPARK, TOKEN_NAME, is_broker
 
 FOLDERS = ("notebooks", "notebooks/exercises")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -95,10 +96,11 @@ def choose(paths: list[Path], only: list[str]) -> list[Path]:
 
 @contextlib.contextmanager
 def broker(progress: Callable[[str], None]) -> Iterator[kafka_server.Cluster]:
-    """A running cluster; if it was started for this, it is ended afterwards."""
+    """A running cluster; what was started for this, and Spark, is ended afterwards."""
     was_running = kafka_server.status().phase not in ("stopped", "failed")
     try:
-        yield kafka_server.ensure(progress=progress)
+        with import_module(SPARK).lent():
+            yield kafka_server.ensure(progress=progress)
     finally:
         if not was_running:
             kafka_server.down(progress)

@@ -11,6 +11,7 @@ Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exi
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -35,6 +36,7 @@ from kitlib.lab.state import read_json
 from kitlib.lab.supervisor import Supervisor
 
 TOKEN_NAME = "KIT_RUN"
+SPARK = "kitlib.spark.server"  # by its name: that room is above this one
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
 SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
 SECONDS_LEFT = 3.0  # to end what is left then
@@ -42,8 +44,13 @@ SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
 
 # What stands in the command line of each part of a lab that may outlive it.
 PARTS = {
-    "kitlib.lab.reaper": "the lab's watcher", "jupyterlab": "JupyterLab", "ipykernel_launcher": "a kernel", "org.apache.spark.": "Spark",
+    "kitlib.lab.reaper": "the lab's watcher", "jupyterlab": "JupyterLab", "ipykernel_launcher": "a kernel",
 }  # fmt: skip
+
+# What stands in the command lines of the broker, of Spark, and of what looks after each.
+SERVERS = frozenset({
+    "kitlib.lab.brokers.warden", "kafka.Kafka", "kitlib.spark.warden", "org.apache.spark.sql.connect.service.SparkConnectServer",
+})  # fmt: skip
 
 
 def lock_path() -> Path:
@@ -151,12 +158,12 @@ def wait_for_earlier(seconds: float) -> None:
 
 
 def is_broker(process: psutil.Process) -> bool:
-    """Whether this is a part of the broker, which is asked to end in its own way before anything is killed."""
+    """Whether this is a part of the broker or of Spark, which are asked to end in their own way before anything is killed."""
     try:
         words = process.cmdline()
     except psutil.Error:
         return False
-    return "kitlib.lab.brokers.warden" in words or "kafka.Kafka" in words
+    return not SERVERS.isdisjoint(words)
 
 
 class Program(Supervisor):
@@ -220,18 +227,22 @@ class Program(Supervisor):
             tell({"started": started.pid})
 
     def end_all(self) -> None:
-        """JupyterLab and its kernels first, then the broker, then whatever is left of either.
+        """JupyterLab and its kernels first, then broker and Spark, then whatever is left of them.
 
         Nothing here may keep the rest from being done, so each part writes its own failure down.
         """
-        broker = threading.Thread(target=end_broker, daemon=True)
-        if self.asked == "now":
-            broker.start()  # there is no time to go one after the other
-        self.end_child()
-        if not broker.ident:
-            broker.start()
+        servers = [threading.Thread(target=end_server, args=(name,), daemon=True) for name in ("kitlib.lab.kafka_server", SPARK)]
+        is_now = self.asked == "now"
+        if not is_now:
+            self.end_child()
+        for server in servers:
+            server.start()
+        if is_now:  # there is no time to go one after the other
+            self.end_child()
         sweep(lambda: [process for process in self.offspring() if not is_broker(process)])
-        broker.join(SECONDS_BROKER)
+        until = time.monotonic() + SECONDS_BROKER
+        for server in servers:
+            server.join(max(0.0, until - time.monotonic()))
         self.end_everything(SECONDS_LEFT)
 
     def end_child(self) -> None:
@@ -246,12 +257,10 @@ class Program(Supervisor):
             asked = signal.SIGKILL if is_late else 0  # 0 is no signal
 
 
-def end_broker() -> None:
-    """Stop the kit's broker; a broker that cannot be stopped is a line in the log, not the end of the ending."""
+def end_server(name: str) -> None:
+    """Stop the kit's broker or its Spark; one that cannot be stopped is a line in the log, not the end of the ending."""
     try:
-        from kitlib.lab import kafka_server
-
-        kafka_server.down()
+        importlib.import_module(name).down()
     except Exception:  # noqa: BLE001 - whatever it is, the rest must be ended too
         traceback.print_exc()
 

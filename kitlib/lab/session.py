@@ -18,6 +18,7 @@ import uuid
 import webbrowser
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
@@ -30,8 +31,10 @@ from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
 from kitlib.lab.reaper import (
+    SPARK,
     Reaper,
     end_left_behind,
+    end_server,
     is_about_a_living_lab,
     left_behind,
     note_path,
@@ -39,9 +42,11 @@ from kitlib.lab.reaper import (
     wait_for_earlier,
 )
 from kitlib.lab.state import write_json
+from kitlib.lab.supervisor import with_kitlib
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
 SECONDS_TO_END = 25.0
+BYTES_FOR_SPARK = 6_000_000_000  # that are free, else Spark starts when a notebook first asks for it
 SECONDS_FOR_ADDRESS = 20.0  # how long a second lab waits for the first one's address
 
 
@@ -189,6 +194,7 @@ def sitting(
         printer.line(f"\n  {server.address(notebook)}\n", data=True)
         if browser:
             open_browser(server)
+        start_spark_aside(reaper)
         return watch(reaper, signals)
     except Ended as end:
         printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
@@ -255,6 +261,22 @@ def watch(reaper: Reaper, signals: Signals) -> int:
             raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
 
 
+def free_bytes() -> int:
+    """The memory that the machine has left, or the container in which this runs."""
+    free = int(psutil.virtual_memory().available)
+    with contextlib.suppress(OSError, ValueError):  # ValueError: the container may have all there is
+        most, taken = (int(Path("/sys/fs/cgroup", name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, most - taken)
+    return free
+
+
+def start_spark_aside(reaper: Reaper) -> None:
+    """Have Spark started and warmed while people read, where there is memory for it, so that no notebook waits for its start."""
+    if os.environ.get("KIT_SPARK_AHEAD") != "0" and free_bytes() >= BYTES_FOR_SPARK:
+        command = [sys.executable, "-P", "-m", "kitlib.spark.ahead"]
+        reaper.run(command, workspace.run_dir() / "logs" / "spark.log", workspace.run_dir(), with_kitlib(os.environ), aside=True)
+
+
 def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
     """Let the reaper end everything; do it here if the reaper is gone."""
     def by_force() -> None:
@@ -267,6 +289,7 @@ def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
     reaper.has_gone.wait(SECONDS_TO_END)
     if not reaper.has_done_it:
         sweep(lambda: find_by_token(reaper.token))
+        end_server(SPARK)
         kafka_server.down()
     printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")
 

@@ -49,6 +49,7 @@ from kitlib.pipelines.acker_query import (
     timeout_ms_of,
 )
 from kitlib.pipelines.topics import Topics, one_sentence, trace_topic
+from kitlib.spark import sessions as kit_spark
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
@@ -128,8 +129,8 @@ def start(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int, *, 
         said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
 
     with one_sentence("acker on Spark"), settings(messages.sparkSession, STATE_STORE):
-        writer = parts(messages, timeout_ms).writeStream.outputMode("update").foreachBatch(keep)
-        return writer.trigger(availableNow=True).option("checkpointLocation", str(place.query)).start()
+        writer = parts(messages, timeout_ms).writeStream.outputMode("update").trigger(availableNow=True)
+        return kit_spark.start(writer.option("checkpointLocation", str(place.query)), keep)
 
 
 def outcomes(spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:

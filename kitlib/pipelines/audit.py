@@ -24,7 +24,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
@@ -34,6 +33,7 @@ from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.production import split_lanes
 from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, trace_topic
 from kitlib.pipelines.transaction_audit import find_lanes
+from kitlib.spark import sessions as kit_spark
 
 
 class AuditStream(FoldedStream[AuditResult]):

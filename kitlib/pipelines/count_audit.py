@@ -27,9 +27,9 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError, TraceError
-from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.pipelines.word_count import Emit, WordCount, words_of
+from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Trace
 

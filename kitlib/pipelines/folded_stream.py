@@ -35,8 +35,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, LabError
 from kitlib.lab import created_resources, workspace
-from kitlib.lab import spark as kit_spark
 from kitlib.pipelines.topics import one_sentence
+from kitlib.spark import sessions as kit_spark
 
 SCHEMA = 1
 STATES_KEPT = 2
@@ -236,8 +236,8 @@ class FoldedStream(ABC, Generic[Result]):
                 created_resources.remember("checkpoint", self.checkpoint.folder)
                 self.checkpoint.claim(owner)
             with one_sentence(self.what):
-                writer = rows().writeStream.foreachBatch(self._fold).trigger(processingTime=f"{every_ms} milliseconds")
-                self.query = writer.option("checkpointLocation", str(self.checkpoint.query)).start()
+                writer = rows().writeStream.trigger(processingTime=f"{every_ms} milliseconds")
+                self.query = kit_spark.start(writer.option("checkpointLocation", str(self.checkpoint.query)), self._fold)
             self.checkpoint.claim(owner, str(self.query.id))
         except BaseException:
             self.stop()

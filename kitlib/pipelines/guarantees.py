@@ -16,11 +16,11 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.guarantees import Cell, GuaranteeTable, Setting, all_cells, run_cells
 from kitlib.lab import jars, kafka_server
-from kitlib.lab import spark as kit_spark
 from kitlib.lab.clients import client_config
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.production import audit_producers
 from kitlib.pipelines.topics import trace_topic
+from kitlib.spark import sessions as kit_spark
 from kitlib.trace import Trace
 
 SECONDS_TO_DELETE = 20.0
@@ -31,19 +31,17 @@ def measure_guarantees(
     cells: Iterable[tuple[Setting, str]] | None = None,
     progress: Callable[[int], None] = lambda done: None,
     keep: bool = False,
-    java_flags: tuple[str, ...] = kit_spark.JAVA_FLAGS,
 ) -> GuaranteeTable:
     """Run the cells of a table (all of them if none are given) and count them on Spark.
 
-    `progress` hears how many more cells have run. With `keep` their topics stay, for `kit audit`. `java_flags`
-    matter when no Spark session runs yet. KnobError for too few records, or a setting with which a client
-    refuses to start; LabError when no broker of the kit's can be had, or when audit and trace of any run
-    disagree: it tells all that differs, and the topics of all runs stay, to be looked at.
+    `progress` hears how many more cells have run. With `keep` their topics stay, for `kit audit`. KnobError for too few
+    records, or a setting with which a client refuses to start; LabError when no broker of the kit's can be had, or when
+    audit and trace of any run disagree: it tells all that differs, and the topics of all runs stay, to be looked at.
     """
     wanted = all_cells() if cells is None else list(cells)
     done = run_cells(records, wanted, progress)
     traces = [trace for _, _, trace in done]
-    audits = audit_producers([trace.run for trace in traces], spark=kit_spark.session(java_flags=java_flags))
+    audits = audit_producers([trace.run for trace in traces], spark=kit_spark.session())
     differing = {trace.run: found for trace in traces if (found := audits[trace.run].differences(judge(trace)))}
     if differing:
         told = "; ".join(f"run {run}: {', '.join(differences)}" for run, differences in differing.items())

@@ -39,10 +39,10 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.pipelines.topics import Topics, first_line, one_sentence
+from kitlib.spark import sessions as kit_spark
 from kitlib.trace import Trace
 
 Sink = Literal["kafka", "append", "upsert"]
@@ -205,10 +205,10 @@ class _Job:
             writer = rows.writeStream.format("kafka").options(**self.topics.sink_options(self.target.topic.name))
         else:
             rows = read.select(F.col("offset").alias("key"), value.alias("value"))
-            writer = rows.writeStream.foreachBatch(self._into(self.target, dies_at))
+            writer = rows.writeStream
         writer = writer.option("checkpointLocation", str(self.folder / "query")).trigger(availableNow=True)
         with one_sentence(f"sink from {self.source}"):
-            query = writer.start()
+            query = writer.start() if isinstance(self.target, _Topic) else kit_spark.start(writer, self._into(self.target, dies_at))
             try:
                 query.awaitTermination()
                 died = False

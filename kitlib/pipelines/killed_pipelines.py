@@ -35,14 +35,13 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines.partition_manager_failures import Failures
 from kitlib.pipelines.partition_manager_source import FORMAT, partition_manager_stream
 from kitlib.pipelines.topics import Topics
+from kitlib.spark import sessions as kit_spark
 
 PLANTED = "planted: the work on a record fails"
-LATE_WORKER = "Python worker failed to connect back"  # within ten seconds, of which nobody can ask for more on a busy machine
 PROGRAM_S = 500.0
 TOGETHER_S = 400.0  # until every pipeline has come to the place where it is killed
 
@@ -155,13 +154,13 @@ class _Program:
             self.turn.acquire()
             while True:
                 writer = pipeline.stream(self.spark, self.told["topic"], spout).writeStream.trigger(availableNow=True)
-                query = writer.option("checkpointLocation", str(Path(self.told["folder"]) / pipeline.name)).foreachBatch(work).start()
+                query = kit_spark.start(writer.option("checkpointLocation", str(Path(self.told["folder"]) / pipeline.name)), work)
                 try:
                     query.awaitTermination()
                     self.turn.release()
                     return
                 except StreamingQueryException as error:
-                    if not any(each in str(error) for each in (PLANTED, LATE_WORKER)):
+                    if PLANTED not in str(error):
                         raise
 
     def _work_of(self, pipeline: Pipeline, failures: Failures | None) -> Any:

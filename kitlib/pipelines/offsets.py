@@ -36,7 +36,6 @@ from pyspark.sql import DataFrame, SparkSession
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import check_times
 from kitlib.experiments.cluster_audit.group_reader import retention_of
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topics_now
@@ -50,6 +49,7 @@ from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, Place, SeenEnds, load, save
 from kitlib.pipelines.topics import Topics, first_line, one_sentence
+from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table, plain_text, text_table
 
 __all__ = ["Asked", "LagRules", "OffsetsReport", "OffsetsStream", "offsets", "offsets_stream"]

@@ -27,6 +27,8 @@ everything up to `start` has been noted in the checkpoint's commits.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -133,12 +135,18 @@ _SPELT: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 _OPTIONS = {name.lower(): (name, target, read) for name, (target, read) in _SPELT.items()}
 
 
+ENVIRONMENT = "kit.environment"  # the option that takes these along: the Pythons beside Spark have those of whoever started it
+CLUSTER = ("KIT_KAFKA_BOOTSTRAP", "KIT_KAFKA_CONFIG")
+
+
 class PartitionManagerSource(DataSource):
     """The format "kit.partition_manager". KnobError as `SourceOptions.parse`, when the stream is loaded."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        self.settings = SourceOptions.parse(options)
+        told = dict(options)
+        self.environment = json.loads(told.pop(ENVIRONMENT, "{}"))
+        self.settings = SourceOptions.parse(told)
 
     @classmethod
     def name(cls) -> str:
@@ -151,6 +159,7 @@ class PartitionManagerSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
 
+        os.environ.update(dict.fromkeys(CLUSTER, "") | self.environment)
         return PartitionManagerReader(self.settings)
 
 
@@ -165,4 +174,5 @@ def partition_manager_stream(spark: SparkSession, **options: object) -> DataFram
     SourceOptions.parse(told)
     send_code(spark)
     spark.dataSource.register(PartitionManagerSource)
+    told[ENVIRONMENT] = json.dumps({name: os.environ[name] for name in CLUSTER if name in os.environ})
     return spark.readStream.format(FORMAT).options(**told).load()

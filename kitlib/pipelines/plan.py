@@ -18,5 +18,5 @@ NUMBERS = re.compile(r"#\d+L?|, \[plan_id=\d+\]|(?<=_common_expr)_\d+")  # of co
 
 def plan(frame: DataFrame) -> str:
     """The physical plan of a DataFrame that does not stream, an operator a line."""
-    _, *told = NUMBERS.sub("", frame._jdf.queryExecution().simpleString()).splitlines()
+    _, *told = NUMBERS.sub("", frame._explain_string()).splitlines()  # type: ignore[operator]  # Spark Connect's frames have it
     return "\n".join(line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…" for line in told if line.strip())

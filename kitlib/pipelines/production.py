@@ -28,12 +28,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kitlib.errors import LabError
-from kitlib.lab import spark as kit_spark
 from kitlib.pipelines import delivery_frames
 from kitlib.pipelines.audit_result import AuditResult
 from kitlib.pipelines.audit_rows import Rows, TraceRead, check_topics_exist, result_of
 from kitlib.pipelines.delivery_frames import LANE, MAX_OFFSET, RANGES, lane_steps
 from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence
+from kitlib.spark import sessions as kit_spark
 
 # The number of the step that the topic itself would be: it is read after all others, and shown as none.
 TOPIC_N: Final = 2**62

@@ -19,7 +19,7 @@ import html
 import os
 import re
 import shutil
-import threading
+import tempfile
 import time
 import uuid
 import zipfile
@@ -42,10 +42,10 @@ from rich.progress import Progress as Bar
 import kitlib
 from kitlib.errors import DiskError
 from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
 from kitlib.pipelines.waiting import first_session
+from kitlib.spark import sessions as kit_spark
 from kitlib.text import plain_text
 
 SECONDS_PER_JOB = 5.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
@@ -193,15 +193,15 @@ def code_hash() -> str:
 def _run_missing(
     spark: SparkSession, grid: Grid, missing: list[int], schema: pa.Schema, keep: Callable[[pa.Table], None]
 ) -> None:
-    """Make the rows at these places by jobs that each take about SECONDS_PER_JOB, and `keep` what each job brings."""
-    context, tag = spark.sparkContext, f"kit-sweep-{uuid.uuid4().hex}"
-    cores, work = context.defaultParallelism, partial(rows_of, grid, schema)
+    """Make the rows at these places by jobs of about SECONDS_PER_JOB, `keep` what each brings, and leave a task slot to others."""
+    tag, cores = f"kit-sweep-{uuid.uuid4().hex}", max(1, kit_spark.slots(spark) - 1)
+    tasks, work = max(1, cores // JOBS_AT_ONCE), partial(rows_of, grid, schema)
     send_code(spark)
 
     def job(places: list[int]) -> tuple[pa.Table, float]:
-        context.addJobTag(tag)
+        spark.addTag(tag)
         began = time.monotonic()
-        frame = spark.createDataFrame(pa.table({"place": places})).repartition(min(cores, len(places)))
+        frame = spark.createDataFrame(pa.table({"place": places})).repartition(min(tasks, len(places)))
         return frame.mapInArrow(work, _ddl(schema)).toArrow().cast(schema), time.monotonic() - began
 
     size, at = 4 * cores, 0
@@ -216,10 +216,10 @@ def _run_missing(
                 for rows, seconds in (each.result() for each in finished):
                     keep(rows)
                     pace = rows.num_rows / max(seconds, 0.01)
-                    size = min(max(cores, int(pace * SECONDS_PER_JOB)), 4 * size, MOST_PER_TASK * cores)
+                    size = min(max(tasks, int(pace * SECONDS_PER_JOB)), 4 * size, MOST_PER_TASK * tasks)
         finally:
             if running:
-                context.cancelJobsWithTag(tag)
+                spark.interruptTag(tag)
 
 
 def _ddl(schema: pa.Schema) -> str:
@@ -227,20 +227,14 @@ def _ddl(schema: pa.Schema) -> str:
     return ", ".join(f"`{field.name}` {names[field.type]}" for field in schema)
 
 
-_sent: set[str] = set()  # applications that have the code
-_sending = threading.Lock()
-
-
 def send_code(spark: SparkSession) -> None:
-    """Give executors on other machines the kit's code, once a session."""
-    context = spark.sparkContext
-    with _sending:
-        if str(context.master).startswith("local[") or context.applicationId in _sent:  # the very Python that runs here
-            return
-        archive = kit_spark.scratch_folder() / "kitlib.zip"  # there as long as the session: executors fetch it when they start
+    """Give Pythons on other machines the kit's code, as an artifact of the session. Spark takes the same file only once."""
+    if str(spark.conf.get("spark.master", "")).startswith("local["):  # the very Python that runs here
+        return
+    with tempfile.TemporaryDirectory() as room:
+        archive = Path(room) / "kitlib.zip"
         write_archive(archive)
-        context.addPyFile(str(archive))
-        _sent.add(context.applicationId)
+        spark.addArtifacts(str(archive), pyfile=True)
 
 
 def write_archive(target: Path) -> None:

@@ -16,16 +16,15 @@ from typing import Any
 
 from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import clients, kafka_server
-from kitlib.lab import spark as kit_spark
 from kitlib.lab.security import java_settings
 from kitlib.pipelines.delivery_frames import TOPIC_NAME
+from kitlib.spark import sessions as kit_spark
 
 TRACE_PREFIX = "kit.trace."
 SECONDS_TO_ANSWER = 10.0
@@ -186,8 +185,7 @@ def one_sentence(doing: str) -> Iterator[None]:
     """Turn what Spark or its Java throws inside into a LabError of one sentence."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
-        kit_spark.check_alive()
+    except PySparkException as error:
         raise LabError(f"{doing}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from error
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kitlib.errors import DiskError
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
+from kitlib.spark import server
+from kitlib.spark import sessions as kit_spark
 
 MOST_BYTES = 100
 
@@ -32,8 +33,8 @@ def as_last_time() -> str:
 
 
 def first_session(say: Callable[[str], object]) -> SparkSession:
-    """The kit's Spark session. Where it has to be started, `say` is told so at once, and how long it took is kept for the next time."""
-    if kit_spark.is_alive():
+    """The kit's Spark session. Where Spark has to be started, `say` is told so at once, and how long it took is kept for the next time."""
+    if kit_spark.is_alive() or server.living() is not None:
         return kit_spark.session()
     say(f"Spark is starting; {as_last_time()}. Read on meanwhile.")
     began = time.monotonic()

@@ -38,9 +38,9 @@ from pyspark.sql import functions as F
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import created_resources, workspace
-from kitlib.lab import spark as kit_spark
 from kitlib.lab.processes import wait_until
 from kitlib.pipelines.topics import Topics, one_sentence
+from kitlib.spark import sessions as kit_spark
 
 Emit = Literal["totals", "increments"]
 Sink = Literal["kafka", "once"]
@@ -157,14 +157,11 @@ class _Job:
         what = f"word count from {self.job.lines} to {self.job.counts}"
         writer = self._counts().writeStream.outputMode("update" if self.job.emit == "totals" else "append")
         writer = writer.option("checkpointLocation", str(self.folder / "query")).trigger(availableNow=True)
-        if self.job.sink == "once":
-            writer = writer.foreachBatch(self._told(self._write_once))
-        elif self.dies is not None:
-            writer = writer.foreachBatch(self._told(self._write))
-        else:
-            writer = writer.format("kafka").options(**self.topics.sink_options(self.job.counts))
         with one_sentence(what):
-            query = writer.start()
+            if self.job.sink == "once" or self.dies is not None:
+                query = kit_spark.start(writer, self._told(self._write_once if self.job.sink == "once" else self._write))
+            else:
+                query = writer.format("kafka").options(**self.topics.sink_options(self.job.counts)).start()
             try:
                 query.awaitTermination()
             except StreamingQueryException:
@@ -172,9 +169,9 @@ class _Job:
                     raise self.trouble or LabError(
                         f"{what}: {_cause(query)}. Spark's log is {kit_spark.log_file()}."
                     ) from None
-            progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
+            progress = [batch for batch in query.recentProgress if batch.numInputRows]
         finished = [batch for batch in progress if batch["batchId"] != self.died_in]
-        lines = sum(int(batch["numInputRows"]) for batch in finished)
+        lines = sum(int(batch.numInputRows) for batch in finished)
         return Outcome(lines, len(finished), self.passed_over, self.died_in)
 
     def _counts(self) -> DataFrame:

@@ -50,7 +50,7 @@ def test_bench_unknown_suite_is_told_with_those_there_are(command_line: CommandL
 @pytest.mark.timeout(300)
 def test_bench_works_on_kafka_and_spark_are_done_before_they_count(broker: Cluster, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few records: a client through the proxy, a source and an audit do their whole work, and what was not done is an error."""
-    monkeypatch.setattr("kitlib.lab.spark.stop", lambda: None)  # an audit that is measured ends its Spark, and the tests share theirs
+    monkeypatch.setattr("kitlib.spark.sessions.stop", lambda: None)  # an audit that is measured ends its Spark, and the tests share theirs
     for name, value in {"SENT": 500, "READ": 1_000, "STEP": 30}.items():
         monkeypatch.setattr(bench, name, value)
     [ratio] = bench.proxy(1, lambda text: None)

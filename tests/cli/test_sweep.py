@@ -18,9 +18,9 @@ READERS = {".csv": pd.read_csv, ".json": partial(pd.read_json, lines=True), ".pa
 
 @pytest.fixture(autouse=True)
 def without_spark(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`kit sweep` ends its Spark, and these tests share theirs."""
+    """`kit sweep` ends its session, and these tests share theirs."""
     monkeypatch.setenv("KIT_HOME", str(new_home))
-    monkeypatch.setattr("kitlib.lab.spark.stop", lambda: None)
+    monkeypatch.setattr("kitlib.spark.sessions.stop", lambda: None)
 
 
 @pytest.mark.spark

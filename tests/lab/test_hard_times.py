@@ -200,7 +200,7 @@ def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ende
     """kill -9 of lab, reaper and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left."""
     monkeypatch.setenv("KIT_HOME", str(new_home))
     lab = Lab(new_home).open()
-    spark = lab.kernel().run("from kitlib.lab import spark; session = spark.session(); print(spark.java_process().pid)")
+    spark = lab.kernel().run("from kitlib.spark.sessions import session; print(session().server['java'])")
     warden = broker_start.living_state()
     assert warden is not None
     (reaper,), (server,), (kernel,) = map(lab.find, ("-m kitlib.lab.reaper", "-m jupyterlab", "ipykernel_launcher"))
@@ -209,7 +209,7 @@ def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ende
     lab.wait()
     told = subprocess.run([sys.executable, "-m", "kitlib", "status"], capture_output=True, text=True, check=False).stdout
     assert f"Kafka (process {warden.nodes[0].pid}) runs, but what looked after it has ended." in told
-    for part in (f"JupyterLab (process {server.pid})", f"a kernel (process {kernel.pid})", f"Spark (process {spark})"):
+    for part in (f"JupyterLab (process {server.pid})", f"a kernel (process {kernel.pid})", f"process {spark}, 1 session(s)"):
         assert part in told
     subprocess.run([sys.executable, "-m", "kitlib", "down"], check=True, capture_output=True)
     assert_all_gone(lab, 0)

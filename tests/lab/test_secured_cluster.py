@@ -275,7 +275,7 @@ def test_an_experiment_and_its_audit_by_spark_need_no_more_than_the_file(enter: 
 
 PARTITION_MANAGER_QUERY = """
 import sys
-from kitlib.lab import spark as kit_spark
+from kitlib.spark import sessions as kit_spark
 from kitlib.pipelines.partition_manager_source import partition_manager_stream
 topic, folder = sys.argv[1:]
 spark = kit_spark.session()
@@ -283,14 +283,14 @@ stream = partition_manager_stream(spark, topic=topic, id=topic, forceFromStart="
 found = []
 def sink(batch, _):
     found.extend((row.offset, int(row.value.split(b":")[0])) for row in batch.collect())
-query = stream.writeStream.foreachBatch(sink).option("checkpointLocation", folder).trigger(availableNow=True).start()
+query = kit_spark.start(stream.writeStream.option("checkpointLocation", folder).trigger(availableNow=True), sink)
 assert query.awaitTermination(60)
 print([number for _, number in sorted(found)])
 """
 
 
 def test_the_partition_manager_reads_it_with_spark(enter: Enter, tmp_path: Path) -> None:
-    """Planner, ledgers and tasks are let in; Spark is a process of its own, as its workers know the cluster from its start on."""
+    """Planner, ledgers and tasks are let in, though Spark was started by somebody who did not know the cluster."""
     enter("SCRAM-SHA-512")
     cluster = kafka_server.ensure()
     topic = new_topic(cluster)

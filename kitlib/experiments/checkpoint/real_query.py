@@ -19,11 +19,11 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from kitlib.errors import LabError
 from kitlib.experiments.checkpoint.checkpoint_stories import PASSED_OVER, Teller, View, why_not_all
-from kitlib.lab import spark as kit_spark
 from kitlib.lab import workspace
 from kitlib.lab.checkpoint_folder import read_checkpoint
 from kitlib.lab.processes import wait_until
 from kitlib.more.micro_batch import Batch, half
+from kitlib.spark import sessions as kit_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,10 +159,10 @@ class _Job:
         self.teller.starts(self.again, unfinished[0][1] if unfinished else last_end)
         batches = len(begun["offsets"]) + -(-(self.query.log_end - last_end) // per_batch)  # there will be, at the end
         is_stopped = self.kill is not None and self.kill[1] == "commit" and self.kill[0] + 1 < batches
-        writer = self._orders().writeStream.foreachBatch(self._work).option("checkpointLocation", str(self.query.checkpoint))
-        started = writer.trigger(processingTime=PAUSE) if is_stopped else writer.trigger(availableNow=True)
+        writer = self._orders().writeStream.option("checkpointLocation", str(self.query.checkpoint))
+        timed = writer.trigger(processingTime=PAUSE) if is_stopped else writer.trigger(availableNow=True)
         try:
-            stream = started.start()
+            stream = kit_spark.start(timed, self._work)
             if is_stopped and self.kill is not None:
                 commit = self.query.checkpoint / "commits" / str(self.kill[0])
                 wait_until(lambda: commit.exists() or not stream.isActive, DEADLINE_S, f"the query has written commits/{self.kill[0]}")

@@ -1,0 +1,224 @@
+"""The warden of Spark: one background process per workspace that owns the lab's one Spark server.
+
+What `kitlib.lab.brokers.warden` is to the brokers, this is to Spark: the first who needs a server starts it, a process in a
+session of its own which holds the workspace's lock for life, is the parent of Spark's Java, starts it again when it died
+unasked, and writes down where it listens (`spark.json`) and with which token (`spark.token`, for the user alone). It ends on
+SIGTERM, when it has to give up, and when its workspace vanishes.
+
+Each Python that has a session holds a file in `spark/clients`, named after the session, locked for as long as it lives. A
+file without a lock is that of a kernel that was shut down or killed: its session is released, which ends its streaming
+queries, its jobs and its temporary views, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+from filelock import FileLock, Timeout
+
+from kitlib.errors import KitError, LabError
+from kitlib.lab import state, workspace
+from kitlib.lab.brokers.ports import draw
+from kitlib.lab.processes import end_trees, find_by_argument, identify
+
+LOOPBACK = "127.0.0.1"
+SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+START_TIMEOUT_S = 150.0
+STOP_TIMEOUT_S = 10.0
+TICK_S = 0.25
+LOOK_FOR_CLIENTS_S = 1.0
+# So many deaths in so many seconds are one too many.
+DEATHS, DEATHS_WINDOW_S = 3, 60.0
+PORT_TRIES = 3
+
+State = dict[str, Any]  # what the warden tells of itself and its Java
+
+
+def folder_of(run_dir: Path) -> Path:
+    """The log, the settings, the clients and the sockets of Spark."""
+    return run_dir / "spark"
+
+
+def state_file(run_dir: Path) -> Path:
+    return run_dir / "spark.json"
+
+
+def token_file(run_dir: Path) -> Path:
+    return run_dir / "spark.token"
+
+
+def lock_file(run_dir: Path) -> Path:
+    return run_dir / "spark.lock"
+
+
+class Warden:
+    """Owner of the Spark server of one workspace; `spec` is what `kitlib.spark.sessions` hands over."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.spec, self.run_dir = spec, Path(spec["run_dir"])
+        self.stop = threading.Event()
+        self.java: subprocess.Popen[bytes] | None = None
+        self.deaths: list[float] = []  # moments (monotonic) within the last DEATHS_WINDOW_S
+        self.released: list[subprocess.Popen[bytes]] = []
+        me = identify(os.getpid(), spec["run"])
+        self.state: State = {
+            "pid": me.pid, "born_s": me.born_s, "run": me.token, "since": time.time(), "phase": "starting", "message": "",
+            "port": 0, "java": 0, "java_born_s": 0.0, "restarts": 0, "last_death": "", **spec["told"],
+        }  # fmt: skip
+
+    def run(self) -> int:
+        """From the lock to the end of Spark's Java; the exit code. Without the lock it ends at once: another is here."""
+        lock = FileLock(lock_file(self.run_dir), mode=0o600)
+        try:
+            lock.acquire(timeout=2.0)
+        except Timeout:
+            return 0
+        self.inode = lock_file(self.run_dir).stat().st_ino
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        failure = ""
+        try:
+            end_trees(find_by_argument(self.spec["mark"]), STOP_TIMEOUT_S)
+            self.clear()
+            self.start()
+            self.watch()
+        except KitError as error:
+            failure = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it was, Java must not be left alone
+            traceback.print_exc()
+            failure = f"its warden failed with {type(error).__name__}: {error}"
+        self.end(failure)
+        lock.release()
+        return 1 if failure else 0
+
+    def has_home(self) -> bool:
+        """Whether the workspace is still the one whose lock this warden holds."""
+        with suppress(OSError):
+            return lock_file(self.run_dir).stat().st_ino == self.inode
+        return False
+
+    def write(self, **changes: Any) -> None:
+        self.state |= changes
+        with suppress(KitError):  # a disk without room must not end Spark
+            state.write_json(state_file(self.run_dir), self.state)
+
+    def start(self) -> None:
+        """Start Spark's Java, on another port where one was snatched away, and wait until it listens; LabError when it does not."""
+        for left in reversed(range(PORT_TRIES)):
+            self.start_java(*draw(1))
+            if self.is_listening():
+                return self.write(phase="running")
+            assert self.java is not None
+            if self.stop.is_set():
+                return
+            if left == 0 or b"BindException" not in (folder_of(self.run_dir) / "spark.log").read_bytes()[self.log_ended :]:
+                raise LabError(f"Java ended while it was starting ({ended(self.java.returncode)})")
+
+    def start_java(self, port: int) -> None:
+        """A new token each time: whoever listens at the port of a Java that has died may be told the old one."""
+        token = secrets.token_urlsafe(32)
+        workspace.write_atomic(token_file(self.run_dir), token)
+        own = {"spark.connect.grpc.binding.port": str(port), "spark.connect.authenticate.token": token}
+        settings = folder_of(self.run_dir) / "settings.conf"  # for the user alone, as the token is in it
+        workspace.write_atomic(settings, "".join(f"{name} {value}\n" for name, value in (self.spec["settings"] | own).items()))
+        log = folder_of(self.run_dir) / "spark.log"
+        log.touch()
+        self.log_ended = log.stat().st_size
+        with open(log.with_suffix(".out"), "wb") as output:
+            self.java = subprocess.Popen(
+                [*self.spec["command"], "--properties-file", settings, "spark-internal"], env=self.spec["environment"],
+                cwd=folder_of(self.run_dir), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            )  # fmt: skip
+        born_s = identify(self.java.pid, self.spec["run"]).born_s
+        self.write(phase="starting", port=port, java=self.java.pid, java_born_s=born_s)
+
+    def is_listening(self) -> bool:
+        """Wait until Java itself listens at its port, or has ended. LabError when it does neither in time."""
+        assert self.java is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while self.java.poll() is None and not self.stop.wait(0.1):
+            if time.monotonic() > deadline:
+                raise LabError(f"Java did not listen within {START_TIMEOUT_S:g} s")
+            with suppress(psutil.Error):
+                found = psutil.Process(self.java.pid).net_connections("tcp")
+                if any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.state["port"] for each in found):
+                    return True
+        return False
+
+    def watch(self) -> None:
+        """Look after Java and its clients until asked to stop or until it is no use any more."""
+        look = 0.0
+        while not self.stop.wait(TICK_S) and self.has_home():
+            assert self.java is not None
+            if (code := self.java.poll()) is not None:
+                now = time.monotonic()
+                self.deaths = [*(at for at in self.deaths if now - at < DEATHS_WINDOW_S), now]
+                self.write(restarts=self.state["restarts"] + 1, last_death=ended(code))
+                if len(self.deaths) >= DEATHS:
+                    raise LabError(f"Java ended {DEATHS} times within {DEATHS_WINDOW_S:g} s, last: {ended(code)}")
+                self.clear()
+                self.start()
+            if time.monotonic() > look:
+                look = time.monotonic() + LOOK_FOR_CLIENTS_S
+                self.release_dead()
+
+    def release_dead(self) -> None:
+        """End the sessions whose Pythons are gone, each by a short process: what speaks to Spark would stay in memory here."""
+        self.released = [each for each in self.released if each.poll() is None]
+        for path in (folder_of(self.run_dir) / "clients").glob("*.lock"):
+            lock = FileLock(path, mode=0o600)
+            with suppress(Timeout):
+                lock.acquire(blocking=False)
+                path.unlink(missing_ok=True)
+                lock.release()
+                command = [sys.executable, "-P", "-m", "kitlib.spark.sessions", path.stem]
+                self.released.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, cwd="/"))
+
+    def clear(self) -> None:
+        """Remove what an earlier Java has left."""
+        for place in map(Path, self.spec["scratch"]):
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir(parents=True, mode=0o700)
+
+    def end(self, failure: str) -> None:
+        if self.java is not None and self.java.poll() is None:
+            self.java.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.java.wait(STOP_TIMEOUT_S)
+        end_trees(find_by_argument(self.spec["mark"]), 0.5)
+        for place in self.spec["scratch"]:
+            shutil.rmtree(place, ignore_errors=True)
+        if self.has_home():
+            token_file(self.run_dir).unlink(missing_ok=True)
+            (folder_of(self.run_dir) / "settings.conf").unlink(missing_ok=True)
+            state_file(self.run_dir).unlink(missing_ok=True)
+            if failure:
+                self.write(phase="failed", message=failure)
+
+
+def ended(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def main() -> int:
+    """Read the specification from stdin and be the warden it asks for."""
+    text = sys.stdin.read()
+    return Warden(json.loads(text)).run() if text else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
