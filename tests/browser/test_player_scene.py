@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from kitlib.experiments import names
+from kitlib.experiments import names, run
 from kitlib.experiments.transactions.transaction_stories import commit_and_abort
 from kitlib.mechanisms.lag import Window
 from kitlib.monitor.commit_history import GroupPartition
@@ -20,7 +20,6 @@ from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, open_player, press
 from tests.browser.test_player_producer import COLLISIONS
 from tests.views.grouping import a_rebalance
-from tests.views.offsetting import a_compacted_topic, a_stale_offset
 from tests.views.projector import Projector
 from tests.views.test_history_picture import commits, rewound
 from tests.views.test_lag_picture import CASES
@@ -135,7 +134,7 @@ def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
     traces = [some_steps_of(name) for name in names()]
     traces = [trace for trace in traces if scene.kind_of(trace)] + [a_rebalance(), commit_and_abort.run()]
-    traces += [a_stale_offset(), a_stale_offset(150), a_compacted_topic(), an_election(), a_monitored_run()]
+    traces += [run("coordinator_moves", others_records=600), an_election(), a_monitored_run()]
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     found = {}
     for trace in traces:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from kitlib.experiments import run
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
@@ -27,10 +30,11 @@ from kitlib.views.svg import HATCH
 from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.groups import GROUPS
 from kitlib.words.offsets import OFFSETS, in_words
-from tests.views.offsetting import BILLING, a_compacted_topic, a_stale_offset
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
 
+BILLING = "billing orders-0"
+STALE, TOMBSTONES = run("stale_offset"), run("tombstones")
 LOG = KeyedLog([(3, 0, 10), (5, 1, 40), (6, 0, 12), (7, 1, None)], [BILLING, "b"], [(3, 6, False), (6, 8, True)])
 
 
@@ -85,42 +89,38 @@ def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None
 
 
 def test_the_offsets_topic_is_drawn_with_the_log_and_the_cache_after_each_step() -> None:
-    """After the load that ended early the cache has 6, the log 12; the picture says both."""
-    trace = a_stale_offset()
-    kind = kind_of(trace)
+    """After the load that ended early the cache lacks what the log says; the picture says both."""
+    kind = kind_of(STALE)
     assert kind is not None and kind.module == "kitlib.views.scenes.offsets"
-    picture = show(trace, steps_of(trace, "load_failed")[0])
+    picture = show(STALE, steps_of(STALE, "load_failed")[0])
     told = texts(picture.svg)
-    assert "the log: 12" in told and "What does the log hold" in told and "its cache is not all of the log" in told
-    assert "differs from the log in billing orders-0" in repr(picture)
-    before = show(trace, steps_of(trace, "write")[0])
+    assert "the log: 25" in told and "What does the log hold" in told and "its cache is not all of the log" in told
+    assert "differs from the log in mail orders-0" in repr(picture)
+    before = show(STALE, steps_of(STALE, "write")[0])
     assert "differs" not in repr(before)
 
 
 def test_who_answers_for_the_group_is_followed_through_a_move_and_a_load() -> None:
     """The first broker, the second one, its load, and a cache that is not all of the log."""
-    trace = a_stale_offset()
-    spells = coordinator_spells(trace, [float(step.number) for step in trace])
-    assert [(name, state) for _, _, name, state in spells] == [
-        ("coordinator 1", "ready"),
-        ("coordinator 2", "ready"),
-        ("coordinator 2", "loading"),
-        ("coordinator 2", "failed"),
-    ]
+    spells = coordinator_spells(STALE, [float(step.number) for step in STALE])
+    assert [(name, state) for _, _, name, state in spells[2:]] == [
+        ("coordinator 2", "ready"), ("coordinator 2", "loading"), ("coordinator 2", "ready"),
+        ("coordinator 1", "ready"), ("coordinator 1", "loading"), ("coordinator 1", "failed"),
+    ]  # fmt: skip
     starts = [start for start, *_ in spells]
-    assert starts[1:] == [steps_of(trace, what)[0] for what in ("move", "load_begin", "load_failed")]
+    assert starts[5:] == [steps_of(STALE, what)[-1] for what in ("move", "load_begin", "load_failed")]
 
 
 def test_each_part_asks_its_own_question_and_the_load_has_the_room() -> None:
     """Part "load" gives the load's steps most of the axis; part "signs" shows what a monitor saw."""
-    trace = a_stale_offset()
+    trace = run("coordinator_moves")
     scene = to_frames(trace, "load").scene
     assert scene is not None
-    begin, end = steps_of(trace, "load_begin")[0], steps_of(trace, "load_end")[0]
+    begin, end = steps_of(trace, "load_begin")[-1], steps_of(trace, "load_end")[-1]
     assert scene.x_of_step[end] - scene.x_of_step[begin] > 150
     assert "What does the cache know" in texts(show(trace, part="load").svg)
-    signs = show(trace, part="signs")
-    assert "Rates" in texts(signs.svg) and "1 vanished commit" not in repr(show(a_compacted_topic()))
+    signs = show(STALE, part="signs")
+    assert "Rates" in texts(signs.svg) and "1 vanished commit" not in repr(show(TOMBSTONES))
     player = Player(trace, part="load")
     assert b"What does the cache know" in player.frames
     player.close()
@@ -148,37 +148,44 @@ def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> No
 
 def test_a_compacted_topic_is_drawn_before_and_after_the_pass() -> None:
     """What the last pass took out is hatched above; below is the log as it is now. Before the first pass there is nothing to compare."""
-    trace = a_compacted_topic()
-    kind = kind_of(trace)
+    kind = kind_of(TOMBSTONES)
     assert kind is not None and kind.module == "kitlib.views.scenes.compaction"
-    first, second = steps_of(trace, "pass")
+    first, second = steps_of(TOMBSTONES, "pass")
 
     def hatched(at: int) -> int:
-        svg = show(trace, at, "before_after").svg
+        svg = show(TOMBSTONES, at, "before_after").svg
         return sum("hatch" in str(node.get("fill")) for node in ET.fromstring(svg).iter()) - 1  # one is the legend's
 
-    assert hatched(first + 1) == 3 and hatched(second + 1) == 1
-    assert "the cleaner has not been here yet" in texts(show(trace, first - 1, "before_after").svg)
-    assert "3 live" not in repr(show(trace)) and "2 records in the log" in repr(show(trace))
+    assert hatched(first + 1) == 2 and hatched(second + 1) == 1
+    assert "the cleaner has not been here yet" in texts(show(TOMBSTONES, first - 1, "before_after").svg)
+    assert "4 records in the log: 3 live" in repr(show(TOMBSTONES))
 
 
-@pytest.mark.parametrize("make", [a_stale_offset, a_compacted_topic])
-def test_a_run_of_two_hundred_steps_stays_small(make: object) -> None:
+@pytest.mark.parametrize("trace", [run("coordinator_moves", others_records=600), TOMBSTONES], ids=lambda trace: trace.experiment)
+def test_a_long_run_stays_small(trace: Trace) -> None:
     """Long logs are bars, ticks are one path; no part is longer than notebooks bear."""
-    trace = a_stale_offset(150) if make is a_stale_offset else a_compacted_topic()
     kind = kind_of(trace)
     assert kind is not None
     for part in kind.parts:
         assert len(show(trace, part=part).svg) < 60_000
 
 
+def renamed(value: Any, old: str, new: str) -> Any:
+    """The same with another name in all its texts."""
+    if isinstance(value, dict):
+        return {renamed(key, old, new): renamed(each, old, new) for key, each in value.items()}
+    if isinstance(value, list):
+        return [renamed(each, old, new) for each in value]
+    return value.replace(old, new) if isinstance(value, str) else value
+
+
 @pytest.mark.parametrize("payload", HOSTILE)
 def test_keys_and_reasons_are_text(payload: str) -> None:
     """A group, a topic and a key may be called anything."""
-    stale, compacted = a_stale_offset(payload=payload), a_compacted_topic(payload)
-    for trace, parts in ((stale, ("all", "load", "signs")), (compacted, ("all", "before_after"))):
+    for trace, name, parts in ((STALE, "mail", ("all", "load", "signs")), (TOMBSTONES, "alice", ("all", "before_after"))):
+        steps = [replace(step, data=renamed(step.data, name, payload), state=renamed(step.state, name, payload)) for step in trace]
         for part in parts:
-            assert_only_text(show(trace, part=part))
+            assert_only_text(show(replace(trace, steps=steps), part=part))
 
 
 # A step of these runs -> what it says.
