@@ -48,11 +48,16 @@ def offsets(
     commits: Annotated[
         int | None, typer.Option(min=0, help=f"Of a group, also show so many of the last commits; else {SHOWN_COMMITS}.")
     ] = None,
+    source: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FILE", help="Read these instead of a cluster, again for more: segments (*.log) or their folder, "
+                     "what kafka-dump-log --offsets-decoder printed, or an exported topic (JSON lines, Parquet)."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
-    """Read the cluster's __consumer_offsets: who committed what, and where it went back or vanished.
+    """Read the cluster's __consumer_offsets, or files of it: who committed what, and where it went back or vanished.
 
     All commits are held in memory; for a large topic, use --spark, --since or a GROUP.
     """
@@ -64,12 +69,18 @@ def offsets(
     if plot is not None and plot.suffix not in (".svg", ".html"):
         raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
     if spark:
-        given = [name for name, value in (("--commits", commits), ("--plot", plot), ("--json", as_json or None)) if value is not None]
+        others = (("--from", source), ("--commits", commits), ("--plot", plot), ("--json", as_json or None))
+        given = [name for name, value in others if value is not None]
         if given:
             raise KnobError(f"--spark cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
         raise typer.Exit(_by_spark(group, since_ms, until_ms))
     if group is None and commits is not None:
         raise KnobError("--commits shows the last commits of a group. Name the GROUP, or leave it out.")
+    if source:
+        from kitlib.experiments.cluster_audit.offset_files import read_files
+
+        log = read_files(source, group, since_ms, until_ms)
+        raise typer.Exit(_tell_history(snapshots_of(log, group), log, group, commits, plot, as_json))
     cluster = kafka_server.ensure()
     log = read_commit_log(cluster, group, since_ms, until_ms, progress=_say_progress)
     if group is not None and not log.history.commits and not log.seen(group):

@@ -1,0 +1,183 @@
+"""A commit history from files that somebody has sent: copied segments, what kafka-dump-log printed, or an exported topic.
+
+    PARTITION_FOLDER or *.log     segments of __consumer_offsets, as they lie on a broker's disk
+    *.txt                         what `kafka-dump-log --offsets-decoder --files ...` printed
+    *.json, *.parquet, or folders of these     a topic exported with partition, offset, timestamp, key and value; in JSON lines
+                                  key and value are base64, as Spark writes binary columns
+
+Of a transaction's records only those of a committed one count; what lies behind one that is open in the files cannot be read, as on a
+broker. Left out: segments of before Kafka 0.11.
+Source: Apache Kafka 4.3.1, `DumpLogSegments.dumpLog` and its OffsetsMessageParser.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from kitlib.errors import KnobError, TraceError
+from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
+from kitlib.lab.offsets_topic import NO_TIME, Bounds, RawRecord
+from kitlib.lab.wire.records import decode_batches
+from kitlib.more.offsets.messages import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION, Message
+from kitlib.more.offsets.records import OffsetsRecord, encode
+from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
+from kitlib.text import plain_text
+
+COLUMNS = ("partition", "offset", "timestamp", "key", "value")
+EMBEDDED = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
+KINDS = (".log", ".parquet", ".json", ".jsonl", ".txt")
+DUMPED = re.compile(r"\| offset: (\d+) (?:\w+Time: (-?\d+) )?.*?(?:key: (\{.*?\}\}|\S+) payload: (.*)|endTxnMarker: (\w+).*)$")
+BATCH = re.compile(r"baseOffset: \d+ .*producerId: (-?\d+) .*isTransactional: (true|false)")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of a file, or the end of a transaction."""
+
+    record: RawRecord
+    producer_id: int | None = None  # None: in no transaction
+    is_committed: bool | None = None  # of a marker; None: a record
+
+
+def read_files(paths: Iterable[Path], group: str | None = None, since_ms: int | None = None, until_ms: int | None = None) -> CommitLog:
+    """The history in these files and folders, as `read_commit_log` gives that of a cluster.
+
+    KnobError for a file of no known kind; TraceError for one that is damaged, with the place.
+    """
+    check_times(since_ms, until_ms)
+    by_partition: dict[int, dict[int, Entry]] = {}
+    for path in paths:
+        for file in _files_of(path):
+            for entry in _entries(file):
+                by_partition.setdefault(entry.record.partition, {})[entry.record.offset] = entry
+    log = CommitLog()
+    for partition, entries in sorted(by_partition.items()):
+        last = max(entries) + 1
+        records, readable = _settled([entries[offset] for offset in sorted(entries)], last)
+        add_records(log, watched(records, log), group, since_ms, until_ms)
+        log.bounds[partition] = Bounds(min(entries), min(entries), readable, last)
+    return log
+
+
+def _settled(entries: list[Entry], end: int) -> tuple[list[RawRecord], int]:
+    """The records that a reader of committed transactions sees, and the offset that it can read up to."""
+    found: list[RawRecord] = []
+    is_open: dict[int, list[RawRecord]] = {}
+    for entry in entries:
+        if entry.producer_id is None:
+            found.append(entry.record)
+        elif entry.is_committed is None:
+            is_open.setdefault(entry.producer_id, []).append(entry.record)
+        else:
+            ended = is_open.pop(entry.producer_id, [])
+            found += ended if entry.is_committed else []
+    stable = min((records[0].offset for records in is_open.values()), default=end)
+    return sorted((each for each in found if each.offset < stable), key=lambda each: each.offset), stable
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The files of a folder, in the order of their names; a file itself."""
+    if not path.exists():
+        raise KnobError(f"--from {path}: there is nothing. Name a file or a folder.")
+    found = sorted(each for each in path.rglob("*") if each.suffix in KINDS and each.is_file()) if path.is_dir() else [path]
+    if not found:
+        raise KnobError(f"--from {path}: the folder has no file that ends in {', '.join(KINDS)}.")
+    return found
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    try:
+        if path.suffix == ".parquet":
+            yield from (_exported(row) for row in parquet.read_table(path, columns=[*COLUMNS]).to_pylist())
+            return
+        content = path.read_bytes()
+        if len(content) > 16 and content[16] == 2:  # the magic of a batch
+            yield from _of_segment(path, content)
+            return
+        lines = content.decode("utf-8", "replace").splitlines()
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        raise TraceError(f"{path} cannot be read: {plain_text(error, 300)}") from error
+    first = next((line for line in lines if line.strip()), "")
+    if first.startswith("{"):
+        for number, line in enumerate(lines, 1):
+            try:
+                yield _exported(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise TraceError(f"{path}:{number}: {plain_text(repr(error), 200)}; expected {', '.join(COLUMNS)}, as base64.") from error
+    elif any(line.startswith("Dumping ") or BATCH.match(line) for line in lines[:10]):
+        yield from _of_dump(path, lines)
+    elif content:
+        raise KnobError(f"--from {path}: no segment, nothing that kafka-dump-log prints, no exported topic. See `kit offsets --help`.")
+
+
+def _of_segment(path: Path, content: bytes) -> Iterator[Entry]:
+    """A segment's records; its partition is that of its folder's name."""
+    named = re.search(r"-(\d+)$", path.resolve().parent.name)
+    partition = int(named[1]) if named else 0
+    for batch in decode_batches(content):
+        for offset, at_ms, key, value in batch.records:
+            record = RawRecord(partition, offset, at_ms, key, value)
+            if batch.is_control:
+                yield Entry(record, batch.producer_id, key is not None and struct.unpack(">hh", key[:4])[1] == 1)
+            else:
+                yield Entry(record, batch.producer_id if batch.is_transactional else None)
+
+
+def _of_dump(path: Path, lines: list[str]) -> Iterator[Entry]:
+    """The records that kafka-dump-log printed, with their bytes as a broker would have written them."""
+    partition, producer_id = 0, None
+    for number, line in enumerate(lines, 1):
+        if named := re.match(r"Dumping .*-(\d+)/[^/]*$", line):
+            partition = int(named[1])
+        elif batch := BATCH.match(line):
+            producer_id = int(batch[1]) if batch[2] == "true" else None
+        elif told := DUMPED.match(line):
+            offset, at_ms, key, payload, marker = told.groups()
+            where = partition, int(offset), int(at_ms or NO_TIME)
+            if marker:
+                yield Entry(RawRecord(*where, None, None), producer_id, marker == "COMMIT")
+            elif key.startswith("{"):
+                yield Entry(RawRecord(*where, *_written(json.loads(key), payload)), producer_id)
+            else:
+                raise KnobError(f"--from {path}, line {number}: the records are not decoded. Print them with --offsets-decoder.")
+
+
+def _written(key: dict[str, Any], payload: str) -> tuple[bytes, bytes | None]:
+    """A record's bytes; without a value that could be read where it is of a kind that has none of the history."""
+    kind = RECORD_TYPES[int(key["type"])]
+    value = json.loads(payload) if payload.startswith("{") else None
+    data = None if value is None else value["data"]
+    try:
+        for member in data.get("members", ()) if data else ():
+            member |= {name: _embedded(message, member[name]) for name, message in EMBEDDED.items() if name in member}
+        return encode(OffsetsRecord(kind, key["data"], None if value is None else int(value["version"]), data))
+    except (BrokenRecordError, KeyError, TypeError, AttributeError):
+        return encode(OffsetsRecord(kind, key["data"]))[0], b""
+
+
+def _embedded(message: Message, told: Any) -> bytes:
+    """The bytes of what a member subscribes to or is assigned, which the tool shows decoded where it can."""
+    if not isinstance(told, dict):
+        return base64.b64decode(told or "")
+    data = told | {"userData": base64.b64decode(told.get("userData") or "")}
+    return INTEGERS["int16"].pack(message.highest) + write_message(message, message.highest, data)
+
+
+def _exported(row: dict[str, Any]) -> Entry:
+    at = row["timestamp"]
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
+    if isinstance(moment, datetime):
+        moment = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    key, value = (base64.b64decode(each, validate=True) if isinstance(each, str) else each for each in (row.get("key"), row.get("value")))
+    return Entry(RawRecord(int(row["partition"]), int(row["offset"]), NO_TIME if moment is None else int(moment), key, value))
