@@ -25,6 +25,7 @@ Left out: what the broker and the client knew at each step; that is in the steps
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,8 @@ class ProducerLedger:
     sent_in: dict[int, int] = field(default_factory=dict)  # record -> the step of its send
     sent_again: set[int] = field(default_factory=set)  # handed over a second time by the application
     batches: dict[tuple[str, int], range] = field(default_factory=dict)  # (producer, batch) -> its records
+    requests: Counter[int] = field(default_factory=Counter)  # record -> how often it was sent to a broker, where the trace shows it
+    written: set[int] = field(default_factory=set)  # records that a broker has written, whatever became of them
     heard: set[int] = field(default_factory=set)  # records whose batch was answered: stored
     delivered: set[int] = field(default_factory=set)
     misreported: set[int] = field(default_factory=set)  # told failed after such an answer
@@ -54,7 +57,7 @@ class ProducerLedger:
     stored: list[tuple[int, int, Step]] = field(default_factory=list)  # (offset, record, step), in log order
     excuses: list[tuple[int, str]] = field(default_factory=list)  # (step, why a broker remembers less after it)
     exited_at: int | None = None  # the step at which the producer's process ended
-    is_destroyed: bool = False  # a leader was lost for good
+    destroyed_at: int = -1  # the last step at which a leader was lost for good
     is_unclean: bool = False  # and one that was not in sync took over
     last_step: int = 0
 
@@ -74,6 +77,7 @@ class ProducerLedger:
     def _on_request(self, step: Step) -> None:
         if "batch" in step.data:
             self.batches[step.actor, step.data["batch"]] = _records(step)
+            self.requests.update(_records(step))
 
     def _on_answer(self, step: Step) -> None:
         if step.data.get("error") == "NONE":
@@ -89,6 +93,7 @@ class ProducerLedger:
 
     def _on_write(self, step: Step) -> None:
         offset = step.data["offset"]
+        self.written.update(_records(step))
         self.stored.extend((offset + index, record, step) for index, record in enumerate(_records(step)))
 
     def _on_read(self, step: Step) -> None:
@@ -117,7 +122,7 @@ class ProducerLedger:
             self.exited_at = step.number
 
     def _on_destroy(self, step: Step) -> None:
-        self.is_destroyed = True
+        self.destroyed_at = step.number
         self.is_unclean = self.is_unclean or bool(step.data.get("unclean"))
 
     def _on_delete(self, step: Step) -> None:
@@ -140,7 +145,7 @@ class ProducerLedger:
             highest = max(highest, record)
         for record in sorted(self.sent_at.keys() - seen):
             if record in self.delivered:
-                tallies["lost"].add(self.last_step, record, self._why_gone())
+                tallies["lost"].add(self.last_step, record, self._why_gone(record))
             elif record in self.undelivered:
                 step_number, error = self.undelivered[record]
                 tallies["lost"].add(step_number, record, f"{error}, which the application was notified of")
@@ -154,22 +159,25 @@ class ProducerLedger:
         stored = len(seen & self.sent_at.keys())
         return LaneVerdict(self.topic, self.partition, len(self.sent_at), stored, found, late_ms, "stored")
 
-    def _why_gone(self) -> str:
-        """Why a record may be missing that was reported as stored."""
-        if self.knobs.get("acks") in (0, "0"):
+    def _why_gone(self, record: int) -> str:
+        """Why a record may be missing that was reported as stored: what was lost before it was sent explains nothing."""
+        if self.knobs.get("acks") in (0, "0") and record not in self.written:
             return "acks=0: a record counts as stored once it is sent"
-        if self.is_destroyed and self.knobs.get("acks") in (1, "1"):
+        is_destroyed = self.destroyed_at > self.sent_in.get(record, 0)
+        if is_destroyed and self.knobs.get("acks") in (1, "1"):
             return "acks=1: only the leader acknowledges, and the leader was lost"
         least = self.knobs.get("min_insync_replicas", 1)
-        if self.is_unclean and 1 in (least, self.knobs.get("replicas")):
+        if is_destroyed and self.is_unclean and 1 in (least, self.knobs.get("replicas")):
             alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
             return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
-        if self.knobs.get("second_epoch") == "same":
+        if self.knobs.get("second_epoch") == "same" and len({producer for producer, _ in self.batches}) != 1:
             return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""
 
     def _why_again(self, record: int, step: int) -> str:
-        """Why a second copy may have been written."""
+        """Why a second copy may have been written: one that was sent once, and by nobody again, is explained by nothing."""
+        if self.requests[record] == 1 and record not in self.sent_again:
+            return ""
         if self.knobs.get("idempotence") is False:
             return "idempotence=false: to the broker, a batch that is sent again is a new batch"
         if self.knobs.get("release") == "0.10":
@@ -184,7 +192,9 @@ class ProducerLedger:
         return self._by_release()
 
     def _why_late(self, record: int) -> str:
-        """Why a record may be stored after one that was sent later."""
+        """Why a record may be stored after one that was sent later: by a retry of its own."""
+        if self.requests[record] == 1 and record not in self.sent_again:
+            return ""
         at_once = self.knobs.get("max_in_flight", 5)
         if self.knobs.get("release") == "0.10":
             return "release=0.10: there is no idempotence, so a retry may land after its successors"

@@ -57,6 +57,7 @@ class TransactionLedger:
     )  # (pid, offsets, records) whose marker has not come
     aborted: set[int] = field(default_factory=set)  # offsets
     given: list[tuple[Step, int, int]] = field(default_factory=list)  # (step, record, offset) to the reader
+    aborted_records: set[int] = field(default_factory=set)  # each in some transaction that was aborted
     waits: dict[int, Step] = field(default_factory=dict)  # offset -> where the reader waited first
     position: int | None = None  # of the reader at the end
     ended_reading: int = -1  # the step at which it came to the end; -1: it did not
@@ -107,7 +108,9 @@ class TransactionLedger:
         """A marker ends all that its producer wrote before it and that has not ended yet."""
         pid = step.data["pid"]
         if step.data["kind"] == "ABORT":
-            self.aborted.update(offset for writer, offsets, _ in self.undecided if writer == pid for offset in offsets)
+            ended = [(offsets, records) for writer, offsets, records in self.undecided if writer == pid]
+            self.aborted.update(offset for offsets, _ in ended for offset in offsets)
+            self.aborted_records.update(record for _, records in ended for record in records)
         self.undecided = [batch for batch in self.undecided if batch[0] != pid]
 
     def _on_read(self, step: Step) -> None:
@@ -146,18 +149,18 @@ class TransactionLedger:
             if offset in self.aborted:
                 tallies["aborted_read"].add(step.number, record, self._why_aborted())
             if record in seen:
-                tallies["duplicated"].add(step.number, record, self._why_again())
+                tallies["duplicated"].add(step.number, record, self._why_again(record))
                 continue
             seen.add(record)
             late_ms = max(late_ms, step.at_ms - self.sent_at.get(record, step.at_ms))
             sender = self.sender.get(record, "")
             if record < highest.get(sender, -1):
-                tallies["reordered"].add(step.number, record, self._why_late())
+                tallies["reordered"].add(step.number, record, self._why_late(record))
             highest[sender] = max(highest.get(sender, -1), record)
         promised = self._promised()
         for record, step_number in sorted(promised.items()):
             if record not in seen and step_number <= until:
-                tallies["lost"].add(step_number, record, self._why_lost())
+                tallies["lost"].add(step_number, record, self._why_lost(record))
         for at, step in self._stalls():
             if step.number > until:
                 continue
@@ -192,7 +195,7 @@ class TransactionLedger:
             return "isolation=read_uncommitted: records are delivered before their transaction has ended"
         return ""
 
-    def _why_again(self) -> str:
+    def _why_again(self, record: int) -> str:
         knobs = self.knobs
         if self.is_outside:
             if knobs.get("unique_key") is False:
@@ -209,22 +212,22 @@ class TransactionLedger:
             return "offsets=outside: the output was committed, but the group's offset was not"
         if knobs.get("ids") == "new per start" and knobs.get("generation") is False:
             return "ids=new per start and generation=false: nothing stops the first worker after another one has taken its place"
-        if self.reader == "read_uncommitted" and self.aborted:
+        if self.reader == "read_uncommitted" and record in self.aborted_records:
             return "isolation=read_uncommitted: both an aborted record and its retry are delivered"
         return ""
 
-    def _why_late(self) -> str:
-        if self.reader == "read_uncommitted" and self.aborted:
+    def _why_late(self, record: int) -> str:
+        if self.reader == "read_uncommitted" and max(self.aborted_records, default=-1) > record:
             return "isolation=read_uncommitted: an aborted record is delivered before its retry"
         if self.knobs.get("offsets") == "outside" or self.knobs.get("transactional") is False:
             return "a record that was written again, after later ones"
         return ""
 
-    def _why_lost(self) -> str:
+    def _why_lost(self, record: int) -> str:
         knobs = self.knobs
         if self.is_down:
             return DOWN
-        if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and self.aborted:
+        if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and record in self.aborted_records:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
         if knobs.get("late_marker") and str(knobs.get("version")) == "1":
             return "version=1: a late marker of the previous transaction ended this one"

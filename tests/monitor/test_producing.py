@@ -122,6 +122,35 @@ def test_producer_verdict_told_failed_after_a_success_is_a_violation() -> None:
     assert verdict_on(*begin, failed, answer).violations == ()
 
 
+def request(first: int, last: int, batch: int = 0) -> Told:
+    return "request", {"batch": batch, "first": first, "last": last}
+
+
+INNOCENT: dict[str, tuple[list[Told], dict[str, Any], str]] = {
+    # the catalogue's reason is there, and what happened to this record has nothing to do with it
+    "no idempotence, and the batch was sent once": ([TWICE[0], request(0, 1), *TWICE[1:]], {"idempotence": False}, "duplicated"),
+    "an old release, and the batch was sent once": ([TWICE[0], request(0, 1), *TWICE[1:]], {"release": "0.10"}, "duplicated"),
+    "six in flight, and the batch was sent once": ([TWICE[0], request(0, 1), *TWICE[1:]], {"max_in_flight": 6}, "duplicated"),
+    "a restart between, and the batch was sent once": (
+        [TWICE[0], request(0, 1), TWICE[1], ("restart", {"how": "kill"}), *TWICE[2:]], {}, "duplicated",
+    ),
+    "no idempotence, and the late batch was sent once": (
+        [sent(0, 1), request(0, 1), sent(2, 3), request(2, 3, 1), write(2, 3, 0), write(0, 1, 2)], {"idempotence": False}, "reordered",
+    ),
+    "acks 0, and the broker had written it": ([sent(0, 1), write(0, 1, 0), delivered(0, 1), read()], {"acks": 0}, "lost"),
+    "acks 1, and the leader was lost before": ([sent(9, 9), ("destroy", {}), sent(0, 1), delivered(0, 1)], {"acks": 1}, "lost"),
+    "an unclean election before": ([sent(9, 9), ("destroy", {"unclean": True}), sent(0, 1), delivered(0, 1)], {}, "lost"),
+    "a shared epoch, and one producer alone": ([sent(0, 0), request(0, 0), delivered(0, 0)], {"second_epoch": "same"}, "lost"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", INNOCENT)
+def test_producer_verdict_a_setting_that_had_no_part_in_it_excuses_nothing(story: str) -> None:
+    """The record's own history decides: how often it was sent, whether it was written, what was lost after it."""
+    steps, knobs, kind = INNOCENT[story]
+    assert verdict_on(*steps, **knobs).violations == (kind,)
+
+
 @given(st.lists(st.integers(0, 6), max_size=14), st.sets(st.integers(0, 6)))
 def test_producer_verdict_any_log_counts_by_the_definitions(log: list[int], told: set[int]) -> None:
     """Copies beyond the first, first copies behind later records, and what is told stored and is not."""

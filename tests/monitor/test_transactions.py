@@ -54,6 +54,16 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
     "twice with the position outside": (
         [*wrote(0, 0, 0, 0), *COMMITTED, *wrote(1, 0, 0, 2), *read((0, 0), (2, 0))], {"offsets": "outside"}, {"duplicated": 1}, set()),
     "out of order": ([*wrote(0, 0, 1, 0), *COMMITTED, *read((0, 1), (1, 0))], {}, {"reordered": 1}, {"reordered"}),
+    "twice to the reader of all, where another record was aborted": (
+        [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1), *wrote(1, 5, 5, 2), *mark("ABORT", 3),
+         *read((0, 0), (2, 5), (4, 0), by="read_uncommitted")],
+        {"isolation": "read_uncommitted"}, {"duplicated": 1, "aborted_read": 1}, {"duplicated"}),
+    "out of order to the reader of all, where an older record was aborted": (
+        [*wrote(1, 0, 0, 0), *mark("ABORT", 1), *wrote(0, 2, 3, 2), *COMMITTED, *read((0, 0), (2, 3), (3, 2), by="read_uncommitted")],
+        {"isolation": "read_uncommitted"}, {"reordered": 1, "aborted_read": 1}, {"reordered"}),
+    "lost, where another record timed out and was aborted": (
+        [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1), *wrote(1, 5, 5, 2), *mark("ABORT", 3)], {"on_fenced": "continue"},
+        {"lost": 1}, {"lost"}),
     "two producers have no order between them": (
         [*wrote(0, 5, 5, 0), ("producer 2", "send", {"first": 0, "last": 0, "tx": 1}), *COMMITTED, *read((0, 5), (1, 0))], {}, {}, set()),
     "a marker ends its own producer's records alone": (
