@@ -247,6 +247,8 @@ def test_a_topic_that_is_not_there_and_a_log_that_was_cut_are_told(broker: Clust
     [task] = reader.partitions({}, {"0": Batch(0, 5).to_json()})
     with pytest.raises(LabError, match="gives nothing from offset 3 on"):
         list(reader.read(task))
+    with pytest.raises(LabError, match="the next record is 20, but the log ends at 3: the topic was made anew"):
+        reader.latestOffset({"0": Batch(20, 20).to_json()}, reader.getDefaultReadLimit())
     reader.stop()
     assert WireLog(broker.bootstrap, topic, 0, {}).end() == 3
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from kitlib.errors import TraceError
+from kitlib.errors import LabError, TraceError
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, FetchError
 from kitlib.more.spout.offset_ranges import OffsetRanges
 from kitlib.more.spout.retry import BackoffPartitionManager, RetryRecord
@@ -169,7 +169,12 @@ class BatchPartitionManager(BackoffPartitionManager):
         )  # fmt: skip
 
     def leave_what_is_gone(self) -> None:
-        """Move on from what has left the log. Raises as `next_batch`."""
+        """Move on from what has left the log. Raises as `next_batch`; LabError for a position beyond the end, which would skip records."""
+        if self.emitted_to_offset > (end := self.offset_at(LATEST_TIME)):
+            raise LabError(
+                f"{self.config.place}: the next record is {self.emitted_to_offset}, but the log ends at {end}: the topic was made anew, or "
+                "lost its end. What is written up to there would never be read. Start with a new checkpoint and another id."
+            )
         for offset in ([min(self.waiting)] if self.waiting else []) + [self.emitted_to_offset]:
             if self.fetch(offset).error is FetchError.OFFSET_OUT_OF_RANGE:
                 self._go_to_what_is_left(offset, processing_new=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.errors import TraceError
+from kitlib.errors import LabError, TraceError
 from kitlib.java.numbers import MAX_LONG
 from kitlib.mechanisms.log import PartitionLog
 from kitlib.mechanisms.offset_set import OffsetSet
@@ -180,6 +180,17 @@ def test_records_that_left_the_log_are_counted_and_commits_go_on() -> None:
     assert (batch.pieces(), batch.lost, batch.waiting) == ([(8, 11, 0)], 4, {})
     manager.finish(batch, {})
     assert manager.last_completed_offset() == 12
+
+
+def test_position_beyond_the_logs_end_is_an_error_and_not_a_wait() -> None:
+    """A topic made anew has fewer records than the checkpoint has seen: what comes below its position would be skipped in silence."""
+    manager = BatchPartitionManager(config(), log_of(9), MemoryOffsetStore())
+    manager.resume(Batch(20, 20))
+    with pytest.raises(LabError, match=r"events.*the next record is 20, but the log ends at 9: the topic was made anew"):
+        manager.next_batch()
+    assert manager.emitted_to_offset == 20
+    manager.resume(Batch(9, 9))
+    assert manager.next_batch().pieces() == []
 
 
 def test_records_that_left_the_log_end_the_stream_if_the_settings_say_so() -> None:
