@@ -17,12 +17,14 @@ from __future__ import annotations
 import html
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.settings import Settings
 from kitlib.text import html_table, plain_text
 from kitlib.trace_lines import BadLineError, parse, read_header, read_step
 from kitlib.words import domain
@@ -48,9 +50,7 @@ class Step:
     @property
     def cut_at(self) -> int | None:
         """The `max_steps` that the run was cut at, if this step says that it was."""
-        if self.what != HALT or self.actor != RUN:
-            return None
-        found = self.data.get("max_steps")
+        found = self.data.get("max_steps") if (self.actor, self.what) == (RUN, HALT) else None
         return found if isinstance(found, int) else None
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(slots=True)
 class Trace:
-    """A run's knobs, seed and backend, and every Step it took.
+    """A run's settings, seed and backend, and every Step it took.
 
     `run` names the run in topics and files (a slug); `parent` is `{"run": ..., "at": step number}`
     for a fork and None otherwise.
@@ -77,7 +77,7 @@ class Trace:
     experiment: str
     backend: str = "model"
     seed: int = 1
-    knobs: dict[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
     parent: dict[str, Any] | None = None
     steps: list[Step] = field(default_factory=list)
     domain: str = "spout"  # whose words the steps are told in; TraceError when there is no such domain
@@ -87,7 +87,7 @@ class Trace:
     named: int = field(default=0, init=False, repr=False, compare=False)  # records in the ranges of the steps that were read
 
     def __post_init__(self) -> None:
-        self.vocabulary = domain(self.domain)
+        self.vocabulary, self.settings = domain(self.domain), Settings(self.settings)
 
     def append(self, at_ms: int, actor: str, what: str, data: dict[str, Any], state: dict[str, Any]) -> Step:
         """Append the next step and return it.
@@ -121,31 +121,9 @@ class Trace:
     def at(self, number: int) -> Step:
         """The step with this number. TraceError unless 0 <= number < len(trace)."""
         if not 0 <= number < len(self.steps):
-            raise TraceError(
-                f"trace {self.run}: there is no step {number}. Expected 0 to {len(self.steps) - 1}."
-                if self.steps
-                else f"trace {self.run}: there is no step {number}, the trace is empty."
-            )
+            there = f". Expected 0 to {len(self.steps) - 1}." if self.steps else ", the trace is empty."
+            raise TraceError(f"trace {self.run}: there is no step {number}{there}")
         return self.steps[number]
-
-    def fork(self, number: int, *, run: str | None = None, **knobs: Any) -> Trace:
-        """A new trace with the steps up to and including `number`, ready for another future.
-
-        `knobs` replace those of this trace; the prefix is shared, not copied, as steps never change.
-        """
-        self.at(number)
-        return Trace(
-            run=run or f"{self.run}.fork{number}",
-            experiment=self.experiment,
-            backend=self.backend,
-            seed=self.seed,
-            knobs=self.knobs | knobs,
-            parent={"run": self.run, "at": number},
-            steps=self.steps[: number + 1],
-            domain=self.domain,
-            script=list(self.script),
-            simulated=self.simulated,
-        )
 
     @contextmanager
     def following(self, cannot: str) -> Iterator[None]:
@@ -173,10 +151,7 @@ class Trace:
 
     def words(self) -> dict[str, int]:
         """How often each verb occurs, in the order of first occurrence."""
-        counts: dict[str, int] = {}
-        for step in self.steps:
-            counts[step.what] = counts.get(step.what, 0) + 1
-        return counts
+        return Counter(step.what for step in self.steps)
 
     def __repr__(self) -> str:
         told = ", ".join(f"{count} {what}" for what, count in self.words().items())
@@ -192,19 +167,10 @@ class Trace:
     def header(self) -> str:
         """The first JSON line: everything but the steps."""
         row = {
-            "kit_trace": SCHEMA,
-            "run": self.run,
-            "experiment": self.experiment,
-            "domain": self.domain,
-            "backend": self.backend,
-            "seed": self.seed,
-            "knobs": self.knobs,
-            "parent": self.parent,
-        }
-        if self.script:
-            row["script"] = self.script
-        if self.simulated:
-            row["simulated"] = self.simulated
+            "kit_trace": SCHEMA, "run": self.run, "experiment": self.experiment, "domain": self.domain, "backend": self.backend,
+            "seed": self.seed, "knobs": self.settings, "parent": self.parent, "script": self.script, "simulated": self.simulated,
+        }  # fmt: skip
+        row = {name: value for name, value in row.items() if value or name not in ("script", "simulated")}
         return json.dumps(row, separators=(",", ":"))
 
     def to_json_lines(self) -> Iterator[str]:
@@ -277,13 +243,7 @@ class UnreadableTraceError(TraceError):
 
 def to_ranges(offsets: Iterable[int]) -> list[Range]:
     """Offsets in ascending order as inclusive [first, last] ranges; any iterable of distinct ints."""
-    ranges: list[Range] = []
-    for offset in sorted(offsets):
-        if ranges and ranges[-1][1] == offset - 1:
-            ranges[-1][1] = offset
-        else:
-            ranges.append([offset, offset])
-    return ranges
+    return in_log_order(sorted(offsets))
 
 
 def from_ranges(ranges: Iterable[Range]) -> list[int]:
@@ -296,17 +256,12 @@ def add_to_ranges(ranges: list[Range], offset: int) -> None:
     at = bisect_left(ranges, offset, key=lambda found: found[1])
     if at < len(ranges) and ranges[at][0] <= offset:
         return
-    joins_left = at > 0 and ranges[at - 1][1] == offset - 1
-    joins_right = at < len(ranges) and ranges[at][0] == offset + 1
-    if joins_left and joins_right:
-        ranges[at - 1][1] = ranges[at][1]
-        del ranges[at]
-    elif joins_left:
-        ranges[at - 1][1] = offset
-    elif joins_right:
-        ranges[at][0] = offset
-    else:
-        ranges.insert(at, [offset, offset])
+    first = last = offset
+    if at < len(ranges) and ranges[at][0] == offset + 1:
+        last = ranges.pop(at)[1]
+    if at > 0 and ranges[at - 1][1] == offset - 1:
+        at, first = at - 1, ranges.pop(at - 1)[0]
+    ranges.insert(at, [first, last])
 
 
 def in_log_order(records: Iterable[int]) -> list[Range]:

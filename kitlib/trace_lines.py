@@ -19,7 +19,6 @@ HEADER = {
 STEP = {"n": int, "at_ms": int, "actor": str, "what": str, "data": dict, "state": dict}
 
 
-
 def _finite(text: str) -> float:
     if math.isfinite(value := float(text)):
         return value
@@ -59,7 +58,7 @@ def read_header(row: dict[str, Any], schema: int) -> dict[str, Any]:
         raise BadLineError(f"the knob {plain_text(strange[0], 40)} should be a text, a number, true or false")
     if fields["parent"] is not None and not is_whole(fields["parent"].get("at")):
         raise BadLineError(f"parent should say at which step it was left, got {_short(fields['parent'])}")
-    return fields
+    return {"settings" if name == "knobs" else name: value for name, value in fields.items()}
 
 
 def read_step(row: dict[str, Any]) -> dict[str, Any]:
@@ -70,15 +69,12 @@ def read_step(row: dict[str, Any]) -> dict[str, Any]:
     return {"number" if name == "n" else name: row[name] for name in STEP}
 
 
-
 def _typed(row: Mapping[str, Any], types: Mapping[str, type], line: str, or_none: str = "") -> dict[str, Any]:
     for name, kind in types.items():
         if name not in row:
             raise BadLineError(f"the {line} has no '{name}'")
         value = row[name]
-        if name == or_none and value is None:
-            continue
-        if not (is_whole(value) if kind is int else isinstance(value, kind)):
+        if not (is_whole(value) if kind is int else isinstance(value, kind) or (name == or_none and value is None)):
             raise BadLineError(f"{name} should be of type {kind.__name__}, got {_short(value)}")
     return {name: row[name] for name in types}
 

@@ -67,7 +67,7 @@ def kept(trace: Trace) -> dict[str, Any]:
     svg["middle"] = show(trace, len(trace) // 2).svg
     told = {kind: [verdict.first(kind).witness, verdict.first(kind).reason] for kind in verdict.counts}
     return {
-        "run": {"run": trace.run, "knobs": trace.knobs, "parent": trace.parent},
+        "run": {"run": trace.run, "knobs": dict(trace.settings), "parent": trace.parent},
         "trace": [step.to_json() for step in trace],
         "verdict": [verdict.sentence, verdict.counts, list(verdict.violations), told],
         "sentences": list(frames.said),

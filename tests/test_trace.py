@@ -1,4 +1,4 @@
-"""The trace: steps in order, forks that share a past, JSON lines both ways, and files that were damaged."""
+"""The trace: steps in order, JSON lines both ways, and files that were damaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVIL = "<img src=x onerror=alert(1)>\x1b]0;evil\x07 & \"'"
 
 
 def small() -> Trace:
-    trace = Trace("a-run", "happy_path", knobs={"records": 3})
+    trace = Trace("a-run", "happy_path", settings={"records": 3})
     trace.record(0, "log", "append", topic="events", partition=0, first=0, last=2)
     trace.record(5, "spout", "emit", state={"pending": [[0, 0]]}, topic="events", partition=0, offset=0)
     trace.record(5, "spout", "emit", topic="events", partition=0, offset=1)
@@ -62,23 +62,6 @@ def test_step_never_changes() -> None:
     """A step cannot be assigned to, so that forks may share it."""
     with pytest.raises(FrozenInstanceError):
         small().at(0).at_ms = 7  # type: ignore[misc]
-
-
-def test_fork_shares_the_prefix_and_lets_another_future_follow() -> None:
-    """The fork has the same steps up to `number`, the changed knobs and its parent; the parent stays as it was."""
-    parent = small()
-    fork = parent.fork(1, records=9, more=True)
-    assert all(mine is its for mine, its in zip(fork.steps, parent.steps[:2], strict=True))
-    assert (fork.run, fork.parent, fork.knobs) == ("a-run.fork1", {"run": "a-run", "at": 1}, {"records": 9, "more": True})
-    fork.record(6, "spout", "stop")
-    assert (len(fork), len(parent), parent.knobs) == (3, 3, {"records": 3})
-    assert parent.fork(0, run="own").run == "own"
-
-
-def test_fork_at_a_step_that_there_is_not_is_refused() -> None:
-    """A fork begins at a step of the trace."""
-    with pytest.raises(TraceError, match="there is no step 3"):
-        small().fork(3)
 
 
 JSON_VALUES = st.recursive(

@@ -61,7 +61,7 @@ def _run(script: Script, backend: str, as_json: bool, trace_file: str | None, pa
         told = {"run": trace.run, "experiment": trace.experiment, "backend": backend, "seed": trace.seed}
         told |= {"script": trace.script} if trace.script else {}
         judged = {"verdict": verdict.to_json(), "figure": figure and figure.to_json()}
-        typer.echo(json.dumps({**told, "knobs": trace.knobs, "steps": len(trace), **judged}))
+        typer.echo(json.dumps({**told, "knobs": trace.settings, "steps": len(trace), **judged}))
         return
     typer.echo(f"{experiment.title}\n{experiment.question}\n")
     typer.echo(repr(trace))

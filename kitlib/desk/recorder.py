@@ -17,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.settings import Settings
 from kitlib.trace import Trace, add_to_ranges, to_ranges
 from kitlib.words.word import Range
 
@@ -131,11 +132,11 @@ class Recorder:
         """An ack took these out of pending."""
         self.note("clear", ranges=to_ranges(offsets), by=by)
 
-    def trace(self, run: str, topic: str, settings: Mapping[str, Any]) -> Trace:
+    def trace(self, run: str, topic: str, settings: Settings) -> Trace:
         """What is kept, as a trace with the state after each step."""
         with self.lock:
             ledgers, steps = deepcopy(self.before), list(self.steps)
-        trace = Trace(run, "desk", "kafka", 1, dict(settings), domain="spout")
+        trace = Trace(run, "desk", "kafka", 1, settings, domain="spout")
         place = {"topic": topic, "partition": 0}
 
         def write(at_ms: int, what: str, data: dict[str, Any]) -> None:
@@ -147,9 +148,7 @@ class Recorder:
             ledgers.apply(what, data)
             if what == FETCH:
                 continue
-            more: dict[str, Any] = {}
-            if what == "emit":
-                more = {"attempt": ledgers.attempts[data["offset"]], "parts": 1}
+            more = {"attempt": ledgers.attempts[data["offset"]], "parts": 1} if what == "emit" else {}
             write(at_ms, what, {**data, **more})
         return trace
 

@@ -104,7 +104,7 @@ class DeskRun:
         self._undo.callback(backend.close)
         self.folder = workspace.spark_dir() / "desks" / self.run
         self._undo.callback(self._remove)
-        self.topic = KafkaTopic.create(backend, "records", self.settings["fetch_records"])
+        self.topic = KafkaTopic.create(backend, "records", self.settings.fetch_records)
         self.results = f"kit.{self.run}.results"
         create_topic(backend.admin, self.results, replicas_of(cluster), {"retention.ms": "-1"})
         self.audit = DeskAudit(self.run, self.topic.name, self.results, self.folder)
@@ -159,7 +159,7 @@ class DeskRun:
                     self._say_turned(name, as_text(before[name]), as_text(value))
             for part in (self.source, self.spout):
                 if part is not None:
-                    part.settings = dict(self.settings)
+                    part.settings = self.settings
 
     def database_away(self, seconds: float = 3.0) -> None:
         """Every tuple that the bolt works through fails for so long. KnobError unless 0.1 <= seconds <= 60."""
@@ -201,7 +201,7 @@ class DeskRun:
             source, spout, audit = self.source, self.spout, self.audit
             self.phase = "draining"
             self.say("The application pauses, and the desk drains.")
-            source.is_paused, source.settings = True, {**self.settings, "lost_answers": 0}
+            source.is_paused, source.settings = True, settled({"lost_answers": 0}, self.settings)
             try:
                 deadline = time.monotonic() + timeout_s
                 self._wait(lambda: source.waiting == 0, deadline, "the producer has heard of every record")
@@ -225,7 +225,7 @@ class DeskRun:
 
     def _go_on(self) -> None:
         assert self.source is not None
-        self.source.settings, self.source.is_paused, self.phase = dict(self.settings), False, "running"
+        self.source.settings, self.source.is_paused, self.phase = self.settings, False, "running"
 
     # What there is to see
 

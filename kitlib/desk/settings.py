@@ -10,6 +10,7 @@ from kitlib.experiments.idempotence.client_run import DEFAULTS
 from kitlib.experiments.idempotence.producer_knobs import MaxInFlight
 from kitlib.experiments.knobs import UNLIMITED, Knob, bind, settle
 from kitlib.experiments.storm.knobs import FetchRecords, MaxOffsetBehind, MaxSpoutPending
+from kitlib.settings import Settings
 
 MOST_WITH_NUMBERS = 5  # requests in flight that librdkafka allows an idempotent producer
 
@@ -37,13 +38,13 @@ DEEDS = {"database away": "database_away", "kill broker": "kill_broker", "kill s
 PRODUCERS = ("client", "idempotence", "max_in_flight")  # a change of one of these needs another producer
 
 
-def settled(given: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def settled(given: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Settings:
     """Every setting: the given one, checked, or what it was before. KnobError for one that there is not, or that no client takes."""
     found = settle(KNOBS, {**(before or {}), **given}, "the desk")
-    if found["client"] == "librdkafka" and found["idempotence"] and found["max_in_flight"] > MOST_WITH_NUMBERS:
+    if found.client == "librdkafka" and found.idempotence and found.max_in_flight > MOST_WITH_NUMBERS:
         raise KnobError(
-            f"max_in_flight is {found['max_in_flight']} and idempotence is on: librdkafka allows at most {MOST_WITH_NUMBERS} requests in "
-            "flight then. Lower it, switch idempotence off, or take client=kit."
+            f"max_in_flight is {found.max_in_flight} and idempotence is on: librdkafka allows at most {MOST_WITH_NUMBERS} "
+            "requests in flight then. Lower it, switch idempotence off, or take client=kit."
         )
     return found
 
@@ -53,7 +54,7 @@ def deeds_of(cluster: Any) -> list[str]:
     return [deed for deed in DEEDS if deed != "kill broker" or cluster.source == "kit"]
 
 
-def client_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def client_settings(settings: Settings) -> dict[str, Any]:
     """The settings of the producer's client, in the words of `kitlib.experiments.idempotence.client_run`."""
-    chosen = {name: settings[name] for name in PRODUCERS}
-    return {**DEFAULTS, **chosen, "linger_ms": 20, "batch_records": 1_000, "request_timeout_ms": 1_000, "records": 100_000}
+    fixed = {"linger_ms": 20, "batch_records": 1_000, "request_timeout_ms": 1_000, "records": 100_000}
+    return {**DEFAULTS, **settings.given(*PRODUCERS), **fixed}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -18,6 +18,7 @@ from kitlib.desk.settings import PRODUCERS, client_settings
 from kitlib.errors import KitError, LabError
 from kitlib.experiments.idempotence.client_run import Kit, Librdkafka
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+from kitlib.settings import Settings
 
 TURN_S = 0.02  # how often records are handed over
 MOST_WAITING = 5_000  # records with the client; the application waits while there are more
@@ -28,12 +29,12 @@ class Source:
     """The application and its producer, in a thread of their own."""
 
     def __init__(
-        self, proxy: ChaosProxy, topic: str, ledgers: Ledgers, settings: Mapping[str, Any], say: Callable[[str], None]
+        self, proxy: ChaosProxy, topic: str, ledgers: Ledgers, settings: Settings, say: Callable[[str], None]
     ) -> None:
         """`say` is told in a sentence when a producer reports its first failure, and when another one takes its place."""
         self.proxy, self.cluster, self.topic, self.ledgers, self.say = proxy, proxy.cluster, topic, ledgers, say
         self.client_id = f"{topic}.producer"
-        self.settings = dict(settings)  # replaced as a whole, by whoever turns a knob
+        self.settings = settings  # replaced as a whole, by whoever turns a knob
         self.made_with: dict[str, Any] = {}  # the settings of the present client
         self.client: Librdkafka | Kit | None = None
         self.rule: tuple[int, int] | None = None  # the proxy's rule in force, and its percentage
@@ -67,12 +68,12 @@ class Source:
         try:
             while not self.is_ending:
                 settings = self.settings
-                self._lose_answers(settings["lost_answers"])
-                if {name: settings[name] for name in PRODUCERS} != self.made_with and self.waiting == 0:
+                self._lose_answers(settings.lost_answers)
+                if settings.given(*PRODUCERS) != self.made_with and self.waiting == 0:
                     self._open()
                 now_s = time.monotonic()
-                may_send = not self.is_paused and {name: settings[name] for name in PRODUCERS} == self.made_with
-                due = min(due + settings["rate"] * (now_s - last_s), settings["rate"] * 1.0) if may_send else 0.0
+                may_send = not self.is_paused and settings.given(*PRODUCERS) == self.made_with
+                due = min(due + settings.rate * (now_s - last_s), settings.rate * 1.0) if may_send else 0.0
                 last_s = now_s
                 number = min(int(due), max(0, MOST_WAITING - self.waiting))
                 if number:
@@ -105,8 +106,8 @@ class Source:
         if self.made_with:
             self.say("Another producer takes the place of the one before.")
         settings, self.has_failed = self.settings, False
-        kind: type[Kit] | type[Librdkafka] = Kit if settings["client"] == "kit" else Librdkafka
-        self.made_with = {name: settings[name] for name in PRODUCERS}
+        kind: type[Kit] | type[Librdkafka] = Kit if settings.client == "kit" else Librdkafka
+        self.made_with = settings.given(*PRODUCERS)
         try:
             self.client = kind(self.cluster, self.topic, client_settings(settings), self.client_id, self._told)
         except KafkaException as error:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ from kitlib.mechanisms.offset_store import read_stored_offset
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
 from kitlib.more.spout.kafka_spout import why_begun
+from kitlib.settings import Settings
 
 COMMIT_EVERY_S = 0.5
 TURN_S = 0.02  # the longest sleep
@@ -65,11 +66,11 @@ class Spout:
 
     def __init__(
         self, backend: KafkaBackend, topic: KafkaTopic, results: str, ledgers: Ledgers, recorder: Recorder,
-        settings: Mapping[str, Any], say: Callable[[str], None],
+        settings: Settings, say: Callable[[str], None],
     ) -> None:  # fmt: skip
         """`say` is told in a sentence when a spout starts and ends."""
         self.backend, self.topic, self.results, self.ledgers, self.recorder, self.say = backend, topic, results, ledgers, recorder, say
-        self.settings = dict(settings)  # replaced as a whole, by whoever turns a knob
+        self.settings = settings  # replaced as a whole, by whoever turns a knob
         self.sink = Producer(
             client_config(
                 backend.cluster,
@@ -130,7 +131,7 @@ class Spout:
         if life is None:
             return TURN_S
         due = life.tuples[0][0] if life.tuples else now + TURN_S
-        if life.in_flight < self.settings["max_spout_pending"]:
+        if life.in_flight < self.settings.max_spout_pending:
             due = min(due, life.idle_until)
         return max(0.0, min(due - now, TURN_S))
 
@@ -139,7 +140,7 @@ class Spout:
         if now < self.start_at:
             return
         config = SpoutConfig(
-            topic=self.topic.name, id="spout", zk_root=f"/{self.backend.run}", max_offset_behind=self.settings["max_offset_behind"],
+            topic=self.topic.name, id="spout", zk_root=f"/{self.backend.run}", max_offset_behind=self.settings.max_offset_behind,
             **FROM_THE_EARLIEST,
         )
         store = self.backend.store
@@ -168,13 +169,13 @@ class Spout:
     def _work(self, life: _Life) -> None:
         """The one turn of the loop: settings, the bolt, a commit if it is time, and the next records."""
         now = time.monotonic()
-        life.config.max_offset_behind = self.settings["max_offset_behind"]
-        self.topic.max_fetch_records = self.settings["fetch_records"]
+        life.config.max_offset_behind = self.settings.max_offset_behind
+        self.topic.max_fetch_records = self.settings.fetch_records
         while self.life is life and life.tuples and life.tuples[0][0] <= now:
             self._finish(life, life.tuples.popleft()[1], now)
         if self.life is life and now >= life.commit_at:
             self._commit(life, now)
-        while self.life is life and life.in_flight < self.settings["max_spout_pending"] and now >= life.idle_until:
+        while self.life is life and life.in_flight < self.settings.max_spout_pending and now >= life.idle_until:
             if not self._emit_next(life, now):
                 break
         if self.life is life:
@@ -203,7 +204,7 @@ class Spout:
         else:
             self.ledgers.retried += 1
         begin = max(now, life.tuples[-1][0] if life.tuples else now)
-        life.tuples.append((begin + 1 / self.settings["bolt_rate"], record.offset))
+        life.tuples.append((begin + 1 / self.settings.bolt_rate, record.offset))
         self._note("emit", offset=record.offset)
         return True
 

@@ -72,12 +72,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 SETTINGS = {
     "unclean.leader.election.enable": "true", "min.insync.replicas": "1", "log.cleaner.enable": "true",
     "acks": "all", "enable.idempotence": "false", "max.in.flight.requests.per.connection": "5",
-    "enable.auto.commit": "false", "session.timeout.ms": "1500",
+    "enable.auto.commit": "false", "session.timeout.ms": "1500", "max.poll.records": "30", "max.poll.interval.ms": "2000",
+    "auto.offset.reset": "earliest",
 }  # fmt: skip
-DRAWN: dict[str, tuple[str, Any]] = {
-    "max.poll.records": ("poll_records", 30), "max.poll.interval.ms": ("max_poll_ms", 2_000),
-    "auto.offset.reset": ("auto_offset_reset", "earliest"),
-}  # fmt: skip
+DRAWN = {"max.poll.records": "poll_records", "max.poll.interval.ms": "max_poll_ms", "auto.offset.reset": "auto_offset_reset"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ KINDS = (
         proof=lambda step: step.what == "late" or (step.what == "evict" and step.data["why"] == "poll"),
         trace_of=lambda step: step.what in ("prepare", "lost", "empty") or (step.what == "commit" and "error" in step.data),
         hardness=1,
-        lasts_ms=lambda trace: next(step.at_ms for step in trace if step.what == "append") + trace.knobs["run_ms"],
+        lasts_ms=lambda trace: next(step.at_ms for step in trace if step.what == "append") + trace.settings.run_ms,
     ),
 )  # fmt: skip
 
@@ -332,15 +330,14 @@ class Incident:
         if not set(knobs) <= {knob.name for knob in experiment.knobs}:
             return None
         try:
-            verdict = judge(until_the_call(self.kind, experiment.run(seed=self.seed, **{**self.trace.knobs, **knobs})))
+            verdict = judge(until_the_call(self.kind, experiment.run(seed=self.seed, **{**self.trace.settings, **knobs})))
         except KnobError:  # one that this run cannot have
             return None
         return {name: verdict.counts.get(name, 0) for name in HARM}
 
     def settings(self) -> str:
         """The cluster's settings, as a file of properties."""
-        drawn = {name: self.trace.knobs.get(knob, usual) for name, (knob, usual) in DRAWN.items()}
-        return "".join(f"{name}={value}\n" for name, value in (SETTINGS | drawn).items())
+        return "".join(f"{name}={value}\n" for name, value in (SETTINGS | self.trace.settings.given(**DRAWN)).items())
 
     def metrics(self) -> str:
         """What was measured of each partition, at each change of its log's end or commit and SAMPLES times between."""

@@ -108,10 +108,10 @@ def reproduce_the_jump(turned: Turned) -> Rows:
     start = [step for step in trace if step.what == "start"][-1]
     stored, offset, end = start.data["stored"], start.data["offset"], start.state["log_end"]
     picture = show(trace, at=start.number)
-    yield trace.knobs["same_topology_id"] and NotYet(
+    yield trace.settings.same_topology_id and NotYet(
         "this restarts the same topology; in the incident the code was changed and submitted again.", picture=picture
     )
-    yield trace.knobs["force_from_start"] and NotYet(
+    yield trace.settings.force_from_start and NotYet(
         f"this start is forced, and begins at {offset}. In the incident force_from_start had been set back to false.", picture=picture
     )
     yield offset == stored and NotYet(

@@ -104,7 +104,7 @@ def quiet_fault(fault: str) -> Rows:
     trace = run("tuple_tree", fault=fault)
     made = [(step.data["offset"], step.data["part"], step.at_ms) for step in trace if step.what == "process"]
     early = {(offset, part) for offset, part, at_ms in made if at_ms <= 1_000}
-    expected = trace.at(0).data["parts"] * trace.knobs["records"]
+    expected = trace.at(0).data["parts"] * trace.settings.records
     again = [at_ms for offset, part, at_ms in made if at_ms > 1_000 and (offset, part) in early]
     yield len(early) < expected and NotYet(
         f"with {fault} only {len(early)} of {expected} effects happen in the first second.", "Some tuple is not processed in time."

@@ -104,7 +104,7 @@ def in_flight_needed(in_flight: int) -> float:
 
 @exercise(
     Function(
-        "send_again", lambda: [[run("batch_expires", **knobs), knobs] for knobs in OUTAGES],
+        "send_again", lambda: [[run("batch_expires", **knobs)] for knobs in OUTAGES],
         "only the topic could say which of the reported failures were real. But this needed numbers in the records, and no one else "
         "still sending.",
         partial(numbers_in, noun="record number"), asks=1,
@@ -112,8 +112,8 @@ def in_flight_needed(in_flight: int) -> float:
     solution=solutions.send_again,
     part="c",
 )
-def send_again(found: list[int], trace: Trace, knobs: dict[str, Any]) -> Rows:
-    where = "in a run " + (f"whose {knobs['lost']}s are lost" if knobs.get("outage_ms") != 0 else "in which nothing is lost")
+def send_again(found: list[int], trace: Trace) -> Rows:
+    where = "in a run " + (f"whose {trace.settings.lost}s are lost" if trace.settings.outage_ms else "in which nothing is lost")
     chosen, stored = set(found), stored_in(trace)
     sent = {record for step in trace if step.what == "send" for record in range(step.data["first"], step.data["last"] + 1)}
     twice, strange, lost = sorted(chosen & stored.keys()), sorted(chosen - sent), sorted(sent - stored.keys() - chosen)

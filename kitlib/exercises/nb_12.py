@@ -14,7 +14,7 @@ from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, 
 from kitlib.experiments import run
 from kitlib.experiments.lag.lag_windows import judged_commits
 from kitlib.experiments.offsets.incident_run import health_in
-from kitlib.experiments.offsets.reset_stories import AFTER, NO_CHECK
+from kitlib.experiments.offsets.reset_stories import NO_CHECK
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.mechanisms.lag import Status
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
@@ -313,6 +313,6 @@ def where_it_begins(got: int | None, *case: Any) -> Rows:
 @exercise(Knobs("reset_by_hand", only=("check",)), solution={"check": "one step with the effect"}, part="c")
 def no_effect_twice(turned: Turned) -> Rows:
     twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")
-    where = "" if turned.knobs.get("check", AFTER) == NO_CHECK else f" The table has {rows} rows, one for each record."
+    where = "" if turned.trace.settings.check == NO_CHECK else f" The table has {rows} rows, one for each record."
     yield twice and NotYet(f"{twice} {'effect happens' if twice == 1 else 'effects happen'} twice.{where}")
     yield "no effect happens twice: a worker that dies between an effect and its row leaves no trace of the effect, so make them one step."

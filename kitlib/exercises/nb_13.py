@@ -59,7 +59,7 @@ def safe_follower(turned: Turned) -> Rows:
     yield refused and HalfRight(
         f"with these settings nothing is lost, but {refused} records are refused while the follower stands still.", 2, show(trace)
     )
-    yield trace.knobs["min_insync_replicas"] < 2 and HalfRight(
+    yield trace.settings.min_insync_replicas < 2 and HalfRight(
         "nothing is lost here, by luck: the third copy was in sync. If it had stopped too, the leader alone would have acknowledged.",
         "Which setting says how many copies an acknowledgement needs at least?",
     )

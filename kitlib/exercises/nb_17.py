@@ -95,15 +95,15 @@ def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
     part="a",
 )
 def silent_loss(turned: Turned) -> Rows:
-    counts, knobs = turned.verdict.counts, turned.trace.knobs
-    yield (knobs["outage_from_ms"], knobs["outage_ms"]) != (50, 600) and NotYet("the outage stays as it is.", "Turn other knobs.")
+    counts, told = turned.verdict.counts, turned.trace.settings
+    yield (told.outage_from_ms, told.outage_ms) != (50, 600) and NotYet("the outage stays as it is.", "Turn other knobs.")
     yield counts["lost"] == 0 and NotYet(f"{turned.words} no record is lost.")
     yield counts["stalled"] > 0 and NotYet(f"{turned.words} {counts['lost']} are lost, but the commits stall: a monitor would see it.")
-    yield knobs["records"] > FEW_RECORDS and NotYet(
-        f"{turned.words} it is such a run, but with {knobs['records']} records, and {FEW_RECORDS} are enough.", "Let `find` shrink it."
+    yield told.records > FEW_RECORDS and NotYet(
+        f"{turned.words} it is such a run, but with {told.records} records, and {FEW_RECORDS} are enough.", "Let `find` shrink it."
     )
     yield (
-        f"{turned.words} {counts['lost']} of {knobs['records']} records are lost, and no commit stands still for long. "
+        f"{turned.words} {counts['lost']} of {told.records} records are lost, and no commit stands still for long. "
         "Nobody who watches commits or lag will notice."
     )
 

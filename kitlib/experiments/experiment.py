@@ -24,6 +24,7 @@ from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
 from kitlib.experiments.script import Script
 from kitlib.monitor.figures import Figure
+from kitlib.settings import WITHOUT_KNOB, Settings
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -37,7 +38,7 @@ MAX_STEPS = Knob("Where the trace is cut, even if the story is not over.", "step
 MOST_IN_FRONT = 5  # knobs beside a picture
 
 Run = TypeVar("Run")
-RunKind = Callable[[Trace, "Backend", dict[str, Any], Fork | None], Run]
+RunKind = Callable[[Trace, "Backend", Settings, Fork | None], Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,11 @@ class Experiment:
                     f"{self.name}: {name} cannot change in the middle of a run, expected one of {', '.join(sorted(live))}. "
                     "Set it in a new run instead."
                 )
-        before = {name: value for name, value in trace.knobs.items() if name in {knob.name for knob in self.knobs}}
+        before = {name: value for name, value in trace.settings.items() if name in {knob.name for knob in self.knobs}}
         changed = settle(self.knobs, before | knobs, self.name)
         script = [Intervention.parse(line) for line in trace.script]
         forked = self._run(trace.backend, trace.seed, before, Fork(at, {name: changed[name] for name in knobs}), script)
-        forked.knobs, forked.parent = forked.knobs | changed, {"run": trace.run, "at": at}
+        forked.settings, forked.parent = Settings(forked.settings | changed), {"run": trace.run, "at": at}
         if trace.backend == "model":
             forked.run = f"{trace.run}.fork{at}"  # on a broker the fork has topics and a name of its own
         return forked
@@ -151,7 +152,7 @@ class Experiment:
     ) -> Trace:
         if manager is not None and not hasattr(self.kind, "manager_type"):
             raise KnobError(f"{self.name}: it has no PartitionManager, so `manager` cannot replace it. Leave it out.")
-        knobs = settle(self.knobs, given, self.name)
+        settings = settle(self.knobs, given, self.name)
         for each in script:
             self.check_takes(each)
         interventions = Interventions.of(script)
@@ -161,17 +162,17 @@ class Experiment:
             self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
-        if backend == "kafka" and "session_ms" in knobs:
-            resolve_name("kitlib.experiments.groups.kafka_members:fit_session")(self.knobs, knobs, given)
+        if backend == "kafka" and "session_ms" in settings:
+            resolve_name("kitlib.experiments.groups.kafka_members:fit_session")(self.knobs, settings, given)
         check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
         domain = self.domain or getattr(self.kind, "domain", "")
-        trace = Trace(run_name, self.name, backend, seed, dict(knobs), domain=domain, script=[*map(str, script)])
+        trace = Trace(run_name, self.name, backend, seed, settings, domain=domain, script=[*map(str, script)])
         trace.simulated = getattr(self.kind, "simulated", "") if backend == "kafka" else ""
         with backend_of(backend, run_name) as place:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
-            run = (resolve_name(twin) if twin else self.kind)(trace, place, dict(knobs), fork)
+            run = (resolve_name(twin) if twin else self.kind)(trace, place, Settings(settings), fork)
             if script:
                 run.interventions = interventions
             if is_stopped is not None:
@@ -179,7 +180,7 @@ class Experiment:
             if manager is not None:
                 run.manager_type = manager
             try:
-                run.tell(self.story, **{name: knobs[name] for name in _parameters(self.story)})
+                run.tell(self.story, **settings.given(*_parameters(self.story)))
             except RunIsOver as over:
                 trace.halt(over.max_steps)
             except LabError as error:
@@ -209,11 +210,11 @@ def experiment(
 
     `figure` is the number that the question asks for (`kitlib.monitor.figures`).
 
-    The story is called with each knob's first value. It reads a live knob from `run.knobs` where it needs the value of
+    The story is called with each knob's first value. It reads a live knob from `run.settings` where it needs the value of
     that moment, as a fork may change it. Knobs that a run reads by itself are declared as the annotated attributes of a
-    class, for all experiments that have them; `shared` names those classes. A parameter may give one of these knobs
-    another default. `front` names the three to five knobs that answer the question; without it they are the first of the
-    story's own.
+    class, for all experiments that have them; `shared` names those classes. An attribute without a default has that of
+    `kitlib.settings`; a parameter may give another one. `front` names the three to five knobs that answer the question;
+    without it they are the first of the story's own.
     """
 
     def declare(story: Callable[Concatenate[Run, ...], None]) -> Experiment:
@@ -221,7 +222,7 @@ def experiment(
         knobs = {name: bind(name, hints.get(name), parameters[name].default) for name in _parameters(story)}
         for group in shared:
             for name, hint in get_type_hints(group, include_extras=True).items():
-                knobs.setdefault(name, bind(name, hint, getattr(group, name)))
+                knobs.setdefault(name, bind(name, hint, getattr(group, name, WITHOUT_KNOB.get(name))))
         beside = tuple(front) or tuple(knobs)[:MOST_IN_FRONT]
         for name in beside:
             if name not in knobs:

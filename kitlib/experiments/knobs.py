@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from kitlib.errors import KnobError
 from kitlib.java.numbers import MAX_LONG
+from kitlib.settings import Settings
 
 UNLIMITED = MAX_LONG  # what Storm writes for "no bound"
 
@@ -135,14 +136,14 @@ def as_text(value: Any) -> str:
     return told_value(value).lower() if isinstance(value, bool) else told_value(value)
 
 
-def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def settle(knobs: Iterable[Knob], given: Mapping[str, Any], where: str) -> Settings:
     """Every knob's value: the given one, checked, or its default. KnobError for a name that is no knob."""
     by_name = {knob.name: knob for knob in knobs}
     for name in given:
         if name not in by_name:
             near = "".join(f" Did you mean {each}?" for each in get_close_matches(name, by_name, n=1))
             raise KnobError(f"{where} has no knob '{name}'.{near} Its knobs are {', '.join(by_name)}.")
-    return {name: knob.check(given[name]) if name in given else knob.default for name, knob in by_name.items()}
+    return Settings({name: knob.check(given[name]) if name in given else knob.default for name, knob in by_name.items()})
 
 
 def check_seed(seed: Any, where: str) -> int:

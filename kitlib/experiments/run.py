@@ -1,4 +1,4 @@
-"""What every run is: a trace that is written, where it takes place, its knobs, its fork and its end.
+"""What every run is: a trace that is written, where it takes place, its settings, its fork and its end.
 
 A domain's run adds the verbs of its stories and the state that its steps show; when a fork takes over and
 when a run is cut is decided here, as each step is written.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
+from kitlib.settings import Settings
 from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range
 
@@ -34,10 +35,10 @@ class RunIsOver(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """From step `at` on, these knobs replace the run's own."""
+    """From step `at` on, these settings replace the run's own."""
 
     at: int
-    knobs: dict[str, Any]
+    settings: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ class Run:
 
     trace: Trace
     backend: Backend
-    knobs: dict[str, Any]  # the live ones change at the fork
+    settings: Settings  # the live ones change at the fork
     fork: Fork | None = None
     interventions: Interventions = field(default_factory=Interventions)
     is_stopped: Callable[[], bool] = lambda: False  # asked at each step
@@ -124,14 +125,14 @@ class Run:
             raise RunStopped
         self.trace.append(at_ms, actor, what, data, state)
         if self.fork and len(self.trace) == self.fork.at + 1:
-            self.knobs.update(self.fork.knobs)
-            self.apply_knobs()
-        max_steps = min(MAX_STEPS, self.knobs.get("max_steps", MAX_STEPS))
+            self.settings.update(self.fork.settings)
+            self.apply_settings()
+        max_steps = min(MAX_STEPS, self.settings.max_steps)
         if len(self.trace) >= max_steps - 1:
             raise RunIsOver(max_steps)
 
-    def apply_knobs(self) -> None:
-        """Put knobs into force that a fork has changed; most runs read theirs when they need them."""
+    def apply_settings(self) -> None:
+        """Put settings into force that a fork has changed; most runs read theirs when they need them."""
 
     @property
     def script_ms(self) -> int:

@@ -85,7 +85,7 @@ class Script:
         with _in_a_script():
             found = get(plain_text(trace.experiment, 60))
         try:
-            script = cls(found.name, trace.seed, found.changed(trace.knobs))
+            script = cls(found.name, trace.seed, found.changed(trace.settings))
         except KnobError as error:
             raise ScriptError(f"run {plain_text(trace.run, 80)} was recorded with other knobs than today's: {error}") from None
         for line in trace.script:

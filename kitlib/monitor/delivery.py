@@ -46,9 +46,8 @@ Left out: the contents of records; the audit on Spark compares them with the top
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.monitor.producing import ProducerLedger
@@ -57,19 +56,20 @@ from kitlib.monitor.reasons import (
     MAX_OFFSET,
     RETENTION,
     WAITS_FOR_RETRY,
-    CheckpointSettings,
-    GroupSettings,
-    KeptSettings,
-    OffsetSettings,
+    CheckpointReasons,
+    GroupReasons,
+    KeptReasons,
+    OffsetReasons,
+    Reasons,
     RecordHistory,
-    ReplicaSettings,
-    Settings,
+    ReplicaReasons,
     Stall,
 )
-from kitlib.monitor.sharing import ShareSettings
+from kitlib.monitor.sharing import ShareReasons
 from kitlib.monitor.subjects import subject_of
 from kitlib.monitor.transactions import TransactionLedger
 from kitlib.monitor.verdict import ANOMALIES, Anomaly, LaneVerdict, Tally, Verdict
+from kitlib.settings import Settings
 from kitlib.trace import Step, Trace, from_ranges
 
 STALL_COMMITS = 5  # this many commits in a row without progress are a stall
@@ -80,7 +80,7 @@ __all__ = ["ANOMALIES", "Anomaly", "LaneVerdict", "Verdict", "judge"]
 
 
 def judge(trace: Trace) -> Verdict:
-    """The verdict on a trace, given the knobs it was run with; lanes in the order of their first step.
+    """The verdict on a trace, given the settings it was run with; lanes in the order of their first step.
 
     TraceError when its steps do not fit together.
     """
@@ -97,7 +97,7 @@ def _judge(trace: Trace) -> Verdict:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
-            ledgers[lane] = LEDGERS[trace.domain](*lane, trace.knobs)
+            ledgers[lane] = LEDGERS[trace.domain](*lane, trace.settings)
         ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
     lanes = tuple(ledger.verdict(is_cut) for ledger in ledgers.values())
@@ -115,7 +115,7 @@ class DeliveryLedger:
 
     topic: str
     partition: int
-    settings: Settings
+    reasons: Reasons
     appended_at: dict[int, int] = field(default_factory=dict)  # offset -> ms
     parts: dict[int, int] = field(default_factory=dict)  # offset -> effects it should have; if its append says so
     emitted: dict[int, int] = field(default_factory=dict)  # offset -> times
@@ -188,13 +188,13 @@ class DeliveryLedger:
 
     def _on_purge(self, step: Step) -> None:
         for offset in step.data["offsets"]:
-            self.given_up.setdefault(offset, (step.number, self.settings.purge()))
+            self.given_up.setdefault(offset, (step.number, self.reasons.purge()))
 
     def _on_cut(self, step: Step) -> None:
         """The records from `to` on are gone; those already processed stay processed, and the offsets are reused."""
         if "to" not in step.data:
             return  # a network's word: a connection was cut
-        to, reason = step.data["to"], self.settings.cut(str(step.data.get("why", "")))
+        to, reason = step.data["to"], self.reasons.cut(str(step.data.get("why", "")))
         for offset in sorted(each for each in self.appended_at if each >= to):
             if self._is_processed(offset):
                 self.processed_before_cut += 1
@@ -215,7 +215,7 @@ class DeliveryLedger:
         )  # above, it has passed nothing that is there
 
     def _on_start(self, step: Step) -> None:
-        offset, reason = step.data["offset"], self.settings.start(str(step.data.get("why", ""))) or self.by_hand
+        offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", ""))) or self.by_hand
         self._jump(step, offset, reason)
         self._begin(offset)
         for below in self.appended_at:
@@ -230,7 +230,7 @@ class DeliveryLedger:
         self.open_tuples.clear()
 
     def _on_reset(self, step: Step) -> None:
-        before, to, reason = step.data["from"], step.data["to"], self.settings.reset(str(step.data.get("why", "")))
+        before, to, reason = step.data["from"], step.data["to"], self.reasons.reset(str(step.data.get("why", "")))
         self._jump(step, to, reason)
         if to < before:
             self.tallies["rewound"].add(step.number, to, reason)
@@ -283,13 +283,13 @@ class DeliveryLedger:
         times = self.processed[offset, part] = self.processed.get((offset, part), 0) + 1
         if times > 1:
             begun = sum(begin <= offset for begin in self.begun)
-            reason = self.settings.again(self._handled(offset), times, begun)
+            reason = self.reasons.again(self._handled(offset), times, begun)
             self.tallies["duplicated"].add(step.number, offset, reason)
         if offset in self.first_processed:
             return
         self.first_processed[offset] = step.at_ms
         if offset < self.highest_processed:
-            self.tallies["reordered"].add(step.number, offset, self.settings.reorder(self._handled(offset)))
+            self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(self._handled(offset)))
         self.highest_processed = max(self.highest_processed, offset)
 
     def _on_fail(self, step: Step) -> None:
@@ -297,10 +297,10 @@ class DeliveryLedger:
         self.open_since.pop(offset, None)
         self._end_tuple(offset)
         self.replays[offset] += 1
-        self.fates[offset] = self.settings.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
+        self.fates[offset] = self.reasons.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
         if not will_retry:
             self.refused[offset] = self.fates[offset]
-        elif not self.settings.retries_wait:
+        elif not self.reasons.retries_wait:
             self.failed_at[offset] = self.commits
 
     def _end_tuple(self, offset: int) -> None:
@@ -310,10 +310,10 @@ class DeliveryLedger:
     def _on_clear(self, step: Step) -> None:
         by = step.data.get("by", MAX_OFFSET)
         for offset in from_ranges(step.data["ranges"]):
-            self.given_up.setdefault(offset, (step.number, self.settings.clear(offset, by)))
+            self.given_up.setdefault(offset, (step.number, self.reasons.clear(offset, by)))
 
     def _on_give_up(self, step: Step) -> None:
-        self.given_up.setdefault(step.data["offset"], (step.number, self.settings.give_up()))
+        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.give_up()))
         self.fates[step.data["offset"]] = WAITS_FOR_RETRY
 
     def _on_give_back(self, step: Step) -> None:
@@ -321,13 +321,13 @@ class DeliveryLedger:
         data = step.data
         for offset in from_ranges(data.get("ranges") or [[data["offset"], data["offset"]]]):
             self.open_since.pop(offset, None)
-            self.given_back[offset] = self.settings.give_back(step.what)
+            self.given_back[offset] = self.reasons.give_back(step.what)
 
     def _on_archive(self, step: Step) -> None:
-        self.given_up.setdefault(step.data["offset"], (step.number, self.settings.archive(step.data["why"])))
+        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.archive(step.data["why"])))
 
     def _on_full(self, step: Step) -> None:
-        self.tallies["stalled"].add(step.number, step.data["offset"], self.settings.full())
+        self.tallies["stalled"].add(step.number, step.data["offset"], self.reasons.full())
 
     def _on_lose_ack(self, step: Step) -> None:
         self.fates[step.data["offset"]] = ACK_LOST
@@ -338,12 +338,12 @@ class DeliveryLedger:
     def _on_commit(self, step: Step) -> None:
         offset, before = step.data["offset"], self.position
         self.commits += 1
-        is_quiet, self.is_quiet = self.is_quiet and self.settings.has_room(len(self.open_since)), True
+        is_quiet, self.is_quiet = self.is_quiet and self.reasons.has_room(len(self.open_since)), True
         self.quiet_commits = self.quiet_commits + 1 if is_quiet else 0
         self.last_error = str(step.data.get("error", self.last_error))
         if step.data.get("written", True):
             if before is not None and offset < before:
-                self.tallies["rewound"].add(step.number, offset, self.settings.back(self._handled(offset)))
+                self.tallies["rewound"].add(step.number, offset, self.reasons.back(self._handled(offset)))
             self.position = offset
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
@@ -366,7 +366,7 @@ class DeliveryLedger:
         self.stall_begin, self.idle_commits = None, 0
         if begin is not None and commits >= STALL_COMMITS:
             offset = begin.data["offset"]
-            self.tallies["stalled"].add(begin.number, offset, self.settings.stall(self._stall_at(offset)))
+            self.tallies["stalled"].add(begin.number, offset, self.reasons.stall(self._stall_at(offset)))
 
     def _stall_at(self, offset: int) -> Stall:
         return Stall(
@@ -398,7 +398,7 @@ class DeliveryLedger:
         if offset in self.given_up:
             step, reason = self.given_up[offset]
             return step, offset, reason
-        reason = self.refused.get(offset) or self.dropped.get(offset) or self.settings.unseen(self._handled(offset))
+        reason = self.refused.get(offset) or self.dropped.get(offset) or self.reasons.unseen(self._handled(offset))
         return self.last_step, offset, reason
 
     def verdict(self, is_cut: bool) -> LaneVerdict:
@@ -423,24 +423,24 @@ class DeliveryLedger:
         )
 
 
-def _delivered(settings: type[Settings]) -> Callable[[str, int, Mapping[str, Any]], Ledger]:
-    return lambda topic, partition, knobs: DeliveryLedger(topic, partition, settings(knobs))
+def _delivered(reasons: type[Reasons]) -> Callable[[str, int, Settings], Ledger]:
+    return lambda topic, partition, settings: DeliveryLedger(topic, partition, reasons(settings))
 
 
 # Which ledger judges a domain's lanes, and by which rules.
 Ledger = DeliveryLedger | ProducerLedger | TransactionLedger  # of one partition
-LEDGERS: dict[str, Callable[[str, int, Mapping[str, Any]], Ledger]] = {
-    "spout": _delivered(Settings),
-    "topology": _delivered(Settings),
-    "partitions": _delivered(Settings),
-    "compaction": _delivered(Settings),
-    "groups": _delivered(GroupSettings),
-    "lag": _delivered(GroupSettings),
-    "offsets": _delivered(KeptSettings),
-    "incidents": _delivered(OffsetSettings),
-    "replication": _delivered(ReplicaSettings),
-    "checkpoint": _delivered(CheckpointSettings),
-    "share": _delivered(ShareSettings),
+LEDGERS: dict[str, Callable[[str, int, Settings], Ledger]] = {
+    "spout": _delivered(Reasons),
+    "topology": _delivered(Reasons),
+    "partitions": _delivered(Reasons),
+    "compaction": _delivered(Reasons),
+    "groups": _delivered(GroupReasons),
+    "lag": _delivered(GroupReasons),
+    "offsets": _delivered(KeptReasons),
+    "incidents": _delivered(OffsetReasons),
+    "replication": _delivered(ReplicaReasons),
+    "checkpoint": _delivered(CheckpointReasons),
+    "share": _delivered(ShareReasons),
     "idempotence": ProducerLedger,
     "send_path": ProducerLedger,
     "source": ProducerLedger,

@@ -234,7 +234,7 @@ def _longest_send(trace: Trace) -> Iterator[float]:
 
 def _others_wait(trace: Trace) -> Iterator[float]:
     """The longest time from send to log outside the failing partition, ms; of what is not there yet, up to now."""
-    failing = trace.knobs["failing_partition"]
+    failing = trace.settings.failing_partition
     waiting: dict[tuple[Any, ...], int] = {}
     longest = 0
     for step in trace:

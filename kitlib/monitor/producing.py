@@ -26,11 +26,11 @@ Left out: what the broker and the client knew at each step; that is in the steps
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from kitlib.monitor.verdict import PRODUCER_ANOMALIES, LaneVerdict, Tally
+from kitlib.settings import Settings
 from kitlib.trace import Step
 
 LOG_START = "a log start that moved past everything the broker remembered of the producer"
@@ -43,7 +43,7 @@ class ProducerLedger:
 
     topic: str
     partition: int
-    knobs: Mapping[str, Any]
+    settings: Settings
     sent_at: dict[int, int] = field(default_factory=dict)  # record -> ms
     sent_in: dict[int, int] = field(default_factory=dict)  # record -> the step of its send
     sent_again: set[int] = field(default_factory=set)  # handed over a second time by the application
@@ -161,16 +161,16 @@ class ProducerLedger:
 
     def _why_gone(self, record: int) -> str:
         """Why a record may be missing that was reported as stored: what was lost before it was sent explains nothing."""
-        if self.knobs.get("acks") in (0, "0") and record not in self.written:
+        if self.settings.acks in (0, "0") and record not in self.written:
             return "acks=0: a record counts as stored once it is sent"
         is_destroyed = self.destroyed_at > self.sent_in.get(record, 0)
-        if is_destroyed and self.knobs.get("acks") in (1, "1"):
+        if is_destroyed and self.settings.acks in (1, "1"):
             return "acks=1: only the leader acknowledges, and the leader was lost"
-        least = self.knobs.get("min_insync_replicas", 1)
-        if is_destroyed and self.is_unclean and 1 in (least, self.knobs.get("replicas")):
+        least = self.settings.min_insync_replicas
+        if is_destroyed and self.is_unclean and 1 in (least, self.settings.replicas):
             alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
             return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
-        if self.knobs.get("second_epoch") == "same" and len({producer for producer, _ in self.batches}) != 1:
+        if self.settings.second_epoch == "same" and len({producer for producer, _ in self.batches}) != 1:
             return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""
 
@@ -178,15 +178,15 @@ class ProducerLedger:
         """Why a second copy may have been written: one that was sent once, and by nobody again, is explained by nothing."""
         if self.requests[record] == 1 and record not in self.sent_again:
             return ""
-        if self.knobs.get("idempotence") is False:
+        if self.settings.idempotence is False:
             return "idempotence=false: to the broker, a batch that is sent again is a new batch"
-        if self.knobs.get("release") == "0.10":
+        if self.settings.release == "0.10":
             return "release=0.10: there is no idempotence, so to the broker a batch that is sent again is a new batch"
         if record in self.sent_again:
             return "an application that sent it again: to the producer, it is a new record"
         for excuse in self._excused(step, since=self.sent_in.get(record, 0)):
             return excuse
-        at_once, remembered = self.knobs.get("max_in_flight", 0), self.knobs.get("remembered_batches", 5)
+        at_once, remembered = self.settings.max_in_flight, self.settings.remembered_batches
         if at_once > remembered:
             return f"max_in_flight={at_once}: that is more than the {remembered} batches that the broker remembers"
         return self._by_release()
@@ -195,10 +195,10 @@ class ProducerLedger:
         """Why a record may be stored after one that was sent later: by a retry of its own."""
         if self.requests[record] == 1 and record not in self.sent_again:
             return ""
-        at_once = self.knobs.get("max_in_flight", 5)
-        if self.knobs.get("release") == "0.10":
+        at_once = self.settings.max_in_flight
+        if self.settings.release == "0.10":
             return "release=0.10: there is no idempotence, so a retry may land after its successors"
-        if self.knobs.get("idempotence") is False:
+        if self.settings.idempotence is False:
             return (
                 f"idempotence=false with max_in_flight={at_once}: a retry may land after its successors"
                 if at_once > 1
@@ -214,7 +214,7 @@ class ProducerLedger:
         return (why for number, why in reversed(self.excuses) if since < number < step)
 
     def _by_release(self) -> str:
-        if self.knobs.get("release") == "2.0" and self.undelivered:
+        if self.settings.release == "2.0" and self.undelivered:
             return (
                 "release=2.0: a producer that gives up on a batch continues under a new id, which the broker knows nothing about"
             )

@@ -4,16 +4,16 @@ An anomaly is *explained* when a setting accounts for it. Each function here rec
 and returns the explanation, which names the setting and completes the words "explained by"; an empty string means
 that no setting explains it, and then the anomaly is a violation. If several could explain it, the first one counts.
 
-`Settings` covers a spout and a bolt; runs with a group, with committed offsets or with replicas have classes of their own.
+`Reasons` covers a spout and a bolt; runs with a group, with committed offsets or with replicas have classes of their own.
 
 Left out: finding the anomalies (see `kitlib.monitor.delivery`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from kitlib.settings import Settings
 
 MAX_OFFSET = 2**63 - 1  # as a bound: unlimited
 ID_BITS = 64  # of Storm's own ids; an ack value of that many bits is zero by chance once in 50 million years
@@ -53,31 +53,30 @@ class Stall:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """The knobs of a run, and what they explain."""
+class Reasons:
+    """The settings of a run, and what they explain."""
 
-    knobs: Mapping[str, Any]
+    settings: Settings
 
     @property
     def retries_wait(self) -> bool:
         """Whether each retry waits longer than the one before, so that it may come late."""
-        return "retry_initial_delay_ms" in self.knobs
+        return "retry_initial_delay_ms" in self.settings
 
     def has_room(self, open_tuples: int) -> bool:
         """Whether the spout may emit another tuple with this many in flight."""
-        at_once = self.knobs.get("max_spout_pending")
+        at_once = self.settings.max_spout_pending
         return at_once is None or open_tuples < at_once
 
     def start(self, why: str) -> str:
         """Why a spout may start where it does; empty if it simply used the stored offset."""
         if why in ("stored offset", "committed offset"):
             return ""
-        forced = self.knobs.get("force_from_start")
-        return why if forced is None else f"{why} (force_from_start={forced})"
+        return f"{why} (force_from_start={self.settings.force_from_start})" if "force_from_start" in self.settings else why
 
     def reset(self, why: str = "") -> str:
         """Why a spout may jump from an offset that is not in the log; `why` is the reset policy of a group member."""
-        forced = self.knobs.get("force_from_start", False)
+        forced = self.settings.force_from_start
         return (
             "use_start_offset_time_if_offset_out_of_range=True: an offset out of range moves the spout to "
             f"{'start_offset_time' if forced else 'the log end'} (force_from_start={forced})"
@@ -93,11 +92,11 @@ class Settings:
 
     def purge(self) -> str:
         """Why a tombstone may be removed from a compacted log before it was read."""
-        return f"delete.retention.ms={self.knobs.get('delete_retention_ms')}: that long after it was cleaned, a tombstone may be removed"
+        return f"delete.retention.ms={self.settings.delete_retention_ms}: that long after it was cleaned, a tombstone may be removed"
 
     def give_up(self) -> str:
         """Why a record may be given up after retries."""
-        return f"retry_limit={self.knobs.get('retry_limit')}: a record is given up after that many retries"
+        return f"retry_limit={self.settings.retry_limit}: a record is given up after that many retries"
 
     def archive(self, why: str) -> str:
         """Why nobody gets a record any more; only a share group archives."""
@@ -118,25 +117,25 @@ class Settings:
         if self.retries_wait:
             return WAITS_FOR_RETRY
         if is_timeout:
-            secs = self.knobs.get("topology_message_timeout_secs")
+            secs = self.settings.topology_message_timeout_secs
             return f"topology_message_timeout_secs={secs}: a tree that is not complete by then is replayed, without limit"
         return "a record that keeps failing and is retried without limit"
 
     def unseen(self, record: RecordHistory) -> str:
         """Why the topology may count a record as done before every tuple of its tree is."""
-        knobs = self.knobs
+        settings = self.settings
         if not record.times_emitted:
             return ""
-        if knobs.get("topology_ackers") == 0:
+        if settings.topology_ackers == 0:
             return "topology_ackers=0: each tuple is acked as soon as it is emitted"
-        if knobs.get("message_ids") is False:
+        if settings.message_ids is False:
             return "message_ids=false: a tuple without a message id is never tracked"
         if not record.is_acked:
             return ""
         if record.is_acked_early:
-            bits = knobs.get("id_bits", ID_BITS)
+            bits = settings.id_bits
             return f"id_bits={bits}: an ack value was zero by chance" if bits < ID_BITS else ""
-        if knobs.get("anchored") is False:
+        if settings.anchored is False:
             return "anchored=false: an unanchored child can be lost unnoticed"
         return ""
 
@@ -144,7 +143,7 @@ class Settings:
         """Why a record may be processed after a newer one."""
         if record.replays and record.times_emitted > 1:
             return REDELIVERED
-        at_once = self.knobs.get("max_spout_pending", 1)
+        at_once = self.settings.max_spout_pending
         if at_once is None or at_once > 1:
             return f"max_spout_pending={'unlimited' if at_once is None else at_once}: tuples may finish in any order"
         return self.unseen(record)
@@ -170,9 +169,9 @@ class Settings:
             return stall.fate
         if stall.open_ms is None:
             return ""
-        if self.knobs.get("topology_enable_message_timeouts") is False:
+        if self.settings.topology_enable_message_timeouts is False:
             return "topology_enable_message_timeouts=false: the spout waits for a tree forever"
-        secs = self.knobs.get("topology_message_timeout_secs")
+        secs = self.settings.topology_message_timeout_secs
         if secs is None:
             return "" if stall.is_processed else "a tuple that is neither acked nor failed, so the spout keeps waiting"
         if stall.open_ms > 2 * secs * 1_000:
@@ -182,7 +181,7 @@ class Settings:
     @property
     def _bound(self) -> int:
         """How far back the spout looks: without the knob, there is no limit, as in Storm since 0.9.3."""
-        bound: int = self.knobs.get("max_offset_behind", MAX_OFFSET)
+        bound: int = self.settings.max_offset_behind
         return bound
 
     @property
@@ -191,8 +190,8 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSettings(Settings):
-    """The knobs of a run with a group, and what they explain.
+class GroupReasons(Reasons):
+    """The settings of a run with a group, and what they explain.
 
     A group promises less than most of its users think: that a partition has one owner, and that a new owner
     starts at the committed offset. So records are consumed twice if the old owner had got further than
@@ -213,8 +212,8 @@ class GroupSettings(Settings):
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a commit may have passed a record that is not processed; never one that was not delivered to anyone."""
-        knobs, rule = self.knobs, self.knobs.get("rule", "")
-        library = knobs.get("library")
+        settings, rule = self.settings, self.settings.rule
+        library = settings.library
         if not record.times_emitted:
             return ""
         if rule == "handed to a pool":
@@ -229,7 +228,7 @@ class GroupSettings(Settings):
         """Why a record may be processed again: it was delivered once for each time its partition was started."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
-        if self.knobs.get("commits") == "offset":
+        if self.settings.commits == "offset":
             return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
         return BEGINS_AGAIN if record.went_back is None else self.told_back(record.went_back)
 
@@ -239,17 +238,17 @@ class GroupSettings(Settings):
 
     def back(self, record: RecordHistory) -> str:
         """Why a commit may be below the one before it."""
-        keeper = self.knobs.get("keeper", "librdkafka")
+        keeper = self.settings.keeper
         if keeper != "librdkafka":
             return f"keeper={keeper}: an offset from before the partition was revoked is committed once the partition is back"
-        if "zookeeper_session_timeout_ms" in self.knobs:
+        if "zookeeper_session_timeout_ms" in self.settings:
             return "a former member that still commits: nothing checks whose commit it is"
         return self._own_commits("workers finish in any order, and each commits its own record")
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one."""
-        if self.knobs.get("workers", 1) > 1:
-            return f"workers={self.knobs['workers']}: they finish in any order"
+        if self.settings.workers > 1:
+            return f"workers={self.settings.workers}: they finish in any order"
         return REDELIVERED if record.times_emitted > 1 else ""
 
     def stall(self, stall: Stall) -> str:
@@ -261,23 +260,23 @@ class GroupSettings(Settings):
         return ""
 
     def _own_commits(self, why: str) -> str:
-        return f"commits=own: {why}" if self.knobs.get("commits") == "own" else ""
+        return f"commits=own: {why}" if self.settings.commits == "own" else ""
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetSettings(GroupSettings):
-    """The knobs of a run whose coordinator follows the rules of a release, and what they explain."""
+class OffsetReasons(GroupReasons):
+    """The settings of a run whose coordinator follows the rules of a release, and what they explain."""
 
     @property
     def rules(self) -> str:
         """The rules that explain a wrong answer, as a reason names them; empty if they explain nothing."""
-        rules = str(self.knobs["coordinator_rules"])
+        rules = str(self.settings.coordinator_rules)
         return f"coordinator_rules={rules}" if rules in EARLY else ""
 
     def start(self, why: str) -> str:
         """Why a member may start where it does: because of what a coordinator of that time answered."""
         if not self.rules:
-            return GroupSettings.start(self, why)
+            return GroupReasons.start(self, why)
         if why == "committed offset":
             return f"{self.rules}: after a load that ended early, the coordinator answers from what is in the cache, even an old offset"
         policy, _, is_out = why.partition(", ")
@@ -290,23 +289,23 @@ class OffsetSettings(GroupSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSettings(GroupSettings):
-    """The knobs of a run whose coordinator forgets offsets or loads them, and what they explain."""
+class KeptReasons(GroupReasons):
+    """The settings of a run whose coordinator forgets offsets or loads them, and what they explain."""
 
     @property
     def cause(self) -> str:
         """Why the consumer got the answer it got; empty if nothing explains it."""
-        rules = self.knobs.get("rules", "4.3.1")
-        if "offsets_retention_ms" in self.knobs:
-            return f"offsets_retention_ms={self.knobs['offsets_retention_ms']}: the committed offset has expired"
+        rules = self.settings.rules
+        if "offsets_retention_ms" in self.settings:
+            return f"offsets_retention_ms={self.settings.offsets_retention_ms}: the committed offset has expired"
         if rules != "4.3.1":
             return f"rules={rules}: the coordinator answers after a load that ended early"
         told = "a new leader answers from what it knows to be on all replicas"
-        return "" if self.knobs.get("require_stable", True) else f"require_stable=false: {told}"
+        return "" if self.settings.require_stable else f"require_stable=false: {told}"
 
     def start(self, why: str) -> str:
         """Why a consumer may start where it does."""
-        if why == "committed offset" and "offsets_retention_ms" in self.knobs:
+        if why == "committed offset" and "offsets_retention_ms" in self.settings:
             return ""
         policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
         return self.cause and self.cause + policy
@@ -317,8 +316,8 @@ class KeptSettings(GroupSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaSettings(Settings):
-    """The knobs of a run with a replicated partition, and what they explain.
+class ReplicaReasons(Reasons):
+    """The settings of a run with a replicated partition, and what they explain.
 
     An acknowledgement with acks=all says that the in-sync replicas have the record. What that is worth depends on how
     many they were and on who may become leader: `min.insync.replicas` and `unclean.leader.election.enable`. What a
@@ -327,10 +326,10 @@ class ReplicaSettings(Settings):
 
     def cut(self, why: str) -> str:
         """Why acknowledged records may vanish from the end of the log."""
-        knobs = self.knobs
+        settings = self.settings
         if why == "a flipped bit":
-            return "replicas=1: there was no other copy of the records after the flipped bit" if knobs.get("replicas") == 1 else ""
-        if not knobs.get("unclean_leader_election"):
+            return "replicas=1: there was no other copy of the records after the flipped bit" if settings.replicas == 1 else ""
+        if not settings.unclean_leader_election:
             return ""
         return "unclean.leader.election.enable=true: the new leader did not have them"
 
@@ -340,15 +339,15 @@ class ReplicaSettings(Settings):
             return f"auto.offset.reset={why}: the committed offset is outside the log"
         if why != "committed offset":
             return ""
-        if not self.knobs.get("leader_epoch"):
+        if not self.settings.leader_epoch:
             return "leader_epoch=false: the log was truncated below the committed offset and has grown past it, and nothing reveals that"
-        if self.knobs.get("library") == "librdkafka":
+        if self.settings.library == "librdkafka":
             return "library=librdkafka: it commits the leader epoch, but does not ask where that epoch ends when it starts"
         return ""
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed again: the log was read from its start again."""
-        policy = self.knobs.get("auto_offset_reset")
+        policy = self.settings.auto_offset_reset
         return f"auto.offset.reset={policy}: the log is read again" if policy == "earliest" and times_begun >= times_processed else ""
 
     def reorder(self, record: RecordHistory) -> str:
@@ -357,17 +356,17 @@ class ReplicaSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointSettings(Settings):
-    """The knobs of a streaming query with a checkpoint, and what they explain: never a lost record."""
+class CheckpointReasons(Reasons):
+    """The settings of a streaming query with a checkpoint, and what they explain: never a lost record."""
 
     def start(self, why: str) -> str:
         """Why a query may start where it does: empty where its checkpoint says so, or where it never ran."""
-        is_gone = self.knobs.get("checkpoint") == "deleted" and "deleted" in why
+        is_gone = self.settings.checkpoint == "deleted" and "deleted" in why
         return "checkpoint=deleted: a query without one starts over" if is_gone else ""
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a row may be in the sink twice."""
-        return "sink=append: the rows of a batch that runs again are added again" if self.knobs.get("sink") == "append" else ""
+        return "sink=append: the rows of a batch that runs again are added again" if self.settings.sink == "append" else ""
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a batch that is done may have left a record out: never."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kitlib.monitor.reasons import RecordHistory, Settings
+from kitlib.monitor.reasons import Reasons, RecordHistory
 
 REJECTED = "a consumer that rejected it: a record that is rejected is archived"
 
 
 @dataclass(frozen=True, slots=True)
-class ShareSettings(Settings):
-    """The knobs of a run with a share group, and what they explain.
+class ShareReasons(Reasons):
+    """The settings of a run with a share group, and what they explain.
 
     A share group promises that each record is delivered until somebody accepts it, as often as its limit says: at least once
     each, and in no order. So a record is lost when the limit is reached or a consumer gives it up, and processed twice when a lock
@@ -22,18 +22,18 @@ class ShareSettings(Settings):
         """Why nobody gets a record any more."""
         if why == "rejected":
             return REJECTED
-        limit = self.knobs.get("delivery_limit")
+        limit = self.settings.delivery_limit
         return f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived"
 
     def give_back(self, why: str) -> str:
         """Why a delivery ended before its answer counted."""
         if why == "time_out":
-            return f"share.record.lock.duration.ms={self.knobs.get('lock_ms')}: the lock ran out before the answer came"
+            return f"share.record.lock.duration.ms={self.settings.lock_ms}: the lock ran out before the answer came"
         return "a consumer that died before it had answered"
 
     def full(self) -> str:
         """Why no new record was handed out."""
-        locks = self.knobs.get("max_locks")
+        locks = self.settings.max_locks
         return f"share.partition.max.record.locks={locks}: that many records lie between the start offset and the end offset"
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
@@ -42,7 +42,7 @@ class ShareSettings(Settings):
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a record may be accepted although its processing failed."""
-        if self.knobs.get("acknowledge") != "implicit" or not record.is_acked:
+        if self.settings.acknowledge != "implicit" or not record.is_acked:
             return ""
         return "share.acknowledgement.mode=implicit: the next poll accepts what failed as well"
 
@@ -50,5 +50,5 @@ class ShareSettings(Settings):
         """Why a record may be processed after a newer one: a share group promises no order."""
         if record.times_emitted > 1:
             return "a share group: a record that comes back is delivered after newer ones"
-        consumers = self.knobs.get("consumers", 1)
+        consumers = self.settings.consumers
         return f"consumers={consumers}: records of one partition go to several consumers at once" if consumers > 1 else ""

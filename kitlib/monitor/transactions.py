@@ -22,11 +22,10 @@ Of the step's state, only the group's committed offset is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kitlib.monitor.verdict import TRANSACTION_ANOMALIES, LaneVerdict, Tally
+from kitlib.settings import Settings
 from kitlib.trace import Step, Trace
 
 TRANSACTION_LANES = ("open", "effect")  # the first words of lanes that are judged here
@@ -41,7 +40,7 @@ class TransactionLedger:
 
     topic: str
     partition: int
-    knobs: Mapping[str, Any]
+    settings: Settings
     inputs: int = 0  # so many records are to be made, one of each input record
     sent_at: dict[int, int] = field(default_factory=dict)  # record -> ms
     sender: dict[int, str] = field(default_factory=dict)  # record -> the producer that sent it first
@@ -69,7 +68,7 @@ class TransactionLedger:
     @property
     def reader(self) -> str:
         """The reader that the verdict is about."""
-        return str(self.knobs.get("isolation", READERS[0]))
+        return str(self.settings.isolation)
 
     def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
@@ -196,21 +195,21 @@ class TransactionLedger:
         return ""
 
     def _why_again(self, record: int) -> str:
-        knobs = self.knobs
+        settings = self.settings
         if self.is_outside:
-            if knobs.get("unique_key") is False:
+            if settings.unique_key is False:
                 return "unique_key=false: a Kafka transaction does not cover the database, and the record is charged again"
             return ""
-        if knobs.get("transactional") is False:
+        if settings.transactional is False:
             return "transactional=false: what was written before the crash stays, and is written again"
-        if knobs.get("offsets") == "outside" and knobs.get("ids") == "new per start":
+        if settings.offsets == "outside" and settings.ids == "new per start":
             return (
                 "ids=new per start and offsets=outside: a new id fences no one, and an offset committed outside the transaction "
                 "does not stop its commit"
             )
-        if knobs.get("offsets") == "outside":
+        if settings.offsets == "outside":
             return "offsets=outside: the output was committed, but the group's offset was not"
-        if knobs.get("ids") == "new per start" and knobs.get("generation") is False:
+        if settings.ids == "new per start" and settings.generation is False:
             return "ids=new per start and generation=false: nothing stops the first worker after another one has taken its place"
         if self.reader == "read_uncommitted" and record in self.aborted_records:
             return "isolation=read_uncommitted: both an aborted record and its retry are delivered"
@@ -219,19 +218,19 @@ class TransactionLedger:
     def _why_late(self, record: int) -> str:
         if self.reader == "read_uncommitted" and max(self.aborted_records, default=-1) > record:
             return "isolation=read_uncommitted: an aborted record is delivered before its retry"
-        if self.knobs.get("offsets") == "outside" or self.knobs.get("transactional") is False:
+        if self.settings.offsets == "outside" or self.settings.transactional is False:
             return "a record that was written again, after later ones"
         return ""
 
     def _why_lost(self, record: int) -> str:
-        knobs = self.knobs
+        settings = self.settings
         if self.is_down:
             return DOWN
-        if knobs.get("on_fenced") == "continue" and knobs.get("cause", "slow") == "slow" and record in self.aborted_records:
+        if settings.on_fenced == "continue" and settings.cause == "slow" and record in self.aborted_records:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
-        if knobs.get("late_marker") and str(knobs.get("version")) == "1":
+        if settings.late_marker and str(settings.version) == "1":
             return "version=1: a late marker of the previous transaction ended this one"
-        if knobs.get("offsets") == "outside" and knobs.get("order") == "offsets first":
+        if settings.offsets == "outside" and settings.order == "offsets first":
             return "order=offsets first: the group's offset was committed, but the output was not"
         if self.position is not None and any(at >= self.position for at in self.waits):
             return "an open transaction that still holds back read_committed readers"
@@ -241,10 +240,10 @@ class TransactionLedger:
         _, tx = self.written.get(at, (0, None))
         if self.is_down:
             return DOWN
-        if self.knobs.get("verification") is False and (tx is None or tx in self.ended):
+        if self.settings.verification is False and (tx is None or tx in self.ended):
             return "verification=false: a batch that arrived after the end of its transaction opened one that no one ends"
         if self.position is not None and self.position > at:
-            timeout = self.knobs.get("transaction_timeout_ms")
+            timeout = self.settings.transaction_timeout_ms
             until = f"transaction_timeout_ms={timeout}" if timeout else "transaction.timeout.ms"
             return f"{until}: an open transaction stays open that long, unless a new producer with its id starts"
         return ""

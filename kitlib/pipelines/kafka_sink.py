@@ -42,6 +42,7 @@ from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.lab import workspace
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.pipelines.topics import Topics, first_line, one_sentence
+from kitlib.settings import Settings
 from kitlib.spark import sessions as kit_spark
 from kitlib.trace import Trace
 
@@ -113,13 +114,10 @@ def run_sink(
     try:
         source = backend.create_topic("orders", MOST_RECORDS)
         source.append([b"order %d" % number for number in range(records)])
-        target = (
-            _Table(folder / "orders.db", sink == "upsert")
-            if sink != "kafka"
-            else _Topic(backend.create_topic("copies", MOST_RECORDS))
-        )
+        is_topic = sink == "kafka"
+        target = _Topic(backend.create_topic("copies", MOST_RECORDS)) if is_topic else _Table(folder / "orders.db", sink == "upsert")
         job = _Job(spark or kit_spark.session(), Topics.find(), source.name, target, folder, per_batch)
-        trace = Trace(run, "kafka_sink", "kafka", knobs={"sink": sink, "per_batch": per_batch})
+        trace = Trace(run, "kafka_sink", "kafka", settings=Settings(sink=sink, per_batch=per_batch))
         where: dict[str, Any] = {"topic": source.name, "partition": 0}
         trace.record(0, "log", "append", **where, first=0, last=records - 1)
         teller = _Teller(trace, where, per_batch, records)

@@ -86,11 +86,10 @@ def to_samples(trace: Trace) -> list[Sample]:
 
 def bearable(trace: Trace) -> int | None:
     """How many tuples the one bolt works through in a timeout; None where no single bolt sets the pace."""
-    knobs = trace.knobs
-    names = ("execute_ms", "topology_message_timeout_secs", "parallelism")
-    if knobs.get("depth", 0) != 0 or not all(isinstance(knobs.get(name), int) for name in names):
+    told = trace.settings
+    execute_ms, timeout_secs, tasks = told.execute_ms, told.topology_message_timeout_secs, told.parallelism
+    if told.depth != 0 or not all(isinstance(value, int) for value in (execute_ms, timeout_secs, tasks)):
         return None
-    execute_ms, timeout_secs, tasks = (int(knobs[name]) for name in names)
     return timeout_secs * 1000 * tasks // execute_ms if execute_ms else None
 
 

@@ -17,7 +17,7 @@ Left out: how a life is shown in the browser (`player_life.js`), which builds it
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -25,6 +25,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kitlib.errors import TraceError
+from kitlib.settings import Settings
 from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import Frames, to_frames
@@ -180,7 +181,7 @@ class Lives:
 
     def rule(self, rule: Rule) -> Rule:
         """The rule, decided by the model that this run has."""
-        return Rule(rule.says, decider(self.trace.vocabulary, self.trace.knobs, rule.by))
+        return Rule(rule.says, decider(self.trace.vocabulary, self.trace.settings, rule.by))
 
     def to_json(self) -> dict[str, Any]:
         """All of it for the browser, small: names, verbs and states once, numbers as differences.
@@ -365,10 +366,10 @@ def _asked(ref: str) -> Mention:
     return Mention(ref)
 
 
-def decider(table: Domain, knobs: Mapping[str, Any], by: str) -> str:
+def decider(table: Domain, settings: Settings, by: str) -> str:
     """The function that decides in this run: of the class that its knobs name, where there are several."""
     owner, _, method = by.rpartition(".")
-    models = table.models(knobs) if table.models else {}
+    models = table.models(settings) if table.models else {}
     return f"{models[owner]}.{method}" if owner in models else by
 
 

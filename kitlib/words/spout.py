@@ -6,9 +6,7 @@ bolt   process
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from kitlib.settings import Settings
 from kitlib.words.template import count
 from kitlib.words.word import Data, Domain, Rule, Word, rules
 
@@ -38,13 +36,13 @@ def _result(who: str, data: Data) -> str:
 MANAGER = "mechanisms.partition_manager:PartitionManager"
 
 
-def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
-    """The PartitionManager of the release that a run's knobs name."""
-    if "max_uncommitted_offsets" in knobs:
+def _models(settings: Settings) -> dict[str, str]:
+    """The PartitionManager of the release that a run's settings name."""
+    if "max_uncommitted_offsets" in settings:
         return {MANAGER: "more.spout.uncommitted_cap:UncommittedCapManager"}
-    if knobs.get("release") == "1.1.0" or "retry_limit" in knobs:
+    if settings.release == "1.1.0" or "retry_limit" in settings:
         return {MANAGER: "more.spout.retry:BackoffPartitionManager"}
-    return {MANAGER: "more.spout.earlier:EarlierPartitionManager"} if knobs.get("release") == "0.9.2" else {}
+    return {MANAGER: "more.spout.earlier:EarlierPartitionManager"} if settings.release == "0.9.2" else {}
 
 
 SPOUT = Domain(

@@ -6,9 +6,9 @@ XOR; for a longer one, the last digits are enough to distinguish it from others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from kitlib.settings import Settings
 from kitlib.text import plain_text
 from kitlib.words.spout import SPOUT
 from kitlib.words.template import count, phrase
@@ -147,9 +147,9 @@ def _values(values: list[object]) -> str:
     return plain_text(", ".join(map(str, values)), 60) or "no values"
 
 
-def _models(knobs: Mapping[str, Any]) -> dict[str, str]:
-    """The acker of the release that a run's knobs name."""
-    return {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"} if knobs.get("acker_release") == "2.4.0" else {}
+def _models(settings: Settings) -> dict[str, str]:
+    """The acker of the release that a run's settings name."""
+    return {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"} if settings.acker_release == "2.4.0" else {}
 
 
 TOPOLOGY = Domain(

@@ -33,6 +33,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeGuard
 
 from kitlib.errors import TraceError
+from kitlib.settings import Settings
 from kitlib.text import plain_text
 from kitlib.words.fields import ANYTHING, FIELDS, KINDS, Kind
 from kitlib.words.glyphs import Glyph
@@ -167,8 +168,8 @@ class Domain:
     )
     marks: Mapping[str, Mark] = field(default_factory=dict)  # of the verbs that a reader wants to jump to
     within: Mapping[str, str] = field(default_factory=dict)  # {"record": "batch"}: what becomes of the batch becomes of its records
-    models: Callable[[Mapping[str, Any]], Mapping[str, str]] | None = (
-        None  # knobs -> the class that a run has for another one: {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"}
+    models: Callable[[Settings], Mapping[str, str]] | None = (
+        None  # settings -> the class that a run has for another one: {"mechanisms.acker:Acker": "more.topology.later_acker:LaterAcker"}
     )
 
     def word(self, what: str) -> Word | None:

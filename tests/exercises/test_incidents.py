@@ -91,7 +91,7 @@ def test_same_seed_gives_the_same_incident(room: Path, tmp_path: Path) -> None:
 def test_no_two_seeds_are_the_same_run() -> None:
     """Not even those of a kind."""
     traces = [incident(seed).trace for seed in range(100, 120)]
-    assert len({json.dumps([trace.knobs, trace.seed], default=str, sort_keys=True) for trace in traces}) == len(traces)
+    assert len({json.dumps([trace.settings, trace.seed], default=str, sort_keys=True) for trace in traces}) == len(traces)
 
 
 GRADED = [

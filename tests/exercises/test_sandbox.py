@@ -536,14 +536,14 @@ def test_call_trace_arrives_whole_and_is_a_copy() -> None:
 
     def tells(trace: Any) -> list[str]:
         words = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
-        return [*words, str(sorted(trace.knobs))]
+        return [*words, str(sorted(trace.settings))]
 
     def empties(trace: Any) -> None:
         trace.steps.clear()
 
     trace = run("happy_path")
     expected = [f"{step.number} {step.what} {sorted(step.data)}" for step in trace]
-    assert only(call(tells, [[trace]])) == [*expected, str(sorted(trace.knobs))]
+    assert only(call(tells, [[trace]])) == [*expected, str(sorted(trace.settings))]
     [raised] = call(empties, [[trace]]).raised
     assert raised is not None and raised.kind == sandbox.CHANGED and len(trace) == len(expected)
 

@@ -87,7 +87,7 @@ def test_deleted_records_put_the_reader_out_of_range(policy: str, begins: int | 
 @pytest.mark.parametrize("records", [1, 5, 10])
 def test_gap_alarm_fires_once_for_each_transaction(records: int) -> None:
     """An alarm on "next is not last + 1" counts markers on a topic that has lost nothing."""
-    trace = get("compacted_topic").run(what="transactions", records=records, keys=1, read_first=0)
+    trace = get("compacted_topic").run(what="transactions", records=records, key_count=1, read_first=0)
     assert len(found(trace, "gap", "missing")) == records and set(found(trace, "gap", "missing")) == {(1,)}
 
 
@@ -125,8 +125,8 @@ def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
         run.append([("d", "1")], rolls=True)
         run.clean()
 
-    trace = Trace("deletes", "deletes", knobs={"delete_retention_ms": 0}, domain="compaction")
-    story(CompactionRun(trace, ModelBackend("deletes"), trace.knobs))
+    trace = Trace("deletes", "deletes", settings={"delete_retention_ms": 0}, domain="compaction")
+    story(CompactionRun(trace, ModelBackend("deletes"), trace.settings))
     assert found(trace, "compact", "offsets") == [([0, 1],)] and found(trace, "purge", "offsets") == [([2],)]
 
 

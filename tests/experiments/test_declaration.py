@@ -41,8 +41,8 @@ def a_story(
     """What comes first,
     and what comes then?
     """
-    run.given.update(batches=batches, ending=ending, max_steps=run.knobs["max_steps"])
-    run.trace.knobs["given"] = run.given
+    run.given.update(batches=batches, ending=ending, max_steps=run.settings.max_steps)
+    run.trace.settings["told"] = run.given
 
 
 def test_experiment_is_what_its_function_declares() -> None:
@@ -63,11 +63,11 @@ def test_knobs_are_the_parameters_then_the_shared_ones_then_max_steps() -> None:
 
 def test_story_is_called_with_the_checked_values_of_its_parameters() -> None:
     """What was given as a text arrives as a number; a knob that is no parameter stays with the run."""
-    assert a_story.run(batches="7", wait_ms=5).knobs["given"] == {"batches": 7, "ending": "kill", "max_steps": 50}
+    assert a_story.run(batches="7", wait_ms=5).settings.told == {"batches": 7, "ending": "kill", "max_steps": 50}
 
 
 def test_live_knob_is_the_runs_from_the_fork_on() -> None:
-    """The parameter is the first value; after a fork `run.knobs` has another one."""
+    """The parameter is the first value; after a fork `run.settings` has another one."""
     seen: list[tuple[int, int]] = []
 
     @experiment("A title", SpoutRun)
@@ -76,7 +76,7 @@ def test_live_knob_is_the_runs_from_the_fork_on() -> None:
         topic = run.backend.create_topic("events", fetch_records)
         for _ in range(3):
             run.append(topic, records)
-            seen.append((fetch_records, run.knobs["fetch_records"]))
+            seen.append((fetch_records, run.settings.fetch_records))
 
     forked.fork(forked.run(), 1, fetch_records=20)
     assert seen[3:] == [(10, 10), (10, 20), (10, 20)]

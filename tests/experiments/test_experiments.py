@@ -174,7 +174,7 @@ FORCED = {"force_from_start": True}
 def test_start_without_a_stored_offset_lies_where_the_knobs_say(name: str, knobs: dict[str, Any]) -> None:
     """A start that says "no stored offset" lies at `configured_offset()`: what the knobs shown name, or else the earliest offset."""
     trace = experiments.run(name, **{knob.name: knobs[knob.name] for knob in experiments.get(name).knobs if knob.name in knobs})
-    shown = {"force_from_start": True, "start_offset_time": "earliest"} | trace.knobs
+    shown = {"force_from_start": True, "start_offset_time": "earliest"} | trace.settings
     policy = shown.get("auto_offset_reset", shown["start_offset_time"])
     end = "log_start" if shown["force_from_start"] and policy == "earliest" else "log_end"
     starts = [step for step in trace if step.what == "start" and step.data["why"] in ("no stored offset", "no committed offset")]
@@ -214,7 +214,7 @@ def test_experiment_any_knobs_gives_a_trace_that_holds_together(name: str) -> No
     @given(settings_of(name), st.integers(0, 2**63 - 1))
     def any_knobs(knobs: dict[str, Any], seed: int) -> None:
         trace = get(name).run(seed=seed, **knobs)
-        assert len(trace) <= knobs["max_steps"] and trace.knobs == {k.name: trace.knobs[k.name] for k in get(name).knobs}
+        assert len(trace) <= knobs["max_steps"] and trace.settings == {k.name: trace.settings[k.name] for k in get(name).knobs}
         assert Trace.from_json_lines(trace.to_json_lines()) == trace
         json.dumps(judge(trace).to_json())
         processed: dict[tuple[str, int], set[int]] = {}
@@ -333,7 +333,7 @@ def test_fork_keeps_the_past_and_changes_the_future(name: str) -> None:
     fork = get(name).fork(parent, at, **OTHER_FUTURES[name])
     assert fork.steps[: at + 1] == parent.steps[: at + 1] and fork.steps != parent.steps
     assert fork.parent == {"run": parent.run, "at": at}
-    assert fork.knobs == parent.knobs | OTHER_FUTURES[name]
+    assert fork.settings == parent.settings | OTHER_FUTURES[name]
     assert list(parent.to_json_lines()) == lines
 
 

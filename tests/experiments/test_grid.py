@@ -31,7 +31,7 @@ def test_row_says_what_the_run_and_its_verdict_say() -> None:
     row = Grid.of(NAME, {"max_offset_behind": [5]}, seeds=[7]).row(0)
     trace = run(NAME, seed=7, max_offset_behind=5)
     verdict = judge(trace)
-    assert {name: row[name] for name in trace.knobs} == trace.knobs
+    assert {name: row[name] for name in trace.settings} == trace.settings
     assert (row["seed"], row["steps"], row["appended"], row["processed"]) == (7, len(trace), verdict.appended, verdict.processed)
     assert row["lost"] == verdict.counts["lost"] > 0
     assert row["lost_step"] == verdict.first("lost").witness

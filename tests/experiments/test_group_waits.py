@@ -11,6 +11,7 @@ from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.group_knobs import settings_of, take_all
 from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 
 POLL = GroupRun.poll
@@ -47,7 +48,7 @@ def test_wait_in_vain_is_a_sentence(
 
 def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does() -> None:
     """On a real broker a partition may come with a commit's answer, before its position has been asked for."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     run.create(2, 5)
     run.join("A", settings_of(run))
     run.settle()
@@ -61,7 +62,7 @@ def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does()
 
 def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_of_them() -> None:
     """The coordinator removes a member after the group was settled: whoever is polled alone then waits for the others."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     run.create(3, 5)
     for name in ("A", "B", "C"):
         run.join(name, settings_of(run))
@@ -74,7 +75,7 @@ def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_o
 
 def test_no_records_are_no_step() -> None:
     """A broker that is asked to write nothing does not say where the log ends: it is where it was."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     run.create(1, 5)
     before = len(run.trace.steps)
     run.append(0, 0)

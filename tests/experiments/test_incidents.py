@@ -19,6 +19,7 @@ from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.rewinds import Excuse
 from kitlib.more.offsets.records import decode
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
 
@@ -82,7 +83,7 @@ def test_incident_is_explained_by_the_rules_of_its_time(name: str) -> None:
     """The verdict names the release's rules, and the signs excuse nobody."""
     trace = run(name)
     for kind in ("duplicated", "rewound"):
-        assert judge(trace).first(kind).reason.startswith(f"coordinator_rules={trace.knobs['coordinator_rules']}: ")
+        assert judge(trace).first(kind).reason.startswith(f"coordinator_rules={trace.settings.coordinator_rules}: ")
     signs = signs_of(trace)
     assert signs.is_fault and {each.excuse for each in (*signs.rewinds, *signs.vanished)} == {Excuse.NONE}
 
@@ -208,7 +209,7 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
 
     def told() -> Trace:
         trace = Trace("r", "stale_offset", domain="incidents")
-        told = IncidentRun(trace, ModelBackend("r"), {"offsets_retention_days": 2, "auto_offset_reset": "latest"})
+        told = IncidentRun(trace, ModelBackend("r"), Settings(offsets_retention_days=2, auto_offset_reset="latest"))
         told.begin("0.8.2")
         told.day()
         told.groups = ()
@@ -288,7 +289,7 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
 def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
     """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
     knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = IncidentRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), knobs)
+    told = IncidentRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), Settings(knobs))
     get("stale_offset").story(told, days=3)
     found = [decode(record.key, record.value) for record in told.log.records()]
     assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
@@ -298,7 +299,7 @@ def test_rules_of_today_excuse_no_wrong_answer() -> None:
     """The same steps under a coordinator that reads both formats and lets the purge wait: then it is a fault."""
     for name, kinds in (("stale_offset", ("duplicated", "rewound")), ("dead_cleaner", ("duplicated",))):
         trace = run(name)
-        assert judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "4.3.1"})).violations == kinds
+        assert judge(replace(trace, settings=trace.settings | {"coordinator_rules": "4.3.1"})).violations == kinds
         assert judge(trace).violations == ()
-    rewound = judge(replace(trace, knobs=trace.knobs | {"coordinator_rules": "0.9.0"})).first("rewound")
+    rewound = judge(replace(trace, settings=trace.settings | {"coordinator_rules": "0.9.0"})).first("rewound")
     assert rewound.reason == "auto.offset.reset=earliest: no offset is committed"

@@ -89,7 +89,7 @@ def test_producer_stores_what_the_settings_promise(case: str) -> None:
 def test_verdict_without_a_setting_that_explains_it_is_a_violation() -> None:
     """The same trace, told under settings that promise more: its duplicates are a violation then."""
     trace = get("answers_lost").run(idempotence=False)
-    trace.knobs["idempotence"] = True
+    trace.settings["idempotence"] = True
     verdict = judge(trace)
     assert verdict.violations == ("duplicated",) and verdict.first("duplicated").unit == "record"
     assert "Violation of the promise that no record is duplicated; no setting explains it." in verdict.sentence
@@ -150,8 +150,8 @@ def test_producer_any_knobs_gives_a_trace_that_holds_together(name: str) -> None
             if state:
                 assert state["log"] == state["broker"]["log_end"] == len(written) >= state["broker"]["log_start"]
                 requests = {number for number, *_ in state["producer"]["in_flight"]}
-                assert len(requests) <= trace.knobs.get("max_in_flight", 5)
-                assert len(state["broker"]["remembered"]) <= trace.knobs.get("remembered_batches", 5)
+                assert len(requests) <= trace.settings.max_in_flight
+                assert len(state["broker"]["remembered"]) <= trace.settings.remembered_batches
             if step.what == "read":
                 read = [record for low, high in data["records"] for record in range(low, high + 1)]
                 assert read == written[data["first_offset"] :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from importlib import import_module
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.send_path.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 
 OF_EVERY_RUN = {"max_steps"}
@@ -35,7 +37,7 @@ def test_every_knob_of_a_real_run_is_used_or_refused(name: str) -> None:
     shared = sum(other == OBSERVERS[name][0] for other, _ in OBSERVERS.values()) > 1
     source = inspect.getsource(getattr(module, OBSERVERS[name][1]) if shared else module)
     knobs = {knob.name for knob in get(name).knobs} - OF_EVERY_RUN
-    used = {knob for knob in knobs if f'"{knob}"' in source}
+    used = {knob for knob in knobs if re.search(rf'settings\.{knob}\b|"{knob}"', source)}
     alone = set(MODELS_ALONE.get(name, ()))
     assert used | alone | set(ONLY_REAL) >= knobs and not used & alone and alone <= knobs
 
@@ -45,7 +47,7 @@ def test_knob_of_the_models_alone_is_refused_before_anything_begins(name: str, k
     """The sentence says which, and where to run it."""
     wanted = next(each for each in get(name).knobs if each.name == knob)
     knobs = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[wanted.kind](wanted)}
-    run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), knobs)  # type: ignore[arg-type]
+    run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), Settings(knobs))  # type: ignore[arg-type]
     with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
         run.tell(get(name).story)
 
@@ -54,4 +56,4 @@ def test_two_sends_has_one_partition() -> None:
     """The model's default is taken as it is; any other number but one is refused."""
     knobs = {each.name: each.default for each in get("two_sends").knobs} | {"partitions": 2}
     with pytest.raises(KnobError, match="partitions is 2, and the topic has 1"):
-        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), knobs).tell(get("two_sends").story)  # type: ignore[arg-type]
+        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), Settings(knobs)).tell(get("two_sends").story)  # type: ignore[arg-type]

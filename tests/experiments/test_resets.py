@@ -17,6 +17,7 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.monitor.delivery import judge
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 
 NEW, OUT = ": no offset is committed", ": the offset is out of range"
@@ -161,7 +162,7 @@ def test_mirror_repeats_and_loses_the_same_records() -> None:
 
 
 def new_run(records: int = 30) -> GroupRun:
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     run.create(1, records)
     return run
 
@@ -280,13 +281,13 @@ def _reads_again(run: GroupRun) -> None:
 
 def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:
     """Neither the rewind nor what is repeated is a violation; without the step that tells of the hand both would be."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), {"library": "java"})
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     _reads_again(run)
     verdict = judge(run.trace)
     assert verdict.violations == () and (verdict.counts["duplicated"], verdict.counts["rewound"]) == (15, 1)
     for kind in ("duplicated", "rewound"):
         assert verdict.first(kind).reason == "an operator, who set the committed offset from 20 to 5 by hand"
-    untold = Trace("r", "test", knobs=run.trace.knobs, steps=[step for step in run.trace.steps if step.what != "alter"], domain="groups")
+    untold = Trace("r", "test", steps=[step for step in run.trace.steps if step.what != "alter"], domain="groups")
     assert "rewound" in judge(untold).violations
     for step in run.trace.steps:
         if step.what == "alter":

@@ -14,6 +14,7 @@ from kitlib.experiments.connect.connect_stories import connect_layouts
 from kitlib.lab.wire.coordinator import CoordinatorWire
 from kitlib.monitor.delivery import judge
 from kitlib.more.connect.protocol import encode_metadata
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 
 MODEL_ONLY = ("connect_worker_lost", "connect_source_crash", "streams_tasks", "streams_failover", "streams_queries")
@@ -241,7 +242,7 @@ def test_standalone_is_no_group() -> None:
     backend = ModelBackend("x")
     backend.name = "kafka"
     with pytest.raises(KnobError, match="mode=standalone has no group"):
-        run_alone(Trace("x", "connect_layouts", domain="connect"), backend, {"mode": "standalone"}, None)
+        run_alone(Trace("x", "connect_layouts", domain="connect"), backend, Settings(mode="standalone"), None)
 
 
 @pytest.mark.kafka

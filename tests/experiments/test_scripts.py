@@ -196,7 +196,7 @@ def test_script_of_a_run_replays_to_the_same_trace(base: str, line: str) -> None
 @pytest.mark.parametrize("experiment", [*every()], ids=lambda experiment: experiment.name)
 def test_script_of_every_experiment_is_its_run(experiment: Any) -> None:
     """Without interventions a script is experiment, seed and changed knobs, and each experiment's replays to its trace."""
-    trace = experiment.run(seed=7, max_steps=experiment.run().knobs["max_steps"] - 1)
+    trace = experiment.run(seed=7, max_steps=experiment.run().settings.max_steps - 1)
     assert run(script=str(Script.of(trace))) == trace
 
 
@@ -287,7 +287,7 @@ def test_script_without_answers_says_so() -> None:
 def test_knobs_and_seed_beside_a_script_come_before_its_own() -> None:
     """The same interventions can be run under another setting."""
     trace = run(script=f"{PLAIN}\nlose answer 4", idempotence=True, seed=5)
-    assert (trace.knobs["idempotence"], trace.knobs["records"], trace.seed) == (True, 60, 5)
+    assert (trace.settings.idempotence, trace.settings.records, trace.seed) == (True, 60, 5)
     assert not any(judge(trace).counts.values())
 
 

@@ -239,7 +239,7 @@ def test_acks_and_isr_keeps_what_those_in_sync_have(case: str) -> None:
 
 def test_verdict_of_a_lost_acknowledged_record_without_an_excuse_is_a_violation() -> None:
     """A lost leader excuses nothing when two replicas had to have the record."""
-    trace = Trace("x", "x", knobs={"acks": "all", "min_insync_replicas": 2, "replicas": 3}, domain="send_path")
+    trace = Trace("x", "x", settings={"acks": "all", "min_insync_replicas": 2, "replicas": 3}, domain="send_path")
     where = {"topic": "t", "partition": 0}
     trace.record(0, "user", "send", **where, first=0, last=0)
     trace.record(1, "user", "delivered", **where, first=0, last=0)

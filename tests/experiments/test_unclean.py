@@ -116,7 +116,7 @@ def test_any_knobs_give_a_trace_that_holds_together(name: str) -> None:
         assert Trace.from_json_lines(trace.to_json_lines()) == trace
         verdict = judge(trace)
         json.dumps(verdict.to_json())
-        assert verdict.violations == () or len(trace) == trace.knobs["max_steps"]
+        assert verdict.violations == () or len(trace) == trace.settings.max_steps
         processed: set[int] = set()
         for step in trace:
             if step.what == "cut":

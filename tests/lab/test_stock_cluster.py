@@ -39,7 +39,7 @@ def cluster(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_a_session_that_nobody_asked_for_is_raised_to_the_clusters_least_one(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The run says so, its trace has it, and its verdict is that of the kit's own broker."""
     trace = experiments.run("auto_commit", backend="kafka")
-    assert trace.knobs["session_ms"] == 6_000
+    assert trace.settings.session_ms == 6_000
     assert "sessions below 6000 ms (group.min.session.timeout.ms of its brokers); session_ms is 6000" in capsys.readouterr().err
     assert judge(trace).counts == judge(experiments.run("auto_commit")).counts
 

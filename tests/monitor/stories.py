@@ -39,4 +39,4 @@ def told(story: Told, **knobs: Any) -> Verdict:
         Step(number, 10 * number, "x", what, {**data, "topic": "events", "partition": 0})
         for number, (what, data) in enumerate(story)
     ]
-    return judge(Trace("r", "told", knobs=knobs, steps=steps, domain=DELIVERY))
+    return judge(Trace("r", "told", settings=knobs, steps=steps, domain=DELIVERY))

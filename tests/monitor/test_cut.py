@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitlib.monitor.reasons import RecordHistory, ReplicaSettings
+from kitlib.monitor.reasons import RecordHistory, ReplicaReasons
+from kitlib.settings import Settings
 from tests.monitor.stories import APPEND, START, Told, each, told, written
 
 CUT: tuple[str, dict[str, Any]] = ("cut", {"from": 10, "to": 6, "why": "an unclean election"})
@@ -59,7 +60,7 @@ def test_cut_without_replicas_is_a_violation() -> None:
 ])  # fmt: skip
 def test_cut_is_explained_by_the_setting_that_caused_it(knobs: dict[str, Any], why: str, named: str) -> None:
     """Another setting explains nothing."""
-    reason = ReplicaSettings(knobs).cut(why)
+    reason = ReplicaReasons(Settings(knobs)).cut(why)
     assert reason.startswith(named) and bool(reason) is bool(named)
 
 
@@ -72,12 +73,12 @@ def test_cut_is_explained_by_the_setting_that_caused_it(knobs: dict[str, Any], w
 ])  # fmt: skip
 def test_start_is_explained_by_what_was_committed(knobs: dict[str, Any], why: str, named: str) -> None:
     """Java with the epoch has no excuse."""
-    reason = ReplicaSettings(knobs).start(why)
+    reason = ReplicaReasons(Settings(knobs)).start(why)
     assert reason.startswith(named) and bool(reason) is bool(named)
 
 
 def test_twice_is_explained_by_the_policy_that_reads_again() -> None:
     """Only earliest reads again, and only as often as the log was begun; nothing makes old records come late."""
-    earliest, record = ReplicaSettings({"auto_offset_reset": "earliest"}), RecordHistory(2, False, False)
+    earliest, record = ReplicaReasons(Settings()), RecordHistory(2, False, False)
     assert earliest.again(record, 2, 2) and not earliest.again(record, 2, 1)
-    assert not ReplicaSettings({"auto_offset_reset": "latest"}).again(record, 2, 2) and not earliest.reorder(record)
+    assert not ReplicaReasons(Settings(auto_offset_reset="latest")).again(record, 2, 2) and not earliest.reorder(record)

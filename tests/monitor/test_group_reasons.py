@@ -27,7 +27,7 @@ def commit(offset: int, error: str = "") -> tuple[str, dict[str, Any]]:
 
 
 def judged(told: Told, knobs: dict[str, Any]) -> Any:
-    trace = Trace("r", "e", knobs=knobs, domain="groups")
+    trace = Trace("r", "e", settings=knobs, domain="groups")
     for number, (what, data) in enumerate(told):
         trace.record(number, "A", what, state=GROUP, topic="t", partition=0, **data)
     return judge(trace)

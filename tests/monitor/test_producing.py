@@ -37,7 +37,7 @@ def read(*ranges: list[int], first_offset: int = 0) -> Told:
 
 
 def verdict_on(*steps: Told, **knobs: Any) -> Verdict:
-    trace = Trace("r", "story", knobs=knobs, domain="idempotence")
+    trace = Trace("r", "story", settings=knobs, domain="idempotence")
     for number, (what, data) in enumerate(steps):
         trace.steps.append(Step(number, number, "producer", what, {**T, **data}))
     return judge(trace)

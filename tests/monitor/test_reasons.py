@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.reasons import BEGINS_AGAIN, MAX_OFFSET, KeptSettings, OffsetSettings, RecordHistory
+from kitlib.monitor.reasons import BEGINS_AGAIN, MAX_OFFSET, KeptReasons, OffsetReasons, RecordHistory
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, told, written
 
@@ -70,7 +71,8 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND, START, ("reset", {"from": 0, "to": 6})], {"force_from_start": True},
         ("skipped", 6, 2, "moves the spout to start_offset_time (force_from_start=True)")),
     "a record jumped over by a reset to the end is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 10})], {}, ("skipped", 10, 2, "moves the spout to the log end")),
+        [APPEND, START, ("reset", {"from": 0, "to": 10})], {"force_from_start": False},
+        ("skipped", 10, 2, "moves the spout to the log end")),
     "a record processed again after its own failure is explained": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *each("fail", [0]), *each("emit", [0]), *each("process", [0])], {},
         ("duplicated", 1, 6, "at-least-once delivery: a record may be delivered again")),
@@ -188,16 +190,19 @@ def test_mark_some_explained_and_some_not_is_a_violation_that_counts_them() -> N
 
 def test_judge_reads_the_traces_own_knobs() -> None:
     """The knobs that a trace was run with decide which anomalies are explained."""
-    trace = Trace("r", "e", knobs={"max_spout_pending": 1})
+    trace = Trace("r", "e", settings={"max_spout_pending": 1})
     for what, data in [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])]:
         trace.record(0, "x", what, topic="events", partition=0, **data)
     assert judge(trace).violations == ("reordered",)
-    trace.knobs["max_spout_pending"] = 2
+    trace.settings["max_spout_pending"] = 2
     assert judge(trace).violations == ()
 
 
-@pytest.mark.parametrize("settings", [OffsetSettings({"coordinator_rules": "0.8.2"}), KeptSettings({"offsets_retention_ms": 1})], ids=repr)
-def test_coordinator_is_innocent_where_the_reader_only_started_again(settings: OffsetSettings | KeptSettings) -> None:
+EARLY, EXPIRED = OffsetReasons(Settings(coordinator_rules="0.8.2")), KeptReasons(Settings(offsets_retention_ms=1))
+
+
+@pytest.mark.parametrize("reasons", [EARLY, EXPIRED], ids=["0.8.2", "expired"])
+def test_coordinator_is_innocent_where_the_reader_only_started_again(reasons: OffsetReasons | KeptReasons) -> None:
     """The knob is there in both; only the reader that was told to go back has it as its reason."""
     began, told_back = RecordHistory(2, False, False), RecordHistory(2, False, False, went_back="an answer")
-    assert settings.again(began, 2, 2) == BEGINS_AGAIN != settings.again(told_back, 2, 2) and settings.again(told_back, 3, 2) == ""
+    assert reasons.again(began, 2, 2) == BEGINS_AGAIN != reasons.again(told_back, 2, 2) and reasons.again(told_back, 3, 2) == ""

@@ -101,7 +101,7 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
 
 def made(steps: Told, knobs: dict[str, Any], **first: Any) -> Trace:
     """The steps in one lane."""
-    trace = Trace("by-hand", "made_up", knobs=knobs, domain="transactions")
+    trace = Trace("by-hand", "made_up", settings=knobs, domain="transactions")
     for number, (actor, what, data) in enumerate([OPEN, *steps]):
         trace.record(number, actor, what, topic="t", partition=0, **(data | (first if number == 0 else {})))
     return trace
@@ -152,7 +152,7 @@ def test_verdict_input_that_the_position_has_passed_is_promised() -> None:
 def test_verdict_effects_are_a_lane_of_their_own() -> None:
     """What was charged twice is duplicated there, explained only where the key is not unique."""
     for unique, violations in ((False, ()), (True, ("duplicated",))):
-        trace = Trace("by-hand", "made_up", knobs={"unique_key": unique}, domain="transactions")
+        trace = Trace("by-hand", "made_up", settings={"unique_key": unique}, domain="transactions")
         for number, (record, charged) in enumerate([(0, True), (1, True), (0, True), (1, False)]):
             trace.record(number, "database", "effect", topic="charges", partition=0, record=record, charged=charged)
         verdict = judge(trace)

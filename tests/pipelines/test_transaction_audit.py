@@ -66,7 +66,7 @@ def runs(draw: st.DrawFn) -> tuple[list[tuple[str, str, dict[str, Any], int | No
 def as_trace(name: str, made: tuple[list[tuple[str, str, dict[str, Any], int | None]], str, int]) -> Trace:
     """The steps as a trace on the model, in one lane."""
     steps, isolation, inputs = made
-    trace = Trace(name, "made_up", knobs={"isolation": isolation}, domain="transactions")
+    trace = Trace(name, "made_up", settings={"isolation": isolation}, domain="transactions")
     first: dict[str, Any] = {"inputs": inputs} if inputs else {}
     trace.record(0, "broker", "open", topic="t", partition=0, **first)
     for number, (actor, what, data, at) in enumerate(steps, start=1):

@@ -37,7 +37,7 @@ class Grove:
 
     def __post_init__(self) -> None:
         knobs = {"id_bits": self.bits, "acker_release": self.release}
-        self.trace = Trace("grove", "grove", seed=self.seed, knobs=knobs, domain="topology")
+        self.trace = Trace("grove", "grove", seed=self.seed, settings=knobs, domain="topology")
         self.rng = random.Random(self.seed)
         self.acker: Acker = (LaterAcker if self.release == "2.4.0" else Acker)(id_bits=self.bits)
         self.pending: RotatingMap[int, int] = RotatingMap(2)  # root -> offset

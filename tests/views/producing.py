@@ -81,7 +81,7 @@ class Producing:
     ) -> None:
         self.place = {"topic": topic, "partition": partition}
         knobs = {"idempotence": has_ids, "max_in_flight": at_once, "remembered_batches": remembers}
-        self.trace = beside.trace if beside else Trace(f"{name}-model-1", name, knobs=knobs, domain="idempotence")
+        self.trace = beside.trace if beside else Trace(f"{name}-model-1", name, settings=knobs, domain="idempotence")
         self.broker = beside.broker if beside else Broker(remembers, has_ids)
         self.actor, self.has_ids = actor, has_ids
         self.now = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def close() -> Iterator[list[Any]]:
 
 def changed(trace: Trace, number: int, **fields: Any) -> Trace:
     """A copy of a trace with one step's fields replaced."""
-    copy = Trace(trace.run, trace.experiment, trace.backend, trace.seed, dict(trace.knobs), domain=trace.domain)
+    copy = Trace(trace.run, trace.experiment, trace.backend, trace.seed, trace.settings, domain=trace.domain)
     for step in trace:
         own = fields if step.number == number else {}
         copy.append(
@@ -78,7 +79,7 @@ def later(trace: Trace, number: int) -> Trace:
 def test_a_run_that_ends_earlier_parts_where_it_is_over() -> None:
     """The sentence says what the other one does there."""
     trace = run("happy_path")
-    compared = Compared(trace.fork(100), trace)
+    compared = Compared(replace(trace, steps=trace.steps[:101]), trace)
     compared.close()
     assert compared.sentence == f"The runs part at step 101. A is over; in B, at {trace.at(101).at_ms} ms: {trace.sentence(trace.at(101))}"
 

@@ -99,7 +99,7 @@ def test_chosen_cell_opens_a_run_with_the_anomaly(rows: pd.DataFrame) -> None:
     (behind, fetch) = next(where for where, share in shares.items() if share > 0)
     found.picture.chosen = [found.xs.index(behind), found.ys.index(fetch), 1]
     assert found.player is not None and found.children == (found.picture, found.player)
-    knobs = found.player.trace.knobs
+    knobs = found.player.trace.settings
     assert (knobs["max_offset_behind"], knobs["fetch_records"], knobs["process_ms"]) == (behind, fetch, 20)
     assert judge(found.player.trace).counts["lost"] > 0
 

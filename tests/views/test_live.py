@@ -58,7 +58,7 @@ def test_the_switch_runs_the_same_story_on_the_broker_and_both_agree(player: Pla
     told = wait(player)
     assert (told["state"], player.trace.backend, player.sentence) == ("agrees", "kafka", before)
     assert told["sentence"] == "Model and broker agree: 1 lost, 1 skipped."
-    assert all(player.trace.knobs[name] == value for name, value in CRASH.items())
+    assert all(player.trace.settings[name] == value for name, value in CRASH.items())
     ask(player, do="fork", at=3, number=1)
     assert player.told["error"].endswith("this is the broker's run. Switch to the model to fork it.")
     ask(player, do="real")

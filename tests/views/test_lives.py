@@ -12,6 +12,7 @@ import pytest
 import kitlib
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 from kitlib.views import life
 from kitlib.views.browser.played import played
@@ -218,8 +219,8 @@ def test_fields_that_name_things_are_fields_of_the_verb(domain: str) -> None:
 
 def test_releases_of_a_domain_have_the_methods_that_its_rules_name() -> None:
     """Each class that may stand for another one is there."""
-    for knobs in ({"release": "0.9.2"}, {"release": "1.1.0"}, {"max_uncommitted_offsets": 5}):
-        for owner in DOMAINS["spout"].models(knobs).values():  # type: ignore[misc]
+    for settings in (Settings(release="0.9.2"), Settings(release="1.1.0"), Settings(max_uncommitted_offsets=5)):
+        for owner in DOMAINS["spout"].models(settings).values():  # type: ignore[misc]
             module, _, name = owner.partition(":")
             assert inspect.isclass(getattr(import_module(f"{kitlib.__name__}.{module}"), name))
 

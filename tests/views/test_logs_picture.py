@@ -27,7 +27,7 @@ def test_settings_side_by_side_show_what_each_gives_and_costs() -> None:
     one, five = (each.figures for each in shown.settings)
     assert five.records_per_s > 2 * one.records_per_s
     assert five.median_ms < one.median_ms
-    assert [each.trace.knobs["max_in_flight"] for each in shown.settings] == [1, 5]
+    assert [each.trace.settings.max_in_flight for each in shown.settings] == [1, 5]
     assert [line.split()[0] for line in str(shown).splitlines()[1:]] == ["max_in_flight=1", "max_in_flight=5"]
     assert {"max_in_flight=1", "max_in_flight=5", "records a second", "667"} <= {*texts(shown._repr_svg_())}
 

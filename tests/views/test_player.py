@@ -120,7 +120,7 @@ def test_no_knob_has_the_name_of_an_argument_of_players() -> None:
     """Each knob of each experiment can be given to a player."""
     arguments = {"backend", "seed", "part", "open_at", "front"}
     assert [knob.name for name in names() for knob in get(name).knobs if knob.name in arguments] == []
-    assert Player("static_member", what="gone for good").trace.knobs["what"] == "gone for good"
+    assert Player("static_member", what="gone for good").trace.settings.what == "gone for good"
 
 
 @pytest.mark.parametrize("name", names())
@@ -145,7 +145,7 @@ def test_a_knob_moved_gives_another_run(player: Player) -> None:
     """A knob's new value, sent as text, runs the experiment anew; 2^63 - 1 arrives exactly."""
     told = ask(player, do="run", knobs={"max_offset_behind": str(UNLIMITED)}, seed="1")
     assert told["error"] == ""
-    assert player.trace.knobs["max_offset_behind"] == UNLIMITED
+    assert player.trace.settings.max_offset_behind == UNLIMITED
     assert player.verdict.counts["lost"] == 0
     assert told["verdict"]["sentence"] == player.verdict.sums
     assert told["values"]["max_offset_behind"] == str(UNLIMITED)

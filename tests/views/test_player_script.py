@@ -90,7 +90,7 @@ def test_knobs_and_seed_keep_what_was_done() -> None:
     shown = {**session.told["values"], "idempotence": True}
     told = asked(session, do="run", knobs=shown, seed="5")
     assert told["script"]["done"] == ["lose answer 4"]
-    assert (session.trace.knobs["idempotence"], session.trace.seed) == (True, 5)
+    assert (session.trace.settings.idempotence, session.trace.seed) == (True, 5)
     before = session.trace
     told = asked(session, do="run", knobs=shown | {"records": "5"}, seed="5")
     assert '"lose answer 4" never happened: the last answer of this run is number' in told["error"]

@@ -23,7 +23,7 @@ def test_setting_values_runs_anew_and_tells_who_observes(player: Player) -> None
     player.observe(lambda change: told.append(change["name"]), ["values", "seed", "step", "verdict", "trace", "sentence"])
     player.values = {"max_offset_behind": 100}
     assert player.trace.steps == get(SMALL).run(max_offset_behind=100).steps
-    assert player.values == player.trace.knobs and player.values["max_offset_behind"] == 100
+    assert player.values == player.trace.settings and player.values["max_offset_behind"] == 100
     assert player.sentence == player.verdict.sentence
     assert sorted(told) == ["sentence", "trace", "values", "verdict"]
     told.clear()
@@ -38,7 +38,7 @@ def test_values_and_seed_set_together_are_one_run(player: Player) -> None:
     player.observe(lambda change: runs.append(change["new"]), "trace")
     with player.hold_trait_notifications():
         player.values, player.seed = {"records": 30}, 7
-    assert [(trace.seed, trace.knobs["records"]) for trace in runs] == [(7, 30)]
+    assert [(trace.seed, trace.settings.records) for trace in runs] == [(7, 30)]
 
 
 BAD: tuple[tuple[dict[str, Any], str], ...] = (
@@ -62,7 +62,7 @@ def test_bad_values_are_a_knob_error_in_python_and_a_sentence_in_the_page(
     with pytest.raises(KnobError, match="expected a whole number"):
         player.seed = -1
     player.set_state({"values": {"records": 30}})
-    assert (player.told["error"], player.trace.knobs["records"]) == ("", 30)
+    assert (player.told["error"], player.trace.settings.records) == ("", 30)
 
 
 def test_a_fork_refuses_what_cannot_change_in_it(player: Player) -> None:
@@ -78,7 +78,7 @@ def test_a_recorded_trace_can_be_scrubbed_and_not_turned() -> None:
     """Its step can be set, its values only be read."""
     player = Player(story())
     player.step = 2
-    assert (player.step, player.values) == (2, player.trace.knobs)
+    assert (player.step, player.values) == (2, player.trace.settings)
     with pytest.raises(KnobError, match="recorded trace"):
         player.values = {"records": 3}
 
@@ -120,7 +120,7 @@ def test_interact_turns_a_knob_and_a_link_follows_the_step(player: Player) -> No
     link((player, "step"), (slider, "value"))
     turned = interactive(lambda records: setattr(player, "values", {"records": records}), records=IntSlider(20, 10, 100))
     turned.children[0].value = 30
-    assert player.trace.knobs["records"] == 30
+    assert player.trace.settings.records == 30
     slider.value = 7
     assert player.step == 7
     player.step = 3

@@ -311,7 +311,7 @@ def test_signs_differ_in_more_than_colour() -> None:
 @pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
 def test_hostile_names_and_numbers_stay_text(payload: str) -> None:
     """A topic, an error, a batch or a state made of markup is only ever text, and breaks nothing."""
-    trace = Trace("x", payload, backend=payload, knobs={"max_in_flight": payload, "remembered_batches": payload}, domain="idempotence")
+    trace = Trace("x", payload, backend=payload, settings={"max_in_flight": payload, "remembered_batches": payload}, domain="idempotence")
     place = {"topic": payload, "partition": payload}
     bad: dict[str, Any] = {"batch": payload, "first": payload, "last": payload, "request": payload, "seq": payload}
     state = {

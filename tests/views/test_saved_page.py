@@ -45,7 +45,7 @@ class Parsed(HTMLParser):
 
 def hostile_trace(text: str) -> Trace:
     """A short run whose topic, run, experiment and knobs are called so."""
-    spout = Spout(topic=text, trace=Trace(text, text, knobs={text: text}))
+    spout = Spout(topic=text, trace=Trace(text, text, settings={text: text}))
     spout.append(3)
     spout.start(0)
     return spout.trace

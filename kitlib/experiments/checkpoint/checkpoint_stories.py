@@ -145,7 +145,7 @@ class CheckpointRun(Run):
     steps_told: int = 0
 
     def __post_init__(self) -> None:
-        self.query = self.backend.provide(ModelQuery, self.knobs["sink"], self.knobs["per_batch"])
+        self.query = self.backend.provide(ModelQuery, self.settings.sink, self.settings.per_batch)
         self.ledger = PartitionLedger(self.query.name)
 
     @property

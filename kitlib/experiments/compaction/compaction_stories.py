@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, ModelCompactedLog
+from kitlib.experiments.compaction.compacted_log import LogSnapshot, ModelCompactedLog
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
@@ -41,9 +41,9 @@ class CompactionRun(Run):
     truth: Table = field(default_factory=dict)  # what was last written
 
     def __post_init__(self) -> None:
-        lag_ms, age_ms = self.knobs.get("min_compaction_lag_ms", 0), self.knobs.get("age_ms", 0)
+        lag_ms, age_ms = self.settings.min_compaction_lag_ms, self.settings.age_ms
         self.is_too_young = age_ms < lag_ms
-        retention_ms = self.knobs.get("delete_retention_ms", DAY_MS)
+        retention_ms = self.settings.delete_retention_ms
         self.log = self.backend.provide(ModelCompactedLog, "customers", retention_ms, lag_ms, age_ms)
         self.ledger = PartitionLedger(self.log.name)
         self._look()
@@ -121,7 +121,7 @@ class CompactionRun(Run):
 
     def read(self, most: int | None = None) -> None:
         """Fetch from the position on, process what comes (`most` records), and commit; under the policy none it may stop."""
-        ledger, policy = self.ledger, self.knobs.get("auto_offset_reset", "earliest")
+        ledger, policy = self.ledger, self.settings.auto_offset_reset
         fetched = self.log.fetch(position := ledger.emitted_to_offset)
         if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
             self._record("reader", "error", error="OFFSET_OUT_OF_RANGE", offset=position)
@@ -187,12 +187,12 @@ AutoOffsetReset = Annotated[
 ]
 
 
-@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "keys", "read_first", "min_compaction_lag_ms", "records"))
+@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "key_count", "read_first", "min_compaction_lag_ms", "records"))
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
     records: Annotated[int, Knob("Records in the first segment.", "records", 1, 100)] = 10,
-    keys: Annotated[int, Knob("Distinct keys among them; all remaining records have the last key.", "keys", 1, 100)] = 3,
+    key_count: Annotated[int, Knob("Distinct keys among them; all remaining records have the last key.", "keys", 1, 100)] = 3,
     read_first: Annotated[int, Knob("How many of them the reader processes before it leaves.", "records", 0, 100)] = 3,
     min_compaction_lag_ms: Annotated[
         int, Knob("Minimum age of a record before the cleaner may remove it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
@@ -204,7 +204,7 @@ def compacted_topic(
     been lost?
     """
     by_transaction = what == "transactions"
-    run.append([(f"key-{min(at, keys - 1)}", f"value {at}") for at in range(records)], transactional=by_transaction)
+    run.append([(f"key-{min(at, key_count - 1)}", f"value {at}") for at in range(records)], transactional=by_transaction)
     run.start_reader()
     run.read(read_first)
     run.append([("last", "value")], rolls=True, transactional=by_transaction)
@@ -225,7 +225,7 @@ def _come_back(run: CompactionRun, after_ms: int) -> None:
 
 def _clean_again(run: CompactionRun) -> None:
     """Only new records bring the cleaner back to a log."""
-    if run.knobs["new_records"]:
+    if run.settings.new_records:
         run.append([("dave", "order 2")], rolls=True)
     run.clean()
 

@@ -74,7 +74,7 @@ class SizeRun(Run):
     is_clean: bool = True  # the cleaner runs
 
     def __post_init__(self) -> None:
-        self.log = self.backend.provide(ModelOffsetsLog, "offsets", load_records_per_s=self.knobs["load_records_per_s"])
+        self.log = self.backend.provide(ModelOffsetsLog, "offsets", load_records_per_s=self.settings.load_records_per_s)
 
     @property
     def now_ms(self) -> int:
@@ -86,7 +86,7 @@ class SizeRun(Run):
 
     def commit(self, count: int) -> None:
         """The groups commit so often, each of their partitions in turn, and the segment is full."""
-        keys, apart_ms = self.knobs["keys"], 1000 / self.knobs["commits_per_s"]
+        keys, apart_ms = self.settings.key_count, 1000 / self.settings.commits_per_s
         numbers = range(self.commits, self.commits + count)
         self.log.write_commits([(number % keys, number // keys + 1) for number in numbers], apart_ms)
         self.log.roll()
@@ -124,14 +124,14 @@ class SizeRun(Run):
 
 @experiment(
     "How long the offsets topic gets", SizeRun,
-    figure=LOADING, front=("cleaner", "keys", "segments", "commits_per_s", "load_records_per_s"),
+    figure=LOADING, front=("cleaner", "key_count", "segments", "commits_per_s", "load_records_per_s"),
 )
 def size_of_offsets_topic(
     run: SizeRun,
     cleaner: Annotated[
         Literal["runs", "dies half-way", "is off"], Knob("Whether the log cleaner runs, stops half-way, or never ran.")
     ] = "runs",
-    keys: Annotated[int, Knob("How many group-partitions commit.", "keys", 1, 100)] = 10,
+    key_count: Annotated[int, Knob("How many group-partitions commit.", "keys", 1, 100)] = 10,
     segment_records: Annotated[int, Knob("Commits that fill a segment.", "records", 1, 1_000)] = 500,
     segments: Annotated[int, Knob("How many segments are written.", "segments", 1, 20)] = 6,
     commits_per_s: Annotated[

@@ -48,15 +48,13 @@ class ConnectRun(Run):
     looked_ms: int = 0
 
     def __post_init__(self) -> None:
-        knobs = self.knobs
-        names = ("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
-        settings = ConnectSettings(**{name: knobs[name] for name in names if name in knobs})
-        if knobs.get("mode") == "standalone" and self.is_real:
+        given = self.settings.given("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
+        if self.settings.mode == "standalone" and self.is_real:
             raise KnobError(
                 'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
             )
-        self.cluster = self.backend.provide(ModelWorkers, settings)
-        if knobs.get("mode") == "standalone":
+        self.cluster = self.backend.provide(ModelWorkers, ConnectSettings(**given))
+        if self.settings.mode == "standalone":
             self.alone = StandaloneWorker()
 
     @property
@@ -201,9 +199,9 @@ class SourceRun(Run):
     topic: str = "orders"
 
     def __post_init__(self) -> None:
-        knobs = self.knobs
+        settings = self.settings
         self.task = SourceTask(
-            SourceSettings(knobs["offset_flush_interval_ms"], knobs["exactly_once"], knobs["transaction_boundary"])
+            SourceSettings(settings.offset_flush_interval_ms, settings.exactly_once, settings.transaction_boundary)
         )
 
     def begin(self) -> None:
@@ -218,7 +216,7 @@ class SourceRun(Run):
             ms = min(1_000, end_ms - self.now_ms)
             self.now_ms += ms
             first = self.task.position
-            done = self.task.poll(self.knobs["records_per_s"] * ms // 1_000, self.now_ms)
+            done = self.task.poll(self.settings.records_per_s * ms // 1_000, self.now_ms)
             if self.task.position > first:
                 self._record("send", first=first, last=self.task.position - 1)
             self._written(done)

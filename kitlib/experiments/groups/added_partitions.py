@@ -75,13 +75,13 @@ class PartitionRun(Run):
     told_ends: dict[int, int] = field(default_factory=dict)  # partition -> the end that a step has told of
 
     def __post_init__(self) -> None:
-        self.topic = self.backend.provide(ModelKeyedTopic, "orders", self.knobs["partitions"])
+        self.topic = self.backend.provide(ModelKeyedTopic, "orders", self.settings.partitions)
         self._open("created")
 
-    def grow(self) -> None:
-        """The topic gets its new number of partitions, and each new one a worker."""
-        if self.knobs["partitions_after"] > self.topic.partitions:
-            self.topic.grow(self.knobs["partitions_after"])
+    def grow(self, partitions: int) -> None:
+        """The topic gets its new number of partitions, and each new one a worker; a broker never takes one away."""
+        if partitions > self.topic.partitions:
+            self.topic.grow(partitions)
         self.now_ms += 100
         self._open("partitions were added")
 
@@ -93,7 +93,7 @@ class PartitionRun(Run):
 
     def send(self, value: str) -> None:
         """One record for each order, in the order of their numbers."""
-        records = [(f"order-{number}", value) for number in range(self.knobs["orders"])]
+        records = [(f"order-{number}", value) for number in range(self.settings.orders)]
         for (key, _), (partition, _offset) in zip(records, self.topic.append(records), strict=True):
             self.partitions_of.setdefault(key, set()).add(partition)
             self.ends[partition] += 1
@@ -120,7 +120,7 @@ class PartitionRun(Run):
     def _process(self, partition: int, key: str, value: str) -> None:
         offset = self.position[partition]
         self.position[partition] = offset + 1
-        effect = (self._versioned if self.knobs["sink"] == "by offset" else self._plain)(key, value, offset)
+        effect = (self._versioned if self.settings.sink == "by offset" else self._plain)(key, value, offset)
         self.counts[partition, key] = self.counts.get((partition, key), 0) + 1
         self.effects[effect] += 1
         self._lane(f"worker {partition}", "process", partition, offset=offset, key=key, value=value, effect=effect)
@@ -151,7 +151,7 @@ class PartitionRun(Run):
         self.record(
             "topic",
             "result",
-            orders=self.knobs["orders"],
+            orders=self.settings.orders,
             moved=len(split),
             early_cancels=self.effects["cancel before create"],
             split=sum(len({p for p, key in self.counts if key == moved}) > 1 for moved in split),
@@ -192,14 +192,12 @@ def partitions_added(
     """Orders are created, the topic gets more partitions, and the orders are cancelled. Which cancellations arrive
     before their creation?
     """
-    if partitions_after < partitions:
-        run.knobs["partitions_after"] = partitions  # a broker never takes one away
     run.send("create")
     for _ in range(updates):
         run.send("update")
     if not backlog:
         run.work()
-    run.grow()
+    run.grow(partitions_after)
     run.send("cancel")
     run.work()
     run.tell_result()

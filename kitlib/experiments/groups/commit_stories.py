@@ -31,35 +31,35 @@ AFTER_WORK, POOL = "kept after the work", "handed to a pool"
 
 def _batches(run: GroupRun, crash_at: int) -> None:
     """Batch after batch is worked off in the thread that polls, up to the record at which it ends."""
-    knobs = run.knobs
-    keeps, stores = knobs["rule"] == AFTER_WORK, knobs["library"] == "librdkafka"
+    settings = run.settings
+    keeps, stores = settings.rule == AFTER_WORK, settings.library == "librdkafka"
     while run.members["A"].position.get(0, 0) <= crash_at:
-        left = knobs["records"] - run.members["A"].position.get(0, 0)
-        batch = run.take("A", min(knobs["poll_records"], left))
+        left = settings.records - run.members["A"].position.get(0, 0)
+        batch = run.take("A", min(settings.poll_records, left))
         before = [record for record in batch if record[1] < crash_at]
         if keeps and stores:
             for partition, offset in before:
-                run.work("A", [(partition, offset)], knobs["work_ms"])
+                run.work("A", [(partition, offset)], settings.work_ms)
                 run.store("A", partition, offset + 1)
         else:
-            run.work("A", before, knobs["work_ms"])
+            run.work("A", before, settings.work_ms)
             if keeps and len(before) == len(batch):
                 run.commit_done("A")
-    run.pass_ms(2 * knobs["auto_commit_interval_ms"])  # so long is the record at which it ends already worked on
+    run.pass_ms(2 * settings.auto_commit_interval_ms)  # so long is the record at which it ends already worked on
 
 
 def _pool(run: GroupRun, crash_at: int) -> None:
     """The thread that polls keeps a pool's queue full; the pool's workers finish the oldest records."""
-    knobs, member = run.knobs, run.members["A"]
+    settings, member = run.settings, run.members["A"]
     while True:
-        left = knobs["records"] - member.position.get(0, 0)
+        left = settings.records - member.position.get(0, 0)
         run.take("A", min(WORKERS + QUEUE, len(member.waiting) + left))
         done = [record for record in list(member.waiting)[:WORKERS] if record[1] < crash_at]
         if not done:
             break
-        run.pass_ms(knobs["work_ms"])
+        run.pass_ms(settings.work_ms)
         run.work("A", done)
-    run.pass_ms(2 * knobs["auto_commit_interval_ms"])
+    run.pass_ms(2 * settings.auto_commit_interval_ms)
     run.poll("A", 0)  # the queue is full; the next poll asks for nothing, and commits
 
 
@@ -107,7 +107,7 @@ def auto_commit(
 
 def _finish_order(run: GroupRun, records: list[Record], failing: range) -> list[Record]:
     """The order in which a pool of workers finishes these records, the last one last; those that fail are not in it."""
-    free = [0.0] * run.knobs["workers"]
+    free = [0.0] * run.settings.workers
     finished: list[tuple[float, Record]] = []
     for record in records:
         begin = heapq.heappop(free)

@@ -28,14 +28,14 @@ PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove
 
 def settings_of(run: GroupRun, **more: object) -> MemberSettings:
     """The members' settings from the run's knobs; `more` replaces some."""
-    knobs = run.knobs
-    library: Library = knobs.get("library", "java")
+    settings = run.settings
+    library: Library = settings.library
     chosen: dict[str, object] = {
         "library": library,
-        "strategies": (knobs.get("strategy", "range"),),
-        "session_timeout_ms": knobs.get("session_ms", PATIENT_SESSION_MS),
+        "strategies": (settings.strategy,),
+        "session_timeout_ms": settings.session_ms,
         "heartbeat_interval_ms": HEARTBEAT_MS,
-        "max_poll_interval_ms": knobs.get("max_poll_ms", 60_000),
+        "max_poll_interval_ms": settings.max_poll_ms,
     }
     return MemberSettings(**(chosen | more))  # type: ignore[arg-type]
 

@@ -119,10 +119,10 @@ def _work_together(run: GroupRun, until_ms: int) -> None:
             if not member.waiting:
                 run.commit_done(name)
                 if run.poll(name, timeout_ms=1):
-                    next_at[name] = run.group.now_ms + run.knobs["work_ms"]
+                    next_at[name] = run.group.now_ms + run.settings.work_ms
             while member.waiting and next_at[name] <= run.group.now_ms:
                 run.process(name, member.waiting[0])
-                next_at[name] += run.knobs["work_ms"]
+                next_at[name] += run.settings.work_ms
         run.pass_ms(5)
 
 

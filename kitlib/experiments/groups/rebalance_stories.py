@@ -53,20 +53,20 @@ class Stream:
 
     def round(self) -> None:
         """A record into each partition; then every member polls, works, and commits when it is time."""
-        run, knobs = self.run, self.run.knobs
+        run, settings = self.run, self.run.settings
         begin_ms = run.group.now_ms
-        for partition in range(knobs["partitions"]):
+        for partition in range(settings.partitions):
             run.append(partition, 1)
         for name in run.running:
-            records = run.poll(name, timeout_ms=max(1, knobs["round_ms"] // 8))
+            records = run.poll(name, timeout_ms=max(1, settings.round_ms // 8))
             run.work(name, records)
             self.since_commit[name] = self.since_commit.get(name, 0) + len(records)
-            if self.since_commit[name] >= knobs["commit_every"]:
+            if self.since_commit[name] >= settings.commit_every:
                 # Without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
                 member = run.members[name]
                 member.client.commit_later(dict(member.done))
                 self.since_commit[name] = 0
-        left_ms = begin_ms + knobs["round_ms"] - run.group.now_ms
+        left_ms = begin_ms + settings.round_ms - run.group.now_ms
         if left_ms > 0:
             run.pass_ms(left_ms)
 
@@ -80,7 +80,7 @@ class Stream:
             quiet = quiet + 1 if run.is_settled() else 0
 
         what = f"a quiet group of {', '.join(run.running)}"
-        run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.knobs["session_timeout_ms"] + LONGEST_MS)
+        run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.settings.session_timeout_ms + LONGEST_MS)
 
 
 @experiment(
@@ -197,8 +197,8 @@ def compare(traces: Sequence[Trace]) -> list[dict[str, Any]]:
     for trace in traces:
         *found, killed = rebalances(trace)
         rows.append({
-            "protocol": trace.knobs["protocol"],
-            "library": trace.knobs["library"],
+            "protocol": trace.settings.protocol,
+            "library": trace.settings.library,
             "given up": sum(each.given_up for each in found),
             "moved": sum(each.moved for each in found),
             "waited, moved": max(each.moved_ms or 0 for each in found),

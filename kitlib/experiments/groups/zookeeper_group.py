@@ -62,27 +62,27 @@ class ZooKeeperRun(AgendaRun):
 
     def create(self) -> None:
         """The topic with its records."""
-        self.ends = dict.fromkeys(range(self.knobs["partitions"]), self.knobs["records"])
+        self.ends = dict.fromkeys(range(self.settings.partitions), self.settings.records)
         self.processed = {partition: [] for partition in self.ends}
         for partition in self.ends:
-            self._lane("log", "append", partition, first=0, last=self.knobs["records"] - 1)
+            self._lane("log", "append", partition, first=0, last=self.settings.records - 1)
 
     def join(self, name: str) -> None:
         """A consumer starts: it makes its node, and decides for the first time."""
-        consumer = OldConsumer(name, "g", self.topic, self.knobs["partitions"], claims=self.knobs["owner_nodes"])
+        consumer = OldConsumer(name, "g", self.topic, self.settings.partitions, claims=self.settings.owner_nodes)
         member = self.members[name] = Member(consumer)
         self.record(name, "join", strategies=["range"])
         self._register(member)
         self._rebalance(member)
-        self.after(self.knobs["process_ms"], lambda: self._work(member))
-        self.after(self.knobs["auto_commit_interval_ms"], lambda: self._auto_commit(member))
+        self.after(self.settings.process_ms, lambda: self._work(member))
+        self.after(self.settings.auto_commit_interval_ms, lambda: self._auto_commit(member))
 
     def freeze(self, name: str) -> None:
         """The process stands still; when that lasts longer than its session, ZooKeeper ends the session."""
         member = self.members[name]
         member.is_frozen, session = True, member.consumer.session
         self.record(name, "freeze")
-        self.after(self.knobs["zookeeper_session_timeout_ms"], lambda: self._expire(member, session))
+        self.after(self.settings.zookeeper_session_timeout_ms, lambda: self._expire(member, session))
 
     def thaw(self, name: str) -> None:
         """The process goes on as if nothing had been; overdue commits are made at once."""
@@ -165,9 +165,9 @@ class ZooKeeperRun(AgendaRun):
         offsets = {partition: consumer.committed(self.zookeeper, partition) for partition in consumer.share}
         if consumer.take(self.zookeeper):
             self._taken(member, offsets)
-        elif tries < self.knobs["rebalance_max_retries"]:
+        elif tries < self.settings.rebalance_max_retries:
             self.record(consumer.name, "refused", partitions=self._named(consumer.share))
-            self.after(self.knobs["rebalance_backoff_ms"], lambda: self._rebalance(member, tries + 1))
+            self.after(self.settings.rebalance_backoff_ms, lambda: self._rebalance(member, tries + 1))
         else:
             member.is_rebalancing = False
             self.record(consumer.name, "failed", tries=tries)
@@ -202,7 +202,7 @@ class ZooKeeperRun(AgendaRun):
 
     def _work(self, member: Member) -> None:
         """One record of one of its partitions, each in turn; then the next, a little later."""
-        self.after(self.knobs["process_ms"], lambda: self._work(member))
+        self.after(self.settings.process_ms, lambda: self._work(member))
         ready = [each for each in sorted(member.position) if member.position[each] < self.ends[each]]
         if member.is_frozen or not ready:
             return
@@ -215,7 +215,7 @@ class ZooKeeperRun(AgendaRun):
         self._lane(member.consumer.name, "process", partition, offset=offset)
 
     def _auto_commit(self, member: Member) -> None:
-        self.after(self.knobs["auto_commit_interval_ms"], lambda: self._auto_commit(member))
+        self.after(self.settings.auto_commit_interval_ms, lambda: self._auto_commit(member))
         if not member.is_frozen:
             self._commit(member)
 
@@ -305,16 +305,16 @@ def zookeeper_group(
     for name in names[:-1]:
         run.join(name)
         run.run_for(SETTLE_MS, until=run.is_settled)
-    run.run_for(5 * run.knobs["process_ms"])
+    run.run_for(5 * run.settings.process_ms)
     first = names[0]
     run.count_from_here()
     if happens == "a member stalls":
         run.freeze(first)
-        run.run_for(run.knobs["away_ms"])
+        run.run_for(run.settings.away_ms)
         run.thaw(first)
     else:
         if happens == "a member hears late":
-            run.members[names[-2]].late_ms = run.knobs["away_ms"]
+            run.members[names[-2]].late_ms = run.settings.away_ms
         run.join(names[-1])
     run.run_for(SETTLE_MS, until=run.is_settled)
     run.tell_traffic()

@@ -33,6 +33,7 @@ from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config, must_be_own
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
+from kitlib.settings import Settings
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("librdkafka", "kit")
@@ -119,7 +120,7 @@ def run_together(
     runs = []
     for number, settings in enumerate(all_settings):
         run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
-        trace = Trace(run, experiment, "kafka", seed, {**(knobs or {}), **settings}, domain="idempotence")
+        trace = Trace(run, experiment, "kafka", seed, Settings({**(knobs or {}), **settings}), domain="idempotence")
         runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
         create_topic(admin, runs[-1].topic, replicas_of(cluster), {"retention.ms": "-1"})
     bound = [
@@ -293,7 +294,7 @@ class Kit:
         self.tell = tell
         self.first_records: dict[int, int] = {}
         host, port = addresses(cluster.bootstrap)[0]
-        config = producer_config({name: value for name, value in settings.items() if name != "linger_ms"})
+        config = producer_config(Settings({name: value for name, value in settings.items() if name != "linger_ms"}))
         self.producer = ProtocolProducer(
             host, port, topic, config, self._delivered, client_id=client_id, security=kafka_python_config(cluster)
         )

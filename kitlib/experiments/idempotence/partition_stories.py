@@ -6,7 +6,7 @@ partitions share is the producer: its id and epoch, its requests, and the rules 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
@@ -67,14 +67,12 @@ class PartitionsRun(ProducerRun):
     """A producer to several partitions, with rules of its own where a knob asks for them."""
 
     def make_sender(self) -> Sender:
-        knobs = self.knobs
-        config = producer_config(knobs)
-        if "max_request_size" in knobs:
-            config = replace(config, max_request_size=knobs["max_request_size"])
+        settings = self.settings
+        config = producer_config(settings, "release", "max_request_size")
         return Sender(
             config, self.partitions, self.now_ms,
-            manager_type=OneSequence if knobs.get("numbered") == "by producer" else None,
-            accumulator_type=FromTheFirst if knobs.get("drained_from") == "the first" else None,
+            manager_type=OneSequence if settings.numbered == "by producer" else None,
+            accumulator_type=FromTheFirst if settings.drained_from == "the first" else None,
         )  # fmt: skip
 
 
@@ -140,7 +138,7 @@ def new_id_for_all(
         return "refuse:NOT_ENOUGH_REPLICAS" if flight.partition == 1 and run.now_ms < outage_ends_ms else ""
 
     producer = run.begin()
-    _send_rounds(run, producer, 1, batch_records, 2 * run.knobs["delay_ms"])
+    _send_rounds(run, producer, 1, batch_records, 2 * run.settings.delay_ms)
     before, outage_ends_ms = producer.identity, run.now_ms + outage_ms
     run.fate = fate
     _send_rounds(run, producer, 2, batch_records, round_every_ms)
@@ -149,7 +147,7 @@ def new_id_for_all(
             if partition != 1:
                 run.send(producer, batch_records, partition)
         run.run_for(max(1, round_every_ms), until=lambda: producer.identity != before)
-    run.run_for(run.knobs["delay_ms"] // 2)  # what was in flight is written by then, and no answer has come
+    run.run_for(run.settings.delay_ms // 2)  # what was in flight is written by then, and no answer has come
     run.cut()
     _send_rounds(run, producer, 1, batch_records, round_every_ms)
     run.finish()

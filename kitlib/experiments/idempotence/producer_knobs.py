@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from kitlib.experiments.knobs import Knob
 from kitlib.mechanisms.producer.config import MAX_INT, ProducerConfig
+from kitlib.settings import Settings
 
 ACKS = {"all": -1, "1": 1, "0": 0}
 
@@ -23,22 +23,8 @@ RequestTimeoutMs = Annotated[
 MaxInFlight = Annotated[int, Knob("How many requests may be in flight at once.", "requests", 1, 10)]
 
 
-def producer_config(knobs: Mapping[str, Any]) -> ProducerConfig:
-    """The producer's settings from an experiment's knobs; Kafka's own defaults where there is no knob."""
-    given = {
-        "enable_idempotence": knobs.get("idempotence"),
-        "max_in_flight_requests_per_connection": knobs.get("max_in_flight"),
-        **{
-            name: knobs.get(name)
-            for name in (
-                "retries",
-                "request_timeout_ms",
-                "delivery_timeout_ms",
-                "linger_ms",
-                "retry_backoff_ms",
-                "release",
-            )
-        },
-    }
-    told = {name: value for name, value in given.items() if value is not None}
-    return ProducerConfig(acks=ACKS[knobs.get("acks", "all")], **told)
+def producer_config(settings: Settings, *more: str) -> ProducerConfig:
+    """The producer's settings, those that every story may give it and `more`; Kafka's own defaults where there is no knob."""
+    named = {"enable_idempotence": "idempotence", "max_in_flight_requests_per_connection": "max_in_flight"}
+    common = ("retries", "request_timeout_ms", "delivery_timeout_ms", "linger_ms", "retry_backoff_ms")
+    return ProducerConfig(acks=ACKS[settings.acks], **settings.given(*common, *more, **named))

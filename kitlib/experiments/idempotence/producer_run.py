@@ -160,14 +160,10 @@ class ProducerRun(AgendaRun):
 
     def begin(self) -> Client:
         """Create the topic with the leader of its partitions, and a producer that gets its id."""
-        knobs = self.knobs
-        config = BrokerConfig(
-            remembered_batches=knobs.get("remembered_batches", 5),
-            older_is_duplicate=knobs.get("older_is_duplicate", False),
-            release=knobs.get("release", "4.3"),
-        )
+        settings = self.settings
+        config = BrokerConfig(**settings.given("remembered_batches", "older_is_duplicate", "release"))
         attacked = bool(self.interventions.by_target)
-        ended = knobs.get("restart", "no") in ("clean", "kill") or knobs.get("expires", False) or bool(self.interventions.breaks)
+        ended = settings.restart in ("clean", "kill") or settings.expires or bool(self.interventions.breaks)
         self.leader = self.backend.provide(
             ModelLeader, "events", config, is_attacked=attacked, is_ended=ended, partitions=len(self.partitions)
         )
@@ -190,12 +186,12 @@ class ProducerRun(AgendaRun):
 
     def make_sender(self) -> Sender:
         """A producer with the knobs' settings."""
-        return Sender(producer_config(self.knobs), self.partitions, self.now_ms)
+        return Sender(producer_config(self.settings, "release"), self.partitions, self.now_ms)
 
     @property
     def partitions(self) -> range:
         """The topic's partitions."""
-        return range(self.knobs.get("partitions", 1))
+        return range(self.settings.partitions)
 
     def send(self, client: Client, records: int, partition: int = PARTITION) -> None:
         """The user hands over one closed batch."""
@@ -334,7 +330,7 @@ class ProducerRun(AgendaRun):
 
     @property
     def _delay_ms(self) -> int:
-        return int(self.knobs.get("delay_ms", 5))
+        return int(self.settings.delay_ms)
 
     def _leave(self, client: Client, sent: InFlightRequest) -> None:
         """A produce request leaves for the broker."""

@@ -46,23 +46,23 @@ Release = Annotated[Literal["4.3", "2.0"], Knob("Which release's rules the clien
 class ClientKnobs:
     """How a producer sends, and how far away its broker is."""
 
-    max_in_flight: MaxInFlight = 5
+    max_in_flight: MaxInFlight
     retries: Retries = MAX_INT
     delivery_timeout_ms: DeliveryTimeoutMs = 120_000
-    delay_ms: DelayMs = 5
+    delay_ms: DelayMs
 
 
 class IdempotentClientKnobs(ClientKnobs):
     """The same, of a producer that may be idempotent or not."""
 
-    idempotence: Idempotence = True
+    idempotence: Idempotence
 
 
 class BrokerKnobs:
     """How the broker knows a batch again."""
 
-    remembered_batches: RememberedBatches = 5
-    older_is_duplicate: OlderIsDuplicate = False
+    remembered_batches: RememberedBatches
+    older_is_duplicate: OlderIsDuplicate
 
 
 @experiment(
@@ -85,7 +85,7 @@ def answers_lost(
 
     def fate(flight: Flight) -> str:
         luck = run.luck(flight.data["batch"], flight.attempt)
-        return "lose_answer" if luck * 100 < run.knobs["answer_loss_percent"] else ""
+        return "lose_answer" if luck * 100 < run.settings.answer_loss_percent else ""
 
     producer = run.begin()
     run.fate = fate
@@ -249,7 +249,7 @@ def two_producers_one_id(
 def _send_unanswered(run: ProducerRun, producer: Client) -> None:
     """One more batch, which is written, and its answer held back."""
     run.withhold(1)
-    run.send(producer, run.knobs["batch_records"])
+    run.send(producer, run.settings.batch_records)
     run.run_for(1_000, until=lambda: bool(run.withheld))
 
 

@@ -32,6 +32,7 @@ from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config, librdkafka_config, must_be_own
 from kitlib.lab.java_client import JavaClient
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+from kitlib.settings import Settings
 from kitlib.trace import Trace, in_log_order
 
 CLIENTS = ("java", "librdkafka")
@@ -119,8 +120,8 @@ def restart_with_answers_withheld(
     run = f"stock-{client}-{uuid.uuid4().hex[:8]}"
     topic = f"kit.{run}.events"
     create_topic(AdminClient(client_config(cluster)), topic, 1, {"retention.ms": "-1"})
-    knobs = {"client": client, "restart": how, "max_in_flight": max_in_flight, "records": records, "idempotence": idempotence}
-    trace = Trace(run, "stock_client_restart", "kafka", knobs=knobs, domain="idempotence")
+    told = Settings(client=client, restart=how, max_in_flight=max_in_flight, records=records, idempotence=idempotence)
+    trace = Trace(run, "stock_client_restart", "kafka", settings=told, domain="idempotence")
     settings = {
         "enable.idempotence": str(idempotence).lower(), "max.in.flight.requests.per.connection": max_in_flight,
         "acks": "all", "retry.backoff.ms": 100,

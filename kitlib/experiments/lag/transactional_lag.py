@@ -74,7 +74,7 @@ class TransactionalLagRun(Run):
     commits: int = 0
 
     def __post_init__(self) -> None:
-        self.topic = self.backend.provide(ModelTransactionalTopic, "orders", self.knobs["library"])
+        self.topic = self.backend.provide(ModelTransactionalTopic, "orders", self.settings.library)
         self.ledger = PartitionLedger(self.topic.name)
 
     @property
@@ -84,7 +84,7 @@ class TransactionalLagRun(Run):
     def transaction(self) -> None:
         """A transaction is committed; the consumer reads it and commits its offset."""
         ledger = self.ledger
-        offsets = self.topic.transaction(self.knobs["records"])
+        offsets = self.topic.transaction(self.settings.records)
         ledger.log_end = self.topic.end
         self.record_in(ledger, "log", "append", first=offsets[0], last=offsets[-1])
         self.record_in(ledger, "log", "control", offset=offsets[-1] + 1)
@@ -95,7 +95,7 @@ class TransactionalLagRun(Run):
             self.record_in(ledger, "A", "emit", offset=offset)
             ledger.process(offset)
             self.record_in(ledger, "A", "process", offset=offset)
-        by_record = self.knobs["commits"] == "last record + 1"
+        by_record = self.settings.commits == "last record + 1"
         ledger.committed_to = committed = self.topic.member_commits(ledger.emitted_to_offset if by_record else None)
         self.commits += 1
         self.record_in(ledger, "A", "commit", offset=committed, written=True)

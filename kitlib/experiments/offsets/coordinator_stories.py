@@ -36,17 +36,10 @@ class CoordinatorRun(Run):
     is_member: bool = False
 
     def __post_init__(self) -> None:
-        knobs, default = self.knobs, OffsetConfig()
-        config = OffsetConfig(
-            offsets_retention_ms=knobs.get("offsets_retention_ms", default.offsets_retention_ms),
-            retention_check_interval_ms=knobs.get("check_interval_ms", default.retention_check_interval_ms),
-            partitions=1,
-            load_records_per_s=knobs.get("load_records_per_s", default.load_records_per_s),
-            load_chunk_records=knobs.get("load_chunk_records", default.load_chunk_records),
-        )
-        names = ("odd_record", "require_stable", "unreplicated")
-        more = {name: knobs[name] for name in names if name in knobs}
-        self.coordinator = self.backend.provide(ModelCoordinator, knobs["rules"], config, **more)
+        given, names = self.settings.given, ("offsets_retention_ms", "load_records_per_s", "load_chunk_records")
+        config = OffsetConfig(partitions=1, **given(*names, retention_check_interval_ms="check_interval_ms"))
+        more = given("odd_record", "require_stable", "unreplicated")
+        self.coordinator = self.backend.provide(ModelCoordinator, self.settings.rules, config, **more)
 
     @property
     def now_ms(self) -> int:
@@ -108,7 +101,7 @@ class CoordinatorRun(Run):
             self.record_in(ledger, MEMBER, "commit", offset=offset, written=False, error=error.name)
             if error not in ASK_AGAIN:
                 break
-            self.wait(self.knobs.get("retry_ms", RETRY_MS))
+            self.wait(self.settings.retry_ms)
         raise LabError(f"{ledger.topic}: {self.coordinator.asked} refuses a commit of {MEMBER}: {error.name}. Look at `kit status`.")
 
     def resume(self, policy: ResetPolicy, give_up_ms: int, between: int = 0) -> bool:
@@ -131,7 +124,7 @@ class CoordinatorRun(Run):
                 return True
             if self.now_ms >= end_ms:
                 break
-            self.wait(self.knobs.get("retry_ms", RETRY_MS))
+            self.wait(self.settings.retry_ms)
             self.append(next(iter(self.ledgers)), between)
         return False
 

@@ -27,6 +27,7 @@ from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.more.offsets.offset_cache import key_text
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.settings import Settings
 from kitlib.trace import Trace
 
 ROLL_RULES = ("0.8.2", "4.3.1")
@@ -130,20 +131,16 @@ class IncidentRun(Run):
     _shown: dict[str, Any] | None = None  # the state's part, until something changes it
 
     def __post_init__(self) -> None:
-        get = self.setting
+        self.settings = Settings(FIXED | self.settings)
+        settings = self.settings
         self.cleaner = LogCleaner(self.log, CleanerConfig())
-        self.orders = SmallTopic(get("log_rules"), get("retention_days") * DAY_MS, get("roll_days") * DAY_MS)
+        self.orders = SmallTopic(settings.log_rules, settings.retention_days * DAY_MS, settings.roll_days * DAY_MS)
         self.config = OffsetConfig(
-            offsets_retention_ms=get("offsets_retention_days") * DAY_MS,
-            retention_check_interval_ms=get("check_interval_s") * SECOND_MS,
+            offsets_retention_ms=settings.offsets_retention_days * DAY_MS,
+            retention_check_interval_ms=settings.check_interval_s * SECOND_MS,
             partitions=1,
-            load_records_per_s=get("load_records_per_s"),
-            load_chunk_records=get("load_chunk_records"),
+            **settings.given("load_records_per_s", "load_chunk_records"),
         )
-
-    def setting(self, name: str) -> Any:
-        """A knob's value, or what the run sets where its story has no such knob."""
-        return self.knobs.get(name, FIXED.get(name))
 
     def begin(self, rules: str, groups: tuple[str, ...] = OTHERS) -> None:
         """The first coordinator, of this release, and A, which begins at an empty topic; these groups commit beside it."""
@@ -154,13 +151,13 @@ class IncidentRun(Run):
 
     def day(self) -> None:
         """A day passes. A reads, commits and is caught up at its end."""
-        begin_ms, rounds = self.days * DAY_MS, self.setting("rounds_a_day")
+        begin_ms, rounds = self.days * DAY_MS, self.settings.rounds_a_day
         self.days += 1
-        if self.days % self.setting("restart_every_days") == 0:
+        if self.days % self.settings.restart_every_days == 0:
             self.orders.restart(begin_ms)
         for number in range(rounds):
             self.pass_to(begin_ms + 8 * HOUR_MS + number * 14 * HOUR_MS // rounds)
-            self.arrive(self.setting("records_a_round"))
+            self.arrive(self.settings.records_a_round)
             self.read()
             self.rounds += 1
             for group in self.groups:
@@ -211,7 +208,7 @@ class IncidentRun(Run):
     def resume(self) -> None:
         """A asks where to begin, again and again while it is told to, and begins there or where its policy says."""
         committed = self._ask()
-        policy, start, end = self.knobs["auto_offset_reset"], self.ledger.log_start, self.ledger.log_end
+        policy, start, end = self.settings.auto_offset_reset, self.ledger.log_start, self.ledger.log_end
         why = "committed offset" if committed is not None else policy
         if committed is not None and not start <= committed <= end:
             committed, why = None, f"{policy}, out of range"
@@ -223,7 +220,7 @@ class IncidentRun(Run):
 
     def read(self) -> None:
         """A reads to the end, batch by batch, and commits after each."""
-        ledger, most = self.ledger, self.setting("poll_records")
+        ledger, most = self.ledger, self.settings.poll_records
         while (first := ledger.emitted_to_offset) < ledger.log_end:
             batch = range(first, min(first + most, ledger.log_end))
             ledger.emitted_to_offset = batch.stop
@@ -313,7 +310,7 @@ class IncidentRun(Run):
                 self.ledger.committed_to = offset
             self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is OffsetError.NONE)
         self.commits += 1
-        if len([record for batch in self.log.active.batches for record in batch.records]) >= self.setting("segment_records"):
+        if len([record for batch in self.log.active.batches for record in batch.records]) >= self.settings.segment_records:
             base = self.log.roll()
             self.changed()
             self.record("offsets log", "roll", base=base)

@@ -43,7 +43,7 @@ class RealIncident(GroupRun):
     def tell(self, story: Callable[..., None], /, **given: Any) -> None:
         """Tell the story to the model, then do it."""
         name = self.trace.run
-        imagined = IncidentRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), dict(self.knobs))
+        imagined = IncidentRun(Trace(name, self.trace.experiment, domain=self.trace.domain), ModelBackend(name), self.settings)
         cut: RunIsOver | None = None
         try:
             story(imagined, **given)
@@ -81,7 +81,7 @@ class RealIncident(GroupRun):
             self.forget([0])
         elif self.answered is not None and self.answered != committed:
             self.alter({0: self.answered})
-        settings = MemberSettings(auto_offset_reset=self.knobs["auto_offset_reset"], max_poll_records=self.knobs["poll_records"])
+        settings = MemberSettings(auto_offset_reset=self.settings.auto_offset_reset, max_poll_records=self.settings.poll_records)
         self.join(NAME, settings)
         self.settle([NAME])
 

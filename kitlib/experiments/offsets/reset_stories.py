@@ -33,7 +33,7 @@ class MirrorRun(GroupRun):
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic, and begin with the second group."""
         GroupRun.create(self, partitions)
-        self.mirror = _Mirror(self.trace, self.backend, self.knobs, self.fork)
+        self.mirror = _Mirror(self.trace, self.backend, self.settings, self.fork)
         self.mirror.group = self.group.beside(MIRROR)
         self.mirror.label = MIRROR
         for partition in self.ends:
@@ -260,20 +260,20 @@ BATCH = 10
 
 def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | None = None) -> bool:
     """Work on so many records in batches, each committed; whether it lived to the end. It dies before the row of `crash_at`."""
-    knobs, left = run.knobs, most
+    settings, left = run.settings, most
     while left:
         for record in run.take(name, min(BATCH, left)):
             _, offset = record
             left -= 1
-            if knobs["check"] in (BEFORE, WITH) and offset in table:
+            if settings.check in (BEFORE, WITH) and offset in table:
                 run.pass_over(name, record)
                 continue
             run.process(name, record)
             if offset == crash_at:
-                table |= {offset} if knobs["check"] == WITH else set()
+                table |= {offset} if settings.check == WITH else set()
                 run.kill(name, record)
                 return False
-            if knobs["check"] != NO_CHECK:
+            if settings.check != NO_CHECK:
                 _insert(run, table, offset)
         run.commit_done(name)
     return True

@@ -62,7 +62,7 @@ class ReplicaRun(Run):
 
     def create(self, brokers: Sequence[int]) -> None:
         """The topic of one partition with its copies on these brokers, by the run's knobs."""
-        config = ReplicationConfig(self.knobs.get("min_insync_replicas", 1), self.knobs.get("unclean_leader_election", False))
+        config = ReplicationConfig(self.settings.min_insync_replicas, self.settings.unclean_leader_election)
         if self.real:
             self.real.create(brokers, config)
         self.partition = ReplicatedPartition(brokers, config)
@@ -166,9 +166,9 @@ class ReplicaRun(Run):
         leader = self.partition.leader
         if leader is None or not most:
             return
-        knobs, end = self.knobs, leader.high_watermark
-        library, with_epoch = knobs.get("library", "librdkafka"), knobs.get("leader_epoch", False)
-        policy = policy or knobs.get("auto_offset_reset", "earliest")
+        settings, end = self.settings, leader.high_watermark
+        library, with_epoch = settings.library, settings.leader_epoch
+        policy = policy or settings.auto_offset_reset
         committed, epoch = self.committed or (None, None)
         answer = (NO_EPOCH, -1) if epoch is None else self.partition.end_offset_for(epoch)
         begun = resume(committed, 0, end, policy, library, epoch, answer)

@@ -32,19 +32,19 @@ REASONS = {"BufferExhaustedException": "memory"}
 
 def blocked_send(run: RealSend) -> None:
     """A few sends one after the other; each tells how long it took to return, then what became of the record."""
-    knobs = run.knobs
-    with JavaClient.open() as java, _fault(run, knobs["fault"]) as (access, topic, has_looked):
+    settings = run.settings
+    with JavaClient.open() as java, _fault(run, settings.fault) as (access, topic, has_looked):
         run.note("client", "version", name=f"kafka-clients {java.version}")
-        settings = {
-            **access, "max.block.ms": knobs["max_block_ms"], "linger.ms": knobs["linger_ms"],
-            "delivery.timeout.ms": knobs["delivery_timeout_ms"], "request.timeout.ms": knobs["request_timeout_ms"],
-            "buffer.memory": knobs["buffer_memory"], "batch.size": knobs["batch_size"], "retry.backoff.ms": knobs["retry_backoff_ms"],
+        config = {
+            **access, "max.block.ms": settings.max_block_ms, "linger.ms": settings.linger_ms,
+            "delivery.timeout.ms": settings.delivery_timeout_ms, "request.timeout.ms": settings.request_timeout_ms,
+            "buffer.memory": settings.buffer_memory, "batch.size": settings.batch_size, "retry.backoff.ms": settings.retry_backoff_ms,
         }  # fmt: skip
-        producer = java.producer(settings)
+        producer = java.producer(config)
         try:
-            if knobs["first_send_after_ms"] or knobs["fault"] == "buffer full":  # where metadata is not what is waited for
+            if settings.first_send_after_ms or settings.fault == "buffer full":  # where metadata is not what is waited for
                 _wait(has_looked)
-            time.sleep(knobs["first_send_after_ms"] / 1000)
+            time.sleep(settings.first_send_after_ms / 1000)
             _send_all(run, java, producer, topic)
         finally:
             java.close_at_once(producer)
@@ -53,20 +53,20 @@ def blocked_send(run: RealSend) -> None:
 
 
 def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> None:
-    count, futures = run.knobs["records"], []
+    count, futures = run.settings.records, []
     for record in range(count):
-        value = (b"%d" % record).ljust(run.knobs["record_bytes"])
+        value = (b"%d" % record).ljust(run.settings.record_bytes)
         began_ms = run.now_ms
         futures.append(java.send(producer, topic, PARTITION, value))
         waited_ms = run.now_ms - began_ms
-        _, error = java.outcome(futures[-1], 0.001) if waited_ms >= BLOCKED * run.knobs["max_block_ms"] else (None, "")
+        _, error = java.outcome(futures[-1], 0.001) if waited_ms >= BLOCKED * run.settings.max_block_ms else (None, "")
         if error:
             run.note("user", "blocked", at_ms=began_ms, record=record, on=REASONS.get(error, "metadata"))
         run.sent(record, waited_ms=waited_ms)
         if error:
             run.told(record, None, error, waited_ms=waited_ms)
     told = {data["first"] for _, _, what, data in run.happened if what == "undelivered"}
-    deadline = time.monotonic() + run.knobs["delivery_timeout_ms"] / 1000 + WAIT_S
+    deadline = time.monotonic() + run.settings.delivery_timeout_ms / 1000 + WAIT_S
     for record in range(count):
         if record not in told:
             offset, error = java.outcome(futures[record], max(0.01, deadline - time.monotonic()))
@@ -91,7 +91,7 @@ def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Cal
         with ChaosProxy.before(run.cluster, watch=("Metadata",), leads_to=leads_to) as proxy:
             if cause == "buffer full":
                 proxy.add(Rule("stop_reading", "Produce"))
-            if leads_to and not run.knobs["first_send_after_ms"]:
+            if leads_to and not run.settings.first_send_after_ms:
                 proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
             yield {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}, topic, lambda: _answered(proxy)
 

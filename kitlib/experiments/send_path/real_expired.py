@@ -26,41 +26,41 @@ RULES = {"accepts and never answers": Rule("stop_reading", "any"), "writes and n
 
 def expired_batch(run: RealSend) -> None:
     """One record gets through; then the broker is gone, and the others are sent. Each is told, and the topic is read."""
-    knobs, topic = run.knobs, run.create_topic()
-    settings = {
-        "linger.ms": knobs["linger_ms"], "request.timeout.ms": knobs["request_timeout_ms"], "retries": knobs["retries"],
-        "delivery.timeout.ms": knobs["delivery_timeout_ms"], "retry.backoff.ms": knobs["retry_backoff_ms"],
+    settings, topic = run.settings, run.create_topic()
+    config = {
+        "linger.ms": settings.linger_ms, "request.timeout.ms": settings.request_timeout_ms, "retries": settings.retries,
+        "delivery.timeout.ms": settings.delivery_timeout_ms, "retry.backoff.ms": settings.retry_backoff_ms,
         # Batches are what is watched: a client that has lost its only broker and forgets its metadata would, now and
         # then, keep a call waiting for max.block.ms instead.
         "metadata.recovery.strategy": "none",
     }  # fmt: skip
     with JavaClient.open() as java, ExitStack() as stack:
         proxy = stack.enter_context(ChaosProxy.before(run.cluster, watch=("Produce",)))
-        settings |= java_config(proxy.cluster)
+        config |= java_config(proxy.cluster)
         run.note("client", "version", name=f"kafka-clients {java.version}")
-        producer = java.producer(settings | {"bootstrap.servers": proxy.bootstrap})
+        producer = java.producer(config | {"bootstrap.servers": proxy.bootstrap})
         stack.callback(java.close_at_once, producer)
         run.sent(0)
         run.told(0, *java.outcome(java.send(producer, topic, PARTITION, b"0"), DEADLINE_S))
-        run.note("network", "fault", cause=knobs["stall"])
+        run.note("network", "fault", cause=settings.stall)
         began_s = time.monotonic()
-        if knobs["stall"] in RULES:
-            proxy.add(RULES[knobs["stall"]])
+        if settings.stall in RULES:
+            proxy.add(RULES[settings.stall])
         else:
             proxy.stop()  # its port refuses from now on
         futures = []
-        for record in range(WARM_UP, WARM_UP + knobs["records"]):
+        for record in range(WARM_UP, WARM_UP + settings.records):
             run.sent(record)
             futures.append(java.send(producer, topic, PARTITION, b"%d" % record))
-        if knobs["stall_ms"] < knobs["delivery_timeout_ms"]:
-            time.sleep(max(0.0, began_s + knobs["stall_ms"] / 1000 - time.monotonic()))
+        if settings.stall_ms < settings.delivery_timeout_ms:
+            time.sleep(max(0.0, began_s + settings.stall_ms / 1000 - time.monotonic()))
             run.note("network", "fault", cause="none")
-            if knobs["stall"] in RULES:
+            if settings.stall in RULES:
                 proxy.clear()
                 proxy.release()
             else:
                 stack.enter_context(ChaosProxy.before(run.cluster, port=proxy.port))
-        deadline = began_s + knobs["delivery_timeout_ms"] / 1000 + DEADLINE_S
+        deadline = began_s + settings.delivery_timeout_ms / 1000 + DEADLINE_S
         for record, future in enumerate(futures, WARM_UP):
             run.told(record, *java.outcome(future, max(0.01, deadline - time.monotonic())))
     run.read()

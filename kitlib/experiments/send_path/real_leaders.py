@@ -44,57 +44,57 @@ def stale_metadata(run: RealSend) -> None:
     client, whose rules the model follows, tells the user of a failure.
     """
     run.three_brokers("stale_metadata")
-    knobs = run.knobs
+    settings = run.settings
     leaders = Leaders.create(run.cluster, run.topic, [LEADER, FOLLOWER, CONTROLLER], {"retention.ms": "-1"})
-    moves_at = knobs["move_at_ms"] // max(1, knobs["every_ms"])
-    settings = {"batch.num.messages": 1, "retries": knobs["retries"], "retry.backoff.ms": knobs["retry_backoff_ms"],
-                "topic.metadata.refresh.interval.ms": knobs["metadata_max_age_ms"]}  # fmt: skip
-    with _producer(run, **settings) as client:
+    moves_at = settings.move_at_ms // max(1, settings.every_ms)
+    told = {"batch.num.messages": 1, "retries": settings.retries, "retry.backoff.ms": settings.retry_backoff_ms,
+            "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms}  # fmt: skip
+    with _producer(run, **told) as client:
         client.warm_up()
-        for index in range(knobs["records"]):
+        for index in range(settings.records):
             if index == moves_at:
                 client.wait_for(1 + index)  # what is under way may go; the next one meets a broker that leads no more
                 leader = leaders.move([FOLLOWER, LEADER, CONTROLLER]).leader
                 run.note("broker", "move_leader", to=leader)
             client.send(1 + index)
-            client.work(knobs["every_ms"] / 1000)
-        client.wait_for(1 + knobs["records"])
+            client.work(settings.every_ms / 1000)
+        client.wait_for(1 + settings.records)
     run.read()
 
 
 def acks_and_isr(run: RealSend) -> None:
     """Followers die, records are sent, the leader dies, and a follower that has come back leads. One more record is sent."""
     run.three_brokers("acks_and_isr")
-    knobs = run.knobs
-    if not 2 <= knobs["replicas"] <= (2 if knobs["followers_stop"] else 3):
+    settings = run.settings
+    if not 2 <= settings.replicas <= (2 if settings.followers_stop else 3):
         raise KnobError(
-            f"acks_and_isr on a real broker: replicas is {knobs['replicas']}, expected 2, or 3 with followers_stop=false: of the "
+            f"acks_and_isr on a real broker: replicas is {settings.replicas}, expected 2, or 3 with followers_stop=false: of the "
             "kit's three brokers the first is the controller and cannot be stopped."
         )
-    replicas = [LEADER, FOLLOWER, CONTROLLER][: knobs["replicas"]]
-    leaders = Leaders.create(run.cluster, run.topic, replicas, {"min.insync.replicas": str(knobs["min_insync_replicas"])})
-    settings = {"acks": knobs["acks"], "enable.idempotence": False, "delivery.timeout.ms": knobs["delivery_timeout_ms"],
-                "request.timeout.ms": knobs["request_timeout_ms"], "retry.backoff.ms": knobs["retry_backoff_ms"]}  # fmt: skip
+    replicas = [LEADER, FOLLOWER, CONTROLLER][: settings.replicas]
+    leaders = Leaders.create(run.cluster, run.topic, replicas, {"min.insync.replicas": str(settings.min_insync_replicas)})
+    told = {"acks": settings.acks, "enable.idempotence": False, "delivery.timeout.ms": settings.delivery_timeout_ms,
+            "request.timeout.ms": settings.request_timeout_ms, "retry.backoff.ms": settings.retry_backoff_ms}  # fmt: skip
     dead: list[int] = []
     try:
-        with _producer(run, **settings) as client:
+        with _producer(run, **told) as client:
             client.warm_up()
-            if knobs["followers_stop"]:
+            if settings.followers_stop:
                 _kill(run, FOLLOWER, dead)
                 leaders.wait(lambda found: FOLLOWER not in found.in_sync, f"broker {FOLLOWER} is out of sync")
                 run.note("broker", "shrink_isr", brokers=[FOLLOWER])
-            for index in range(knobs["records"]):
+            for index in range(settings.records):
                 client.send(1 + index)
-                client.work(knobs["every_ms"] / 1000)
-            client.wait_for(1 + knobs["records"])
+                client.work(settings.every_ms / 1000)
+            client.wait_for(1 + settings.records)
             _kill(run, LEADER, dead)
             _start(run, FOLLOWER, dead)
             found = leaders.wait(lambda found: found.leader != LEADER, f"broker {LEADER} leads no more")
             unclean = found.leader < 0
             found = leaders.elect_uncleanly() if unclean else found
             run.note("broker", "destroy", **run.lane, unclean=unclean, leader=found.leader)
-            client.send(1 + knobs["records"])
-            client.wait_for(2 + knobs["records"])
+            client.send(1 + settings.records)
+            client.wait_for(2 + settings.records)
     finally:
         with ExitStack() as all_of_them:  # one that does not start is told of after the others were
             for broker in list(dead):

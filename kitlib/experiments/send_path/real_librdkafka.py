@@ -33,7 +33,7 @@ def linger_and_batches(run: RealSend) -> None:
     on its way, the records that come wait, and go together. So the size of a batch is a matter of pace, round trip
     and requests in flight; `linger.ms` adds to it.
     """
-    knobs, topic = run.knobs, run.create_topic()
+    settings, topic = run.settings, run.create_topic()
     run.note("client", "version", name=f"librdkafka {confluent_kafka.libversion()[0]}")
     told: list[tuple[int, int, str, int]] = []  # (ms, record, error, offset)
 
@@ -43,23 +43,23 @@ def linger_and_batches(run: RealSend) -> None:
 
     with ChaosProxy.before(run.cluster, watch=("Produce",)) as proxy:
         began_ms = run.now_ms
-        half_ms = knobs["round_trip_ms"] // 2
+        half_ms = settings.round_trip_ms // 2
         for action in ("delay_request", "delay_answer") if half_ms else ():
             proxy.add(Rule(action, "Produce", ms=half_ms))
-        settings = {
-            "linger.ms": knobs["linger_ms"], "batch.size": knobs["batch_size"],
-            "max.in.flight": knobs["max_in_flight"], "enable.idempotence": False, "log_level": 0,
+        limits = {
+            "linger.ms": settings.linger_ms, "batch.size": settings.batch_size,
+            "max.in.flight": settings.max_in_flight, "enable.idempotence": False, "log_level": 0,
         }  # fmt: skip
-        producer = Producer(client_config(proxy.cluster, **settings), logger=SILENT)
-        values = [b"%d" % record for record in range(WARM_UP + knobs["records"])]
+        producer = Producer(client_config(proxy.cluster, **limits), logger=SILENT)
+        values = [b"%d" % record for record in range(WARM_UP + settings.records)]
         for record, value in enumerate(values):
             if record == WARM_UP:
                 producer.flush(DEADLINE_S)
                 began_s = time.monotonic()
-            while record >= WARM_UP and (left_s := began_s + (record - WARM_UP) / knobs["rate_per_s"] - time.monotonic()) > 0:
+            while record >= WARM_UP and (left_s := began_s + (record - WARM_UP) / settings.rate_per_s - time.monotonic()) > 0:
                 producer.poll(min(left_s, 0.005))
             run.sent(record)
-            producer.produce(topic, value=value, key=b"." * (knobs["record_bytes"] - len(value)), partition=PARTITION, on_delivery=note)
+            producer.produce(topic, value=value, key=b"." * (settings.record_bytes - len(value)), partition=PARTITION, on_delivery=note)
             producer.poll(0)
         left = producer.flush(DEADLINE_S)
     if left:
@@ -81,15 +81,14 @@ def unflushed_sends(run: RealSend) -> None:
 
     What it had in its queue then nobody will send.
     """
-    knobs, topic = run.knobs, run.create_topic()
-    settings = client_config(
+    settings, topic = run.settings, run.create_topic()
+    config = client_config(
         run.cluster,
-        **{"linger.ms": knobs["linger_ms"], "batch.size": knobs["batch_size"], "log_level": 0,
-           "queue.buffering.max.messages": knobs["queue_records"] or knobs["records"]},
+        **{"linger.ms": settings.linger_ms, "batch.size": settings.batch_size, "log_level": 0,
+           "queue.buffering.max.messages": settings.queue_records or settings.records},
     )  # fmt: skip
-    given = {"topic": topic, "settings": settings} | {
-        name: knobs[name] for name in ("records", "record_bytes", "ending", "retries_on_full", "poll_on_full")
-    }
+    given = {"topic": topic, "settings": config}
+    given |= settings.given("records", "record_bytes", "ending", "retries_on_full", "poll_on_full")
     run.note("client", "version", name=f"librdkafka {confluent_kafka.libversion()[0]}")
     began_ms = run.now_ms
     try:
@@ -106,7 +105,7 @@ def unflushed_sends(run: RealSend) -> None:
             f"it said: {said}. Look at `kit status`."
         ) from None
     refused = set(seen["refused"])
-    for first, last in in_log_order(record for record in range(1 + knobs["records"]) if record not in refused):
+    for first, last in in_log_order(record for record in range(1 + settings.records) if record not in refused):
         run.note("user", "send", at_ms=began_ms, **run.lane, first=first, last=last)
     for first, last in in_log_order(sorted(refused)):
         run.note("user", "send", at_ms=began_ms, **run.lane, first=first, last=last)

@@ -65,15 +65,15 @@ class RealSend(Run):
         """Run the story's observer, and write the trace in the order of time. KnobError for a knob of the model's alone."""
         name = story.__name__
         alone = MODELS_ALONE.get(name, ())
-        for knob, real in ONLY_REAL.items():
-            if knob not in alone and self.knobs.get(knob, real) != real:
+        for knob, value in self.settings.given(*ONLY_REAL).items():
+            if knob not in alone and value != (real := ONLY_REAL[knob]):
                 raise KnobError(
-                    f"{name} on a real broker: {knob} is {self.knobs[knob]}, and real clients and brokers have {real}. Run it on the model."
+                    f"{name} on a real broker: {knob} is {value}, and real clients and brokers have {real}. Run it on the model."
                 )
         for each in get(name).knobs:
-            if each.name in alone and self.knobs[each.name] != each.default:
+            if each.name in alone and self.settings[each.name] != each.default:
                 raise KnobError(
-                    f"{name} on a real broker: {each.name} is {self.knobs[each.name]}, which nothing there is given. Leave it at "
+                    f"{name} on a real broker: {each.name} is {self.settings[each.name]}, which nothing there is given. Leave it at "
                     f"{each.default}, or run it on the model."
                 )
         module, function = OBSERVERS[name]

@@ -177,11 +177,11 @@ def two_sends(run: RealSend) -> None:
     is to have more partitions than the one, and they are not the model's default.
     """
     default = next(each.default for each in get("two_sends").knobs if each.name == "partitions")
-    if run.knobs["partitions"] not in (1, default):
+    if run.settings.partitions not in (1, default):
         raise KnobError(
-            f"two_sends on a real broker: partitions is {run.knobs['partitions']}, and the topic has 1. Take 1, or run it on the model."
+            f"two_sends on a real broker: partitions is {run.settings.partitions}, and the topic has 1. Take 1, or run it on the model."
         )
-    seen = observe_two_sends("librdkafka", run.cluster, run.create_topic(), run.knobs["pause_ms"])
+    seen = observe_two_sends("librdkafka", run.cluster, run.create_topic(), run.settings.pause_ms)
     run.note("client", "version", at_ms=0, name=seen.client)
     for record, (steps, frames) in enumerate(zip(seen.sends, seen.frames, strict=True)):
         visible = [step.stage for step in steps if step.stage in CONFIRMED_BY_FRAMES]

@@ -252,7 +252,7 @@ class SendNetwork(AgendaRun):
         if self.cluster.number_of(leaving.node) in self.cluster.silent | self.cluster.down:
             return
         cluster = self.cluster
-        cluster.busy_until_ms = max(cluster.busy_until_ms, self.now_ms) + int(self.knobs.get("request_cost_ms", 0))
+        cluster.busy_until_ms = max(cluster.busy_until_ms, self.now_ms) + int(self.settings.request_cost_ms)
         self.after(cluster.busy_until_ms - self.now_ms, lambda: self._handle(leaving, is_copy))
 
     def _handle(self, leaving: Leaving, is_copy: bool) -> None:
@@ -315,7 +315,7 @@ class SendNetwork(AgendaRun):
     def _hear_of_leader(self) -> None:
         """Brokers of today name the new leader in the refusal itself."""
         leader = self.cluster.node(self.cluster.leader_id)
-        if self.knobs.get("names_new_leader", True) and self.producer.move_leader(leader, self.cluster.leader_epoch):
+        if self.settings.names_new_leader and self.producer.move_leader(leader, self.cluster.leader_epoch):
             self.record("metadata", "leader", to=leader.id, leader_epoch=self.cluster.leader_epoch, why="named in the refusal")
 
     def _if_connected(self, node: Node, action: Callable[[], None], outlives: bool = False) -> Callable[[], None]:

@@ -59,14 +59,14 @@ class SendRun(SendNetwork):
     def begin(self, config: SendConfig, cluster: SendCluster) -> None:
         """Make the brokers and the producer; its loop begins to turn."""
         self.cluster = cluster
-        self.round_trip_ms = int(self.knobs.get("round_trip_ms", self.round_trip_ms))
+        self.round_trip_ms = int(self.settings.round_trip_ms)
         luck = Random(f"{self.trace.seed}:partitions")
         jitter = Random(f"{self.trace.seed}:jitter")
         earlier = config.release == "0.10"
         self.producer = KafkaProducer(
             config,
             cluster.topic,
-            luck=jitter.random if self.knobs.get("jitter") else lambda: MIDDLE,
+            luck=jitter.random if self.settings.jitter else lambda: MIDDLE,
             partition_luck=(lambda: self.trace.seed) if earlier else (lambda: luck.getrandbits(31)),
         )
         self.producer.start(cluster.bootstrap_addresses, self.now_ms)
@@ -85,7 +85,7 @@ class SendRun(SendNetwork):
         self.numbers.records += 1
         self.user_busy_until_ms = self.now_ms  # whoever calls is not busy
         value = b"%d" % record
-        value += b" " * (int(self.knobs.get("record_bytes", 0)) - len(value))
+        value += b" " * (int(self.settings.record_bytes) - len(value))
         if self.shows_calls:
             self.record("user", "call", record=record, **self.stage_of(1))
         wants_before = self.producer.metadata.need_update

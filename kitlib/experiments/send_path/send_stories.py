@@ -8,25 +8,25 @@ a real run observes the real one (`kitlib.experiments.send_path.real_send`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.idempotence.producer_knobs import (
-    ACKS,
     Acks,
     DeliveryTimeoutMs,
     LingerMs,
     RequestTimeoutMs,
     Retries,
+    producer_config,
 )
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.mechanisms.broker.leader import BrokerConfig
-from kitlib.mechanisms.producer.config import MAX_INT, ConfigError, ProducerConfig
+from kitlib.mechanisms.producer.config import MAX_INT, ConfigError
 from kitlib.monitor.figures import LOST, RECORDS_A_REQUEST, SEND_TIME
 from kitlib.more.client.send_path import SendConfig
+from kitlib.settings import Settings
 
 Records = Annotated[int, Knob("How many records the application sends, one call after another.", "records", 1, 5_000)]
 Release = Annotated[
@@ -55,25 +55,18 @@ Jitter = Annotated[
     bool, Knob("Whether each backoff's jitter is random (from the seed), as in real clients, or fixed at its mean. Model only.")
 ]
 
-_OF_PRODUCER = ("linger_ms", "batch_size", "request_timeout_ms", "delivery_timeout_ms", "retry_backoff_ms", "retries")
-_OF_PATH = ("max_block_ms", "buffer_memory", "metadata_max_age_ms", "metadata_max_idle_ms", "release")
 
-
-def send_config(knobs: Mapping[str, Any], **fixed: Any) -> SendConfig:
+def send_config(settings: Settings) -> SendConfig:
     """The settings of a producer from an experiment's knobs; Kafka's own where there is no knob.
 
     ConfigError where Java's client throws a ConfigException: delivery_timeout_ms < linger_ms + request_timeout_ms
     (not in 0.10, which has no delivery timeout).
     """
-    told = {**knobs, **fixed}
-    producer = ProducerConfig(
-        acks=ACKS[told.get("acks", "all")],
-        max_in_flight_requests_per_connection=told.get("max_in_flight", 5),
-        **{name: told[name] for name in _OF_PRODUCER if name in told},
-    )
-    config = SendConfig(producer, **{name: told[name] for name in _OF_PATH if name in told})
+    producer = producer_config(settings, "batch_size")
+    names = ("max_block_ms", "buffer_memory", "metadata_max_age_ms", "metadata_max_idle_ms", "release")
+    config = SendConfig(producer, **settings.given(*names))
     least_ms = producer.linger_ms + producer.request_timeout_ms
-    if config.release != "0.10" and "delivery_timeout_ms" in told and producer.delivery_timeout_ms < least_ms:
+    if config.release != "0.10" and "delivery_timeout_ms" in settings and producer.delivery_timeout_ms < least_ms:
         raise ConfigError(
             f"delivery_timeout_ms is {producer.delivery_timeout_ms}, less than linger_ms + request_timeout_ms = {least_ms}. "
             "Java's client does not start with that: raise the one or lower the others."
@@ -119,7 +112,7 @@ def two_sends(
     run.shows_loop = run.shows_calls = True
     run.costs = dict(SOURCE_TIMES_MS)
     order = [1, 0, *range(2, partitions)] if partitions > 1 else []
-    run.begin(send_config(run.knobs), SendCluster("test", partitions, order=order))
+    run.begin(send_config(run.settings), SendCluster("test", partitions, order=order))
     run.run_for(wait_ms)
     run.send()
     run.run_for(pause_ms)
@@ -166,7 +159,7 @@ def blocked_send(
         cluster.unreachable.add("broker-0")
     elif fault == "buffer full":
         cluster.silent.add(0)
-    run.begin(send_config(run.knobs), cluster)
+    run.begin(send_config(run.settings), cluster)
     run.run_for(first_send_after_ms)
     for _ in range(records):
         run.send()
@@ -211,7 +204,7 @@ def linger_and_batches(
     """A thousand records per second, 20 ms per answer, one request at a time, and linger.ms is 0. How many records does
     a request carry?
     """
-    run.begin(send_config(run.knobs), SendCluster(TOPIC))
+    run.begin(send_config(run.settings), SendCluster(TOPIC))
     _warm_up(run)
     _send_at_rate(run, records, 1_000 / rate_per_s)
     run.finish()
@@ -252,7 +245,7 @@ def unflushed_sends(
     """A program sends hundreds of records and exits. Every call returned without an error. How many records does the
     topic hold?
     """
-    run.begin(send_config(run.knobs), SendCluster(TOPIC))
+    run.begin(send_config(run.settings), SendCluster(TOPIC))
     _warm_up(run)
     for index in range(records):
         if index % records_per_ms == 0:
@@ -290,7 +283,7 @@ def stale_metadata(
     happens to the records it sends in the meantime?
     """
     run.shows_loop = shows_loop
-    run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=3))
+    run.begin(send_config(run.settings), SendCluster(TOPIC, brokers=3))
     _warm_up(run)
     begin_ms = run.now_ms
     run.after(move_at_ms, lambda: run.move_leader(1))
@@ -321,7 +314,7 @@ def expired_batch(
 ) -> None:
     """The broker is gone while a batch waits. Is the application notified after request.timeout.ms, or after delivery.timeout.ms?"""
     cluster = SendCluster(TOPIC)
-    run.begin(send_config(run.knobs), cluster)
+    run.begin(send_config(run.settings), cluster)
     _warm_up(run)
     if stall == "accepts and never answers":
         cluster.silent.add(0)
@@ -360,7 +353,7 @@ def acks_and_isr(
     then the leader is lost for good. Are they still there?
     """
     config = BrokerConfig(replicas=replicas, in_sync_replicas=replicas, min_insync_replicas=min_insync_replicas)
-    run.begin(send_config(run.knobs), SendCluster(TOPIC, brokers=replicas, config=config))
+    run.begin(send_config(run.settings), SendCluster(TOPIC, brokers=replicas, config=config))
     _warm_up(run)
     if followers_stop:
         run.stop_followers()

@@ -63,9 +63,8 @@ class ShareRun(Run):
     is_full: bool = False  # whether no lock was left at the last poll
 
     def __post_init__(self) -> None:
-        knobs = self.knobs
-        limits = {name: knobs[name] for name in ("delivery_limit", "lock_ms", "max_locks", "max_poll_records")}
-        told = ShareGroupConfig(**limits, is_implicit=knobs["acknowledge"] == "implicit", renews=knobs.get("renew", False))
+        limits = self.settings.given("delivery_limit", "lock_ms", "max_locks", "max_poll_records")
+        told = ShareGroupConfig(**limits, is_implicit=self.settings.acknowledge == "implicit", renews=self.settings.renew)
         self.group = self.backend.provide(ModelShareGroup, told)
         self.ledger = PartitionLedger(self.group.name)
 
@@ -129,14 +128,14 @@ class ShareRun(Run):
             self.retries += each.delivery_count > 1
             self.acquired[each.offset] = worker.name
             self.ledger.emitted_to_offset = max(self.ledger.emitted_to_offset, each.offset + 1)
-            self.tell_of(worker.name, "acquire", offset=each.offset, delivery=each.delivery_count, limit=self.knobs["delivery_limit"])
+            self.tell_of(worker.name, "acquire", offset=each.offset, delivery=each.delivery_count, limit=self.settings.delivery_limit)
         worker.batch.extend(found)
         worker.due_ms = self.now_ms if found else self.now_ms + IDLE_MS
         window = self.ledger.emitted_to_offset - self.ledger.committed_to
-        if not found and not self.is_full and not self.available and window >= self.knobs["max_locks"]:
+        if not found and not self.is_full and not self.available and window >= self.settings.max_locks:
             self.is_full = self.ledger.emitted_to_offset < self.ledger.log_end
             if self.is_full:
-                self.tell_of("broker", "full", offset=self.ledger.committed_to, locks=self.knobs["max_locks"])
+                self.tell_of("broker", "full", offset=self.ledger.committed_to, locks=self.settings.max_locks)
 
     def _begin(self, worker: Worker) -> None:
         worker.current = worker.batch.popleft()
@@ -145,8 +144,8 @@ class ShareRun(Run):
 
     def _plan(self, worker: Worker) -> None:
         """When it has to do something: at the record's end, or before that to renew its locks."""
-        renew_ms = self.now_ms + self.knobs["lock_ms"] // 2
-        worker.due_ms = min(worker.done_ms, renew_ms) if self.knobs.get("renew") else worker.done_ms
+        renew_ms = self.now_ms + self.settings.lock_ms // 2
+        worker.due_ms = min(worker.done_ms, renew_ms) if self.settings.renew else worker.done_ms
 
     def _renew(self, worker: Worker) -> None:
         assert worker.current is not None
@@ -168,10 +167,10 @@ class ShareRun(Run):
         else:
             self.ledger.process(offset)
             self.tell_of(worker.name, "process", offset=offset)
-        if self.knobs["acknowledge"] == "implicit":
+        if self.settings.acknowledge == "implicit":
             worker.unanswered[offset] = has_failed
         else:
-            self._answer(worker, {offset: ANSWER_OF[self.knobs["on_failure"]] if has_failed else Acknowledge.ACCEPT})
+            self._answer(worker, {offset: ANSWER_OF[self.settings.on_failure] if has_failed else Acknowledge.ACCEPT})
 
     def _end(self, worker: Worker) -> None:
         """The consumer is killed, or freezes for good; another one takes its place."""
@@ -235,7 +234,7 @@ class ShareRun(Run):
 
     def _tell_if_archived(self, change: Change) -> None:
         if change.state is RecordState.ARCHIVED:
-            told = {"delivery": change.delivery_count, "limit": self.knobs["delivery_limit"], "why": "limit"}
+            told = {"delivery": change.delivery_count, "limit": self.settings.delivery_limit, "why": "limit"}
             self.tell_of("broker", "archive", offset=change.offset, **told)
 
     def _move(self) -> None:
@@ -250,6 +249,6 @@ class ShareRun(Run):
         """How long a delivery is worked on: 50 to 150 % of `process_ms`, by the seed, the offset and the delivery alone."""
         if record.delivery_count == 1 and record.offset in self.slow_ms:
             return self.slow_ms[record.offset]
-        base: int = self.knobs["process_ms"]
+        base: int = self.settings.process_ms
         key = (self.trace.seed * 1_000_003 + record.offset) * 1_009 + record.delivery_count
         return max(1, base // 2 + int(Random(key).random() * base))

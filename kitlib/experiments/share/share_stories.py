@@ -54,7 +54,7 @@ def share_group(
     """
     run.fails = lambda offset: offset == poison_offset
     run.append(records)
-    run.start(run.knobs["consumers"])
+    run.start(run.settings.consumers)
     run.finish()
 
 
@@ -72,7 +72,7 @@ def share_lock(
     """A consumer works on one record for longer than it may keep it locked. Nothing fails. Which records are processed twice?"""
     run.slow_ms = {slow_offset: slow_ms}
     run.append(records)
-    run.start(run.knobs["consumers"])
+    run.start(run.settings.consumers)
     run.finish()
 
 
@@ -92,5 +92,5 @@ def share_crash(
     """A consumer dies with five records in its hands. When does somebody else get them, and do these deliveries count?"""
     run.crashes, run.how_it_ends = {crash_offset: crashes}, crash
     run.append(records)
-    run.start(run.knobs["consumers"], spare=crashes)
+    run.start(run.settings.consumers, spare=crashes)
     run.finish()

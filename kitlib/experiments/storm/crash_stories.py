@@ -33,11 +33,11 @@ class CrashKnobs(TreeKnobs):
     crash_at_ms: CrashAtMs = 60
     restart_ms: RestartMs = 1_000
     source: Source = "kafka"
-    depth: Depth = 1
-    fail_percent: FailPercent = 0
-    topology_ackers: TopologyAckers = 1
-    id_bits: IdBits = 64
-    acker_release: AckerRelease = "0.9.3"
+    depth: Depth
+    fail_percent: FailPercent
+    topology_ackers: TopologyAckers
+    id_bits: IdBits
+    acker_release: AckerRelease
 
 
 @experiment(
@@ -74,7 +74,7 @@ def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
 
 def _crash(story: TopologyStory, component: str) -> None:
     """The first task of this component dies, also when everything is done by then."""
-    knobs = story.knobs
-    crash = Fault("crash", component, at_ms=knobs["crash_at_ms"])
-    begin(story, lambda: [crash, *planted(knobs)], knobs["source"], restart_ms=knobs["restart_ms"])
-    drain(story, knobs["crash_at_ms"])
+    settings = story.settings
+    crash = Fault("crash", component, at_ms=settings.crash_at_ms)
+    begin(story, lambda: [crash, *planted(settings)], settings.source, restart_ms=settings.restart_ms)
+    drain(story, settings.crash_at_ms)

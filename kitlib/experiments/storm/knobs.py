@@ -68,8 +68,8 @@ class WorkKnobs:
 class SpoutKnobs(WorkKnobs):
     """The same, with failures and the rules for retrying them."""
 
-    max_offset_behind: MaxOffsetBehind = UNLIMITED
-    fail_percent: FailPercent = 0
+    max_offset_behind: MaxOffsetBehind
+    fail_percent: FailPercent
     release: Release = "0.9.3"
 
 
@@ -87,4 +87,4 @@ class TreeKnobs(TopologyKnobs):
     """The same, of a topology that makes several tuples of one."""
 
     fan_out: FanOut = 2
-    parallelism: Parallelism = 2
+    parallelism: Parallelism

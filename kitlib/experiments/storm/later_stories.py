@@ -68,8 +68,8 @@ def uncommitted_cap(
 ) -> None:
     """The number of emitted but uncommitted offsets is capped. One record fails late, once. Does the spout ever retry it?"""
     topic = run.create(records)
-    run.slow_ms = {run.knobs["fail_offset"]: run.knobs["fail_after_ms"]}
-    run.fails = lambda offset, attempt, part: offset == run.knobs["fail_offset"] and attempt == 1
+    run.slow_ms = {run.settings.fail_offset: run.settings.fail_after_ms}
+    run.fails = lambda offset, attempt, part: offset == run.settings.fail_offset and attempt == 1
     run.start(topic)
     run.finish()
 

@@ -117,7 +117,7 @@ class SpoutRun(Run):
         self, records: int, name: str = "events", value: Callable[[int], bytes] | None = None, parts: int | None = None
     ) -> Topic:
         """A new topic with so many records, as `append`."""
-        topic = self.backend.create_topic(name, self.knobs["fetch_records"])
+        topic = self.backend.create_topic(name, self.settings.fetch_records)
         self.append(topic, records, value, parts)
         return topic
 
@@ -147,7 +147,6 @@ class SpoutRun(Run):
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
-        knobs = self.knobs
         self.started, self.mend_at_ms = partial(self.start, topic, spout_id, topology_id, **config), None
         self.config = SpoutConfig(
             topic=topic.name,
@@ -159,10 +158,10 @@ class SpoutRun(Run):
         self.topic, self.reader = topic, NotedTopic(topic)
         self._ledger_of(topic)
         self.is_dead, self.was_idle = False, False
-        self.apply_knobs()
+        self.apply_settings()
         stored = read_stored_offset(self.backend.store, self.config.committed_path())
         self.manager = self._new_manager()
-        self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + knobs["commit_every_ms"]
+        self.poll_at_ms, self.commit_at_ms = self.now_ms, self.now_ms + self.settings.commit_every_ms
         self.record_on(
             topic,
             "spout",
@@ -240,7 +239,7 @@ class SpoutRun(Run):
             _, _, offset, attempt, part = heapq.heappop(self.on_their_way)
             self._finish(offset, attempt, part)
         elif self.commit_at_ms <= self.now_ms:
-            self.commit_at_ms = self.now_ms + self.knobs["commit_every_ms"]
+            self.commit_at_ms = self.now_ms + self.settings.commit_every_ms
             self._commit()
         else:
             self._poll()
@@ -248,7 +247,7 @@ class SpoutRun(Run):
     def _poll(self) -> None:
         manager, topic, reader = self.manager, self.topic, self.reader
         assert manager and topic and reader
-        if len(self.on_their_way) + self.stuck_tuples >= self.knobs["max_spout_pending"]:
+        if len(self.on_their_way) + self.stuck_tuples >= self.settings.max_spout_pending:
             waits = [self.on_their_way[0][0]] if self.on_their_way else []
             self.poll_at_ms = min([*waits, self.commit_at_ms]) + 1
             return
@@ -333,11 +332,9 @@ class SpoutRun(Run):
 
     def _settings(self) -> dict[str, Any]:
         """What the knobs say of the spout's settings; a fork may change them while it runs."""
-        names = ("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
-        return {name: self.knobs[name] for name in names if name in self.knobs} | {
-            "force_from_start": self.knobs.get("force_from_start", True),
-            "start_offset_time": Times[self.knobs.get("start_offset_time", "earliest")],
-        }
+        given = self.settings.given("max_offset_behind", "use_start_offset_time_if_offset_out_of_range")
+        start = Times[self.settings.start_offset_time]
+        return given | {"force_from_start": self.settings.force_from_start, "start_offset_time": start}
 
     def _new_manager(self) -> PartitionManager:
         """The PartitionManager of the release that the knobs name, over this run's topic and store."""
@@ -345,36 +342,33 @@ class SpoutRun(Run):
         parts = self.config, self.reader, self.backend.store
         if self.manager_type is not None:
             return self.manager_type(*parts)
-        if "max_uncommitted_offsets" in self.knobs:
-            cap, may_poll = self.knobs["max_uncommitted_offsets"], self.knobs["retries_may_poll"]
-            return UncommittedCapManager(*parts, max_uncommitted_offsets=cap, retries_may_poll=may_poll)
-        release = self.knobs.get("release", "0.9.3")
-        if release == "1.1.0" or "retry_limit" in self.knobs:
+        if "max_uncommitted_offsets" in self.settings:
+            return UncommittedCapManager(*parts, **self.settings.given("max_uncommitted_offsets", "retries_may_poll"))
+        if self.settings.release == "1.1.0" or "retry_limit" in self.settings:
             return BackoffPartitionManager(*parts, **self._retry_knobs())
-        return EarlierPartitionManager(*parts) if release == "0.9.2" else PartitionManager(*parts)
+        return EarlierPartitionManager(*parts) if self.settings.release == "0.9.2" else PartitionManager(*parts)
 
     def _retry_knobs(self) -> dict[str, Any]:
-        names = ("retry_initial_delay_ms", "retry_delay_multiplier", "retry_delay_max_ms", "retry_limit")
-        return {name: self.knobs[name] for name in names if name in self.knobs}
+        return self.settings.given("retry_initial_delay_ms", "retry_delay_multiplier", "retry_delay_max_ms", "retry_limit")
 
     def _next(self, manager: PartitionManager) -> Emission:
         if isinstance(manager, BackoffPartitionManager):
             manager.now_ms = self.now_ms
         return manager.next()
 
-    def apply_knobs(self) -> None:
+    def apply_settings(self) -> None:
         if self.config is None:
             return
         for name, value in self._settings().items():
             setattr(self.config, name, value)
         if self.topic is not None:
-            self.topic.max_fetch_records = self.knobs["fetch_records"]
+            self.topic.max_fetch_records = self.settings.fetch_records
         if isinstance(self.manager, BackoffPartitionManager):
             for name, value in self._retry_knobs().items():
                 setattr(self.manager, name, value)
 
     def _latency(self, offset: int, attempt: int, part: int) -> int:
-        base: int = self.knobs["process_ms"]
+        base: int = self.settings.process_ms
         more = self.slow_ms.get(offset, 0) if attempt == 1 else 0
         return more + max(1, base // 2 + int(self._chance("latency", offset, attempt, part) * base))
 
@@ -382,7 +376,7 @@ class SpoutRun(Run):
         done = self._scripted("record", offset, attempt) if part == 0 else None
         if (done and done.verb == "fail") or self.fails(offset, attempt, part):
             return True
-        percent: int = self.knobs.get("fail_percent", 0)
+        percent: int = self.settings.fail_percent
         return percent > 0 and self._chance("failure", offset, attempt, part) * 100 < percent
 
     def _chance(self, what: str, offset: int, attempt: int, part: int) -> float:

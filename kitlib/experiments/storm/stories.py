@@ -60,8 +60,8 @@ def small_max_offset_behind(
     topic = run.create(records)
 
     def is_out(offset: int, attempt: int, part: int) -> bool:
-        begin: int = run.knobs["outage_from_ms"]
-        return begin <= run.now_ms < begin + int(run.knobs["outage_ms"])
+        begin: int = run.settings.outage_from_ms
+        return begin <= run.now_ms < begin + int(run.settings.outage_ms)
 
     run.fails = is_out
     run.start(topic)
@@ -110,9 +110,9 @@ def retry_with_backoff(
 def _read_poison(run: SpoutRun, records: int) -> None:
     """A spout reads a topic with a record that always fails."""
     topic = run.create(records)
-    run.fails = lambda offset, attempt, part: offset == run.knobs["poison_offset"]
+    run.fails = lambda offset, attempt, part: offset == run.settings.poison_offset
     run.start(topic)
-    run.finish(run.knobs["duration_ms"])
+    run.finish(run.settings.duration_ms)
 
 
 RecordsWhileDown = Annotated[int, Knob("How many records arrive while the spout is down.", "records", 0, 5_000)]
@@ -144,7 +144,7 @@ def out_of_range(
     run.start(topic)
     run.run_for(1_500, until=run.is_settled)
     if not run.is_dead:
-        run.append(topic, run.knobs["fetch_records"])
+        run.append(topic, run.settings.fetch_records)
     run.finish(1_500)
 
 
@@ -217,7 +217,7 @@ def several_tuples(
     line = b" ".join(b"word%d" % part for part in range(parts))
     topic = run.create(records, "lines", lambda offset: line, parts)
     run.fails = lambda offset, attempt, part: (
-        attempt <= run.knobs["failures"] and (offset, part) == (run.knobs["fail_offset"], parts - 1)
+        attempt <= run.settings.failures and (offset, part) == (run.settings.fail_offset, parts - 1)
     )
     run.start(topic, scheme=lambda record: record.value.split() if record.value is not None else None)
     run.finish()

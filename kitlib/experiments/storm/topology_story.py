@@ -59,7 +59,7 @@ class TopologyStory(Run):
 
     def append(self, values: Sequence[bytes], parts: int | list[int] | None = None, name: str = "events") -> Topic:
         """A new topic with these records; `parts` is how many effects each of them should have."""
-        topic = self.topic = self.backend.create_topic(name, self.knobs["fetch_records"])
+        topic = self.topic = self.backend.create_topic(name, self.settings.fetch_records)
         start = topic.start
         offsets = topic.append(values)
         self.ledger = PartitionLedger(topic.name, log_start=start, log_end=offsets[-1] + 1)
@@ -85,8 +85,8 @@ class TopologyStory(Run):
                 topic,
                 self.backend.store,
                 output_fields=fields,
-                commit_every_ms=self.knobs["commit_every_ms"],
-                message_ids=self.knobs.get("message_ids", True),
+                commit_every_ms=self.settings.commit_every_ms,
+                message_ids=self.settings.message_ids,
                 new_manager=self.manager_type,
             )
             return self.spout
@@ -100,7 +100,7 @@ class TopologyStory(Run):
 
         def make() -> Spout:
             self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values)
-            self.spout.sync_every_ms = self.knobs["commit_every_ms"]
+            self.spout.sync_every_ms = self.settings.commit_every_ms
             return self.spout
 
         return make
@@ -108,7 +108,7 @@ class TopologyStory(Run):
     def start(self, topology: Topology, faults: Callable[[], Sequence[Fault]] = tuple, **config: Any) -> TopologyRun:
         """The topology begins, with the settings and the faults that the knobs name; `config` adds to the settings."""
         self.config, self.faults = TopologyConfig(errors="crash", **config), faults
-        self.apply_knobs()
+        self.apply_settings()
         rng, planted = Random(self.trace.seed), faults()
         self.run = TopologyRun(
             topology, self.config, rng=rng, chance=self.chance, faults=planted, observer=self._observe, done_to=self._done_to
@@ -190,12 +190,9 @@ class TopologyStory(Run):
             state = self._ledgers()
         self.write(self.now_ms, actor, what, data, state)
 
-    def apply_knobs(self) -> None:
-        knobs, config = self.knobs, self.config
-        for name in CONFIG_KNOBS:
-            if name in knobs:
-                setattr(config, name, knobs[name])
-        config.topology_max_spout_pending = knobs["max_spout_pending"]
+    def apply_settings(self) -> None:
+        for name, value in self.settings.given(*CONFIG_KNOBS, topology_max_spout_pending="max_spout_pending").items():
+            setattr(self.config, name, value)
         if self.run is not None:
             self.run.plant(self.faults())
 

@@ -60,7 +60,7 @@ def tuple_tree(
     transfer_jitter_ms: TransferJitterMs = 0,
 ) -> None:
     """The acker keeps one number for a whole tree. How does it know that the last tuple is done?"""
-    begin(story, lambda: planted(story.knobs))
+    begin(story, lambda: planted(story.settings))
     drain(story)
 
 
@@ -89,7 +89,7 @@ def false_completion(
         on_the_way[0] += is_claimed and run.open_tuples.get(data["root"], 0) > 0
 
     story.on_note, story.words = count, frozenset({*LANE_WORDS, "fault", "odds"})
-    begin(story, lambda: [Fault("drop", STORE, percent=story.knobs["drop_percent"])])
+    begin(story, lambda: [Fault("drop", STORE, percent=story.settings.drop_percent)])
     drain(story)
     false = sum(step.what == "ack" and step.data["outstanding"] > 0 for step in story.trace)
     predicted = on_the_way[0] / 2 ** id_bits
@@ -111,7 +111,7 @@ def reliability_off(
     topology_enable_message_timeouts: MessageTimeouts = True,
 ) -> None:
     """Some messages between the bolts are lost. Which records are lost with them, without ackers, message ids or anchors?"""
-    begin(story, lambda: [Fault("lose", STORE, percent=story.knobs["lose_percent"])])
+    begin(story, lambda: [Fault("lose", STORE, percent=story.settings.lose_percent)])
     drain(story)
 
 
@@ -143,10 +143,10 @@ def livelock(
 
     story.on_note, story.words = count, LANE_WORDS
     run = begin(story)
-    for _ in range(story.knobs["duration_s"] // story.knobs["sample_s"]):
+    for _ in range(story.settings.duration_s // story.settings.sample_s):
         if story.is_done():
             break
-        story.run_for(1_000 * story.knobs["sample_s"])
+        story.run_for(1_000 * story.settings.sample_s)
         story.record(
             "topology",
             "sample",

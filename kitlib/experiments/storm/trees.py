@@ -25,6 +25,7 @@ from kitlib.more.topology import (
     TopologyRun,
     Tuple,
 )
+from kitlib.settings import Settings
 
 STORE = "store"
 FIELDS = ("offset", "part")  # the record, and which piece of it this tuple is
@@ -48,7 +49,7 @@ class _Timed:
 
     @property
     def execute_ms(self) -> int:
-        return int(self.story.knobs["execute_ms"])
+        return int(self.story.settings.execute_ms)
 
 
 class Split(_Timed, Bolt):  # type: ignore[override]  # how long it takes is asked anew for each tuple
@@ -57,7 +58,7 @@ class Split(_Timed, Bolt):  # type: ignore[override]  # how long it takes is ask
     output_fields = FIELDS
 
     def execute(self, given: Tuple) -> None:
-        fan_out, is_anchored = self.story.knobs["fan_out"], self.story.knobs.get("anchored", True)
+        fan_out, is_anchored = self.story.settings.fan_out, self.story.settings.anchored
         for piece in range(fan_out):
             values = (given["offset"], given["part"] * fan_out + piece)
             self.collector.emit(values, anchors=given if is_anchored else ())
@@ -74,13 +75,13 @@ class Join(_Timed, Bolt):  # type: ignore[override]  # as above
         self.waiting: dict[tuple[int, int], dict[int, Tuple]] = {}  # (offset, parent's part) -> part -> tuple
 
     def execute(self, given: Tuple) -> None:
-        fan_out = self.story.knobs["fan_out"]
+        fan_out = self.story.settings.fan_out
         parent = given["offset"], given["part"] // fan_out
         pieces = self.waiting.setdefault(parent, {})
         pieces[given["part"]] = given  # a replay's tuple takes the place of the one that it repeats
         if len(pieces) == fan_out:
             anchors = list(self.waiting.pop(parent).values())
-            self.collector.emit(parent, anchors=anchors if self.story.knobs.get("anchored", True) else ())
+            self.collector.emit(parent, anchors=anchors if self.story.settings.anchored else ())
             for piece in anchors:
                 self.collector.ack(piece)
 
@@ -94,57 +95,57 @@ class Store(_Timed, BasicBolt):  # type: ignore[override]  # as above
 
 def tree_topology(story: TopologyStory, spout: Callable[[], Spout]) -> Topology:
     """The topology that the knobs describe, with this spout."""
-    knobs = story.knobs
-    tasks = knobs.get("parallelism", 2)
+    settings = story.settings
+    tasks = settings.parallelism
     builder = TopologyBuilder()
     builder.set_spout(SPOUT, spout)
     last = SPOUT
-    for level in range(1, knobs.get("depth", 1) + 1):
+    for level in range(1, settings.depth + 1):
         builder.set_bolt(f"split{level}", lambda: Split(story), tasks).shuffle_grouping(last)
         last = f"split{level}"
-    if knobs.get("join") and last != SPOUT:
+    if settings.join and last != SPOUT:
         builder.set_bolt("join", lambda: Join(story), tasks).fields_grouping(last, ["offset"])
         last = "join"
     builder.set_bolt(STORE, lambda: Store(story), tasks).shuffle_grouping(last)
     return builder.create_topology()
 
 
-def effects_per_record(knobs: dict[str, Any]) -> int:
+def effects_per_record(settings: Settings) -> int:
     """How many tuples of one record reach the last bolt."""
-    depth = int(knobs.get("depth", 1))
-    levels = depth - 1 if knobs.get("join") and depth else depth
-    return int(knobs["fan_out"] ** levels)
+    depth = int(settings.depth)
+    levels = depth - 1 if settings.join and depth else depth
+    return int(settings.fan_out**levels)
 
 
-def patience_ms(knobs: dict[str, Any]) -> int:
+def patience_ms(settings: Settings) -> int:
     """Virtual time after which a story that should drain is ended: some timeouts after the last work."""
-    return 60_000 + 10_000 * int(knobs["topology_message_timeout_secs"])
+    return 60_000 + 10_000 * int(settings.topology_message_timeout_secs)
 
 
 def begin(
     story: TopologyStory, faults: Callable[[], Sequence[Fault]] = tuple, source: str = "kafka", **config: Any
 ) -> TopologyRun:
     """Records in a topic, and the topology of the knobs that reads them, from the topic itself or from a queue."""
-    story.append(records(story.knobs["records"]), parts=effects_per_record(story.knobs))
+    story.append(records(story.settings.records), parts=effects_per_record(story.settings))
     spout = story.kestrel_spout if source == "kestrel" else story.kafka_spout
     return story.start(tree_topology(story, spout(FIELDS, first_piece)), faults, **config)
 
 
 def drain(story: TopologyStory, after_ms: int = -1) -> None:
     """Let the topology run until, later than `after_ms`, every record is finished, or for as long as that may take; then end it."""
-    story.run_for(patience_ms(story.knobs), until=lambda: story.now_ms > after_ms and story.is_done())
+    story.run_for(patience_ms(story.settings), until=lambda: story.now_ms > after_ms and story.is_done())
     story.stop()
 
 
-def planted(knobs: dict[str, Any]) -> list[Fault]:
+def planted(settings: Settings) -> list[Fault]:
     """The faults of the last bolt that the knobs name; the last bolt that sends is the one that forgets to anchor."""
     found = []
-    if knobs.get("fail_percent"):
-        found.append(Fault("fail", STORE, percent=knobs["fail_percent"]))
-    kind, depth = knobs.get("fault", "none"), knobs.get("depth", 1)
+    if settings.fail_percent:
+        found.append(Fault("fail", STORE, percent=settings.fail_percent))
+    kind, depth = settings.fault, settings.depth
     if kind == "unanchored" and depth:
-        sender = "join" if knobs.get("join") else f"split{depth}"
-        found.append(Fault(kind, sender, nth=(knobs["fault_nth"],)))
+        sender = "join" if settings.join else f"split{depth}"
+        found.append(Fault(kind, sender, nth=(settings.fault_nth,)))
     elif kind not in ("none", "unanchored"):
-        found.append(Fault(kind, STORE, nth=(knobs["fault_nth"],)))
+        found.append(Fault(kind, STORE, nth=(settings.fault_nth,)))
     return found

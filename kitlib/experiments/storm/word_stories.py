@@ -21,6 +21,7 @@ from kitlib.experiments.storm.trees import drain
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.figures import MISCOUNTED
 from kitlib.more.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
+from kitlib.settings import Settings
 
 VOCABULARY = (
     "storm",
@@ -89,21 +90,21 @@ class WordCount(BasicBolt):
 
 def word_count_topology(story: TopologyStory, table: Table) -> Topology:
     """Sentences, split by some tasks, counted by others; equal words meet in one task."""
-    knobs = story.knobs
+    settings = story.settings
     builder = TopologyBuilder()
     builder.set_spout(SPOUT, story.kafka_spout(("offset", "sentence"), sentence))
-    builder.set_bolt("split", lambda: SplitSentence(knobs["anchored"]), knobs["split_tasks"]).shuffle_grouping(SPOUT)
-    count = builder.set_bolt("count", lambda: WordCount(table, knobs["execute_ms"]), knobs["count_tasks"])
+    builder.set_bolt("split", lambda: SplitSentence(settings.anchored), settings.split_tasks).shuffle_grouping(SPOUT)
+    count = builder.set_bolt("count", lambda: WordCount(table, settings.execute_ms), settings.count_tasks)
     count.fields_grouping("split", ["word"])
     return builder.create_topology()
 
 
-def _faults(knobs: dict[str, Any]) -> list[Fault]:
-    found = [Fault("fail", "count", percent=knobs["fail_percent"]), Fault("lose", "count", percent=knobs["lose_percent"])]
-    if knobs["crash"] == "acker" and not knobs["topology_ackers"]:
+def _faults(settings: Settings) -> list[Fault]:
+    found = [Fault("fail", "count", percent=settings.fail_percent), Fault("lose", "count", percent=settings.lose_percent)]
+    if settings.crash == "acker" and not settings.topology_ackers:
         raise KnobError("word_count: with topology_ackers=0 there is no acker to kill. Set topology_ackers to 1, or crash another.")
-    if knobs["crash"] != "none":
-        found.append(Fault("crash", COMPONENTS[knobs["crash"]], at_ms=knobs["crash_at_ms"]))
+    if settings.crash != "none":
+        found.append(Fault("crash", COMPONENTS[settings.crash], at_ms=settings.crash_at_ms))
     return found
 
 
@@ -129,7 +130,7 @@ def word_count(
     text = make_lines(lines, story.trace.seed)
     story.append(text, parts=[len(line.split()) for line in text], name="lines")
     table = story.backend.create_table("counts")
-    story.start(word_count_topology(story, table), lambda: _faults(story.knobs))
+    story.start(word_count_topology(story, table), lambda: _faults(story.settings))
     drain(story)
     counts = {word: int(count) for word, count in table.all().items()}
     story.record("counts", "result", counts=dict(sorted(counts.items())), truth=dict(sorted(count_words(text).items())))

@@ -41,13 +41,11 @@ class StreamsRun(Run):
     app: StreamsApp = field(init=False)
 
     def __post_init__(self) -> None:
-        knobs = self.knobs
-        decides = AssignmentSettings(
-            **{name: knobs[name] for name in ("num_standby_replicas", "acceptable_recovery_lag") if name in knobs}
-        )
-        speeds = {name: knobs[name] for name in ("session_timeout_ms", "restore_per_s") if name in knobs}
-        topology = orders_by_customer(knobs["repartition_partitions"])
-        self.app = StreamsApp(topology, {"orders": knobs["partitions"]}, StreamsSettings(decides, **speeds))
+        settings = self.settings
+        decides = AssignmentSettings(**settings.given("num_standby_replicas", "acceptable_recovery_lag"))
+        speeds = settings.given("session_timeout_ms", "restore_per_s")
+        topology = orders_by_customer(settings.repartition_partitions)
+        self.app = StreamsApp(topology, {"orders": settings.partitions}, StreamsSettings(decides, **speeds))
         self.record(
             "group",
             "topology",
@@ -59,7 +57,7 @@ class StreamsRun(Run):
         """An instance starts; nothing for one that a script has started already."""
         if name in self.running:
             return
-        self.app.start(name, self.knobs["threads"], disk=disk)
+        self.app.start(name, self.settings.threads, disk=disk)
         self._tell()
 
     def kill(self, name: str) -> None:
@@ -187,11 +185,11 @@ def streams_tasks(run: StreamsRun, instances: Instances = 2, threads: Threads = 
 
 def _begin(run: StreamsRun) -> str:
     """The instances run for a while; the one that will die."""
-    for number in range(run.knobs["instances"]):
+    for number in range(run.settings.instances):
         run.start(f"i{number + 1}")
-    run.run_for(run.knobs["run_s"] * 1_000)
+    run.run_for(run.settings.run_s * 1_000)
     run.count_from_here()
-    return f"i{run.knobs['instances']}"
+    return f"i{run.settings.instances}"
 
 
 @experiment(

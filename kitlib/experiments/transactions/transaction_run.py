@@ -171,8 +171,8 @@ class TransactionRun(Run):
         self.books = Books(self.trace.run)
         self.place = self.backend.provide(
             ModelTransactions,
-            marker_delay_ms=self.knobs.get("marker_delay_ms", 0),
-            verification=self.knobs.get("verification", True),
+            marker_delay_ms=self.settings.marker_delay_ms,
+            verification=self.settings.verification,
             kit_client=self.trace.experiment in UNKIND,
         )
         if self.backend.name == "model":
@@ -229,9 +229,9 @@ class TransactionRun(Run):
     def start(self, transactional_id: str, timeout_ms: int | None = None) -> Actor:
         """A producer starts and gets its id: `id`, or `fenced`, or `unknown` when that fails."""
         actor = self.books.next_name()
-        timeout = self.knobs.get("transaction_timeout_ms", 60_000) if timeout_ms is None else timeout_ms
+        timeout = self.settings.transaction_timeout_ms if timeout_ms is None else timeout_ms
         producer = self.place.start(
-            actor, f"{self.trace.run}-{transactional_id}", timeout, int(self.knobs.get("version", 2))
+            actor, f"{self.trace.run}-{transactional_id}", timeout, int(self.settings.version)
         )
         who = Actor(actor, producer, transactional_id)
         self.books.actors.append(who)

@@ -38,7 +38,7 @@ MarkerDelayMs = Annotated[
 class TransactionKnobs:
     """What all stories of transactions have: which reader they are about, and the transactions' version."""
 
-    isolation: Isolation = "read_committed"
+    isolation: Isolation
     version: Version = "1"
 
 
@@ -47,7 +47,7 @@ def _commit_position(run: TransactionRun) -> None:
     look = run.look()
     reads = [step for step in run.trace.steps if step.actor == "read_committed" and step.what == "read"]
     behind_last = reads[-1].data["offset"] + 1 if reads else 0
-    offset = behind_last if run.knobs["commits"] == "last record + 1" else run.positions["read_committed"]
+    offset = behind_last if run.settings.commits == "last record + 1" else run.positions["read_committed"]
     run.record("read_committed", "commit", **run.where, offset=offset, end=look.lso, lag=look.lso - offset)
 
 
@@ -103,14 +103,13 @@ class _Crashed(Exception):
 
 def _batches(run: TransactionRun, from_: int) -> list[range]:
     """The input from a position on, in batches of a transaction's size."""
-    size, end = run.knobs["tx_records"], run.knobs["records"]
+    size, end = run.settings.tx_records, run.settings.records
     return [range(at, min(at + size, end)) for at in range(from_, end, size)]
 
 
 def _settled(run: TransactionRun) -> bool:
     """Wait until no transaction holds readers back any more."""
-    most_ms = run.knobs.get("transaction_timeout_ms", 0) + WAIT_MS
-    return run.wait_until(lambda look: look.lso == look.high_watermark, most_ms)
+    return run.wait_until(lambda look: look.lso == look.high_watermark, run.settings.transaction_timeout_ms + WAIT_MS)
 
 
 Records = Annotated[int, Knob("How many records the input has.", "records", 1, 200)]
@@ -121,10 +120,10 @@ Offsets = Annotated[
 
 def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> None:
     """One batch, step by step; the worker is killed behind the step that the knob names."""
-    knobs, nobody = run.knobs, run.nobody()
-    inside = knobs["transactional"] and knobs["offsets"] == "inside"
+    settings, nobody = run.settings, run.nobody()
+    inside = settings.transactional and settings.offsets == "inside"
     output: list[tuple[str, Callable[[], CallResult]]] = [("output", lambda: run.send(worker, batch))]
-    if not knobs["transactional"]:
+    if not settings.transactional:
         output = [("output", lambda: run.write_plainly(worker, batch))]
     begin: list[tuple[str, Callable[[], CallResult]]] = [("begin", lambda: run.begin_tx(worker))]
     commit: list[tuple[str, Callable[[], CallResult]]] = [("commit", lambda: run.commit(worker))]
@@ -137,11 +136,11 @@ def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> No
         ]
         steps = begin + output + within + commit
     else:
-        made = begin + output + commit if knobs["transactional"] else output
-        steps = plainly + made if knobs["order"] == "offsets first" else made + plainly
+        made = begin + output + commit if settings.transactional else output
+        steps = plainly + made if settings.order == "offsets first" else made + plainly
     for name, step in steps:
         step()
-        if crashes and knobs["crash"] == f"after {name}":
+        if crashes and settings.crash == f"after {name}":
             run.kill(worker)
             raise _Crashed
 
@@ -187,7 +186,7 @@ def consume_transform_produce(
 
 def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) -> bool:
     """Position and commit, inside or outside; an error that can be aborted is. Whether it was committed."""
-    if run.knobs["offsets"] == "outside":
+    if run.settings.offsets == "outside":
         told = run.commit(worker)
         if not told.error:
             run.commit_plainly(worker, offset, who)

@@ -16,7 +16,7 @@ LOG_TOP = 10**6  # an unlimited slider counts to here; its last stop is "unlimit
 
 def to_control(knob: Knob, trace: Trace) -> dict[str, Any]:
     """A knob as the browser needs it: its stops, and where it stands."""
-    value = trace.knobs.get(knob.name, knob.default)
+    value = trace.settings.get(knob.name, knob.default)
     return {
         "name": knob.name,
         "kind": knob.kind,

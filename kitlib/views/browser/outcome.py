@@ -43,7 +43,7 @@ class Outcome:
         figure = experiment.figure if experiment else None
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
-        settings = {**trace.knobs, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
+        settings = {**trace.settings, "seed": trace.seed, "script": "; ".join(trace.script) or "none"}
         words = trace.words()
         told = {word: words[word] for word in COUNTED if word in words}
         done_ms = next((step.at_ms for step in reversed(trace.steps) if step.what in DONE), None)

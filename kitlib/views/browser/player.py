@@ -329,7 +329,7 @@ class Player(anywidget.AnyWidget):
         try:
             with self.hold_sync(), self.hold_trait_notifications():
                 self.frames, self.told = packed(session.frames), session.told
-                self.values, self.seed = dict(session.trace.knobs), session.trace.seed
+                self.values, self.seed = dict(session.trace.settings), session.trace.seed
                 self.step = self._inside(session.told["at"] if session.told["at"] >= 0 else self.step)
                 for name, value in (("sentence", session.verdict.sentence), ("trace", session.trace), ("verdict", session.verdict)):
                     self.set_trait(name, value)
@@ -356,7 +356,7 @@ class Player(anywidget.AnyWidget):
     def _on_set(self, _change: Any) -> None:
         """Someone else than the page has set knobs or the seed."""
         shown = self.session.trace
-        if self._is_telling or (self.values, self.seed) == (shown.knobs, shown.seed):
+        if self._is_telling or (self.values, self.seed) == (shown.settings, shown.seed):
             return
         self._leave_broker()
         try:

@@ -80,7 +80,7 @@ def predict(
     elif knobs or seed != 1:
         raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
     elif isinstance(what, Trace):
-        trace, seed, knobs = what, what.seed, what.knobs
+        trace, seed, knobs = what, what.seed, what.settings
     elif what is None or callable(what):
         if truth is not None or answer not in WITHOUT_RUN:
             raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')

@@ -118,13 +118,14 @@ def _told(session: Session, command: str) -> str:
         at = trace.parent["at"]
         facts.append(("fork of", f"{trace.parent['run']}: steps 0 to {at} are its own, and the knobs below hold after them"))
     knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
-    rows = ((name, _with_default(value, knobs.get(name)), knobs[name].help if name in knobs else "") for name, value in trace.knobs.items())
+    rows = ((name, *_with_default(value, knobs.get(name))) for name, value in trace.settings.items())
     script = "\n".join(show_text(line, LONG) for line in str(_script(trace)).splitlines())
     parts = [f"<pre>{show_text(command, LONG)}</pre>", f"<p>The same as a script:</p>\n<pre>{script}</pre>"] if command else []
     parts += [html_table(("what", "this run"), facts)]
-    return "\n".join([*parts, "<h2>Its knobs</h2>", html_table(("knob", "value", "meaning"), rows)] if trace.knobs else parts)
+    return "\n".join([*parts, "<h2>Its knobs</h2>", html_table(("knob", "value", "meaning"), rows)] if trace.settings else parts)
 
 
-def _with_default(value: Any, knob: Knob | None) -> str:
-    told = as_text(value)
-    return told if knob is None or value == knob.default else f"{told} (default: {as_text(knob.default)})"
+def _with_default(value: Any, knob: Knob | None) -> tuple[str, str]:
+    if knob is None or value == knob.default:
+        return as_text(value), knob.help if knob else ""
+    return f"{as_text(value)} (default: {as_text(knob.default)})", knob.help

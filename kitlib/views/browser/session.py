@@ -105,7 +105,7 @@ class Session:
         """All knobs' values once these are set. KnobError for a bad one, and for one that cannot change in a fork."""
         if self.experiment is None or not self.knobs:
             raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
-        before = {knob.name: self.trace.knobs[knob.name] for knob in self.knobs}
+        before = {knob.name: self.trace.settings[knob.name] for knob in self.knobs}
         settled = settle(self.knobs, before | dict(values), self.experiment.name)
         for knob in self.knobs:
             if self._base is not None and not knob.live and settled[knob.name] != before[knob.name]:
@@ -258,8 +258,8 @@ class Session:
             "error": "",
             "at": at,  # the step to show; -1 leaves it to the browser
             "set": is_set,  # whether the controls are to follow
-            "values": {name: to_text(value) for name, value in self.trace.knobs.items()},
-            "labels": {knob.name: to_label(knob, self.trace.knobs[knob.name]) for knob in self.knobs},
+            "values": {name: to_text(value) for name, value in self.trace.settings.items()},
+            "labels": {knob.name: to_label(knob, self.trace.settings[knob.name]) for knob in self.knobs},
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
             "script": self._told_script(),

@@ -348,7 +348,7 @@ class _Reader:
     def finish(self) -> SequenceDiagram:
         """What is still under way stays so; marks and forks find their place on their way."""
         scene = self.scene
-        is_answered = self.trace.knobs.get("acks") not in (0, "0")
+        is_answered = self.trace.settings.acks not in (0, "0")
         for flight in (flight for flights in self.flights.values() for flight in flights):
             if flight.is_under_way:
                 flight.way.x1, flight.way.is_open = flight.way.x0 + OPEN_WAY, True

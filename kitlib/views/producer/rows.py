@@ -40,9 +40,9 @@ class RowReader:
     def __init__(self, scene: SequenceDiagram, trace: Trace, actors: list[str]) -> None:
         self.scene = scene
         self.actors = actors
-        self.most = max(1, min(whole(trace.knobs.get("max_in_flight"), 5), 1_000))
-        self.slots = max(1, min(whole(trace.knobs.get("remembered_batches"), 5), 1_000))
-        self.has_ids = trace.knobs.get("idempotence") is not False
+        self.most = max(1, min(whole(trace.settings.max_in_flight, 1), 1_000))
+        self.slots = max(1, min(whole(trace.settings.remembered_batches, 1), 1_000))
+        self.has_ids = trace.settings.idempotence is not False
         self.tries: dict[tuple[str, int, int], int] = {}  # (producer, request, batch) -> attempts before
         self.next_y = 0
         self.rows = {actor: (self._row(actor, KIND_WAITING), self._row(actor, KIND_IN_FLIGHT)) for actor in actors}

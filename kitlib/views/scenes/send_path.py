@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import cos, pi, sin
 from typing import Any
 
+from kitlib.settings import Settings
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_RIGHT, Scene
@@ -200,7 +201,7 @@ def _panels(trace: Trace) -> Iterator[tuple[list[Svg], str]]:
         clock = step.state.get("clock")
         pieces = draw_pipeline(path)
         if isinstance(clock, dict):
-            pieces.append(draw_clock(clock, trace.knobs, coarse_ms))
+            pieces.append(draw_clock(clock, trace.settings, coarse_ms))
         yield pieces, words_of(path, clock)
 
 
@@ -317,7 +318,7 @@ CALLS_X, QUEUE_X, FLIGHT_X, LOG_X, END_X = LEFT, 118, 318, 452, 540
 BOX_WIDE, BOX_TALL, MOST_BOXES = 42, 20, 4
 MEMORY_Y = FIRST_ROW_Y + MOST_QUEUES * QUEUE_TALL + 22
 CLOCK_X, CLOCK_Y, EXPIRY_R, BACKOFF_R = 650, 78, 56, 43
-MAX_AGE_MS, MAX_BACKOFF_MS = 300_000, 1_000  # where a trace's knobs do not say: Kafka's own
+MAX_BACKOFF_MS = 1_000  # Kafka's own
 NEVER_MS = 2**31 - 1
 HEADS = ((CALLS_X, "calls of send"), (QUEUE_X, "queues"), (FLIGHT_X, "in flight"), (LOG_X, "in the log"))
 
@@ -405,15 +406,14 @@ def _draw_memory(available: int, total: int, waiting: int) -> Svg:
     )
 
 
-def draw_clock(clock: Mapping[str, Any], knobs: Mapping[str, Any], coarse_ms: int = 1) -> Svg:
+def draw_clock(clock: Mapping[str, Any], settings: Settings, coarse_ms: int = 1) -> Svg:
     """When the metadata may be asked for and when it will be, as two arcs that run out."""
     expire_ms, allow_ms, next_ms = (_coarse(clock[name], coarse_ms) for name in ("expire_ms", "allow_ms", "next_ms"))
-    max_age_ms = knobs.get("metadata_max_age_ms", MAX_AGE_MS)
-    longest_ms = max(knobs.get("retry_backoff_ms", 100), MAX_BACKOFF_MS if knobs.get("release") != "0.10" else 0, 1)
+    longest_ms = max(settings.retry_backoff_ms, MAX_BACKOFF_MS if settings.release != "0.10" else 0, 1)
     parts = [
         el("circle", cx=CLOCK_X, cy=CLOCK_Y, r=EXPIRY_R, fill="none", cls="grey-line", stroke_width=1),
         el("circle", cx=CLOCK_X, cy=CLOCK_Y, r=BACKOFF_R, fill="none", cls="grey-line", stroke_width=1),
-        _arc(EXPIRY_R, expire_ms / max(max_age_ms, 1), BLUE),
+        _arc(EXPIRY_R, expire_ms / max(settings.metadata_max_age_ms, 1), BLUE),
         _arc(BACKOFF_R, allow_ms / longest_ms, ORANGE),
     ]
     if clock["in_progress"]:

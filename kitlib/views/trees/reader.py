@@ -258,8 +258,8 @@ class _Reader:
     """What is known while the steps go by."""
 
     def __init__(self, trace: Trace) -> None:
-        is_later = trace.knobs.get("acker_release") == LATER_RELEASE
-        bits = bits_of(trace.knobs.get("id_bits"), (value for step in trace.steps for value in _values_of(step)))
+        is_later = trace.settings.acker_release == LATER_RELEASE
+        bits = bits_of(trace.settings.id_bits, (value for step in trace.steps for value in _values_of(step)))
         self.forest = Forest(bits, 0, SPOUT_BUCKETS, 3 if is_later else 2, steps_of={name: [] for name, _ in STATES})
         self.growth = Growth(self.forest)
         self.tuples = self.growth.tuples
