@@ -193,6 +193,14 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: 
         assert last.data["error"] == ("OffsetOutOfRange" if committed in ("deleted", "beyond_end") else "NoOffsetForPartition")
 
 
+@pytest.mark.parametrize(("grown", "lost"), [(10, 0), (100, 45)])
+def test_start_position_beyond_an_end_that_has_grown_past_it_is_explained_by_the_knob(grown: int, lost: int) -> None:
+    """The policy is not asked any more; what lies below is lost, and the reason says who put the offset there."""
+    verdict = judge(get("start_position").run(committed="beyond_end", auto_offset_reset="earliest", records_while_down=grown))
+    assert (verdict.counts["lost"], verdict.violations) == (lost, ())
+    assert not lost or verdict.first("lost").reason.startswith("committed=beyond_end: the committed offset lay beyond the log end")
+
+
 # The others are in test_producers.py, test_groups.py, test_transactions.py and test_sends.py.
 ELSEWHERE = (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)
 DELIVERING = [name for name in experiments.names() if not issubclass(get(name).kind, ELSEWHERE)]
