@@ -168,7 +168,10 @@ TESTS = {  # of each row: the tests that hold it
         "exercises/test_sandbox.py::test_check_dead_process_is_never_a_pass",
         "exercises/test_sandbox.py::test_call_orphans_that_changed_session_and_environment_are_ended",
     ],
-    52: ["exercises/test_sandbox.py::test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right"],
+    52: [
+        "exercises/test_growth.py::test_what_grows_is_refused_with_its_figures",
+        "exercises/test_sandbox.py::test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right",
+    ],
 }
 
 

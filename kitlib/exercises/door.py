@@ -331,13 +331,16 @@ class Recorded:
     reads: Reader
     right: str
     methods: tuple[str, ...] = ()  # what a class must have
+    grows: Callable[[Any], Rows] | None = None  # near misses that agree with every recorded step and grow with what is open
 
     def rows(self, answer: Any, rule: Callable[[Any], Rows]) -> Rows:
-        """What the rule says, then the first recorded step that differs."""
+        """What the rule says, then the first recorded step that differs, then what grows."""
         made = self.reads(answer)
         yield built_on(made, self.recording.kits) and NotYet(*KITS)
         yield from rule(made)
         if missing := [name for name in self.methods if not callable(getattr(made, name, None))]:
             yield NotYet(f"your class has no {' and no '.join(missing)}.", f"It should have {', '.join(self.methods)}.")
         yield first_difference(self.recording, made)
+        if self.grows is not None:
+            yield from self.grows(made)
         yield self.right

@@ -9,6 +9,7 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, a_class, as_text, expected, numbers_in, plain_name, whole_number
 from kitlib.exercises.door import Recorded, built_on, first_difference
 from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise, unbroken
+from kitlib.exercises.growth import MANAGER_GROWTH, SPOUT_GROWTH
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT, built_with
@@ -207,6 +208,7 @@ def own_ack(answer: Any) -> Rows:
             f"{each['acked']:,}, pending should then be {as_text(wanted)}; yours is {as_text(had)}.",
             "Use the bound from the settings, however large it is.",
         )
+    yield from SPOUT_GROWTH.rows(answer)
     yield "your code repeats every recorded step of the real 0.9.3."
 
 
@@ -228,7 +230,7 @@ def _half(storm: list[int], yours: Any) -> str:
 
 
 @exercise(
-    Recorded(MANAGER, a_class, "your class repeats every recorded step of the real 0.9.3, starts included.", METHODS),
+    Recorded(MANAGER, a_class, "your class repeats every recorded step of the real 0.9.3, starts included.", METHODS, MANAGER_GROWTH.rows),
     solution=solutions.OwnPartitionManager,
     part="b",
 )

@@ -13,6 +13,7 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, expected, whole_number
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Given, Rows, exercise, unbroken
+from kitlib.exercises.growth import ACKER_GROWTH
 from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.your_acker import ACKER, METHODS
 from kitlib.mechanisms.acker import Acker, bounds_of, years_to_false_completion
@@ -259,7 +260,7 @@ def sentence_rows(script: dict[str, Any], written: list[Any], words: list[str], 
 
 
 @exercise(
-    Recorded(ACKER, a_class, "your acker repeats every recorded step of the real acker of 0.9.3.", METHODS),
+    Recorded(ACKER, a_class, "your acker repeats every recorded step of the real acker of 0.9.3.", METHODS, ACKER_GROWTH.rows),
     solution=solutions.OwnAcker,
     part="b",
 )

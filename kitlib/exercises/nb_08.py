@@ -11,6 +11,7 @@ from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, expected, numbers_in, sequence, whole_number
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.exercises.growth import STATE_GROWTH
 from kitlib.exercises.your_log import AGREES, METHODS, STATE
 from kitlib.exercises.your_sender import AGREES as SENDER_AGREES
 from kitlib.exercises.your_sender import METHODS as SENDER_METHODS
@@ -128,7 +129,7 @@ def send_again(found: list[int], trace: Trace) -> Rows:
     )
 
 
-@exercise(Recorded(STATE, a_class, AGREES, METHODS), solution=solutions.BrokerState, part="b")
+@exercise(Recorded(STATE, a_class, AGREES, METHODS, STATE_GROWTH.rows), solution=solutions.BrokerState, part="b")
 def own_broker_state(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 

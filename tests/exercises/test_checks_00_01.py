@@ -182,6 +182,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_ack", type("AddsNothing", (PartitionManager,), {}), "the kit's own"),
     ("own_ack", lambda manager, offset: PartitionManager.ack(manager, offset), "the kit's own"),
     ("own_partition_manager", manager.CommitsWhatIsEmitted, "start(); next(); commit(): committed_to should now be "),
+    ("own_partition_manager", manager.ScansPending, "with 10,000 offsets open a message takes your code"),
     ("own_partition_manager", manager.AroundTheKits, "this is the kit's own, or built on it."),
     ("own_partition_manager", type("AddsNothing", (PartitionManager,), {}), "this is the kit's own, or built on it."),
     ("own_partition_manager", manager.BreaksAtAFailure, "your code raised LookupError: not yet written"),

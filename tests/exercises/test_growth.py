@@ -1,0 +1,114 @@
+"""Code that agrees with every recorded step, and slows down with what is open or keeps what is finished, is refused with the figures."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kitlib.exercises import growth, sandbox, solutions
+from kitlib.exercises.answers import HalfRight
+from kitlib.exercises.frame import Function, Unlike
+from kitlib.exercises.growth import ACKER_GROWTH, SPOUT_GROWTH, STATE_GROWTH, Growth
+from kitlib.exercises.sandbox import Limits, run_steps
+
+
+class ScansItsTrees(solutions.OwnAcker):
+    def ack(self, root: int, val: int) -> Any:
+        list(self.pending[0])
+        return super().ack(root, val)
+
+
+class CopiesItsTrees(solutions.OwnAcker):
+    def init(self, root: int, val: int, spout_task: int) -> Any:
+        self.pending = [dict(bucket) for bucket in self.pending]
+        return super().init(root, val, spout_task)
+
+
+class KeepsWhatIsDone(solutions.OwnAcker):
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: set[int] = set()
+
+    def ack(self, root: int, val: int) -> Any:
+        self.done.add(root)
+        return super().ack(root, val)
+
+
+class SearchesItsProducers(solutions.BrokerState):
+    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
+        sorted(self.producers)
+        return super().append(pid, epoch, seq, count, offset)
+
+
+class KeepsAllBatches(solutions.BrokerState):
+    log: list[Any] = []  # noqa: RUF012 - on the class, as a learner's slip may have it
+
+    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
+        self.log.append((pid, seq))
+        return super().append(pid, epoch, seq, count, offset)
+
+
+def ack_that_looks_at_all(manager: Any, offset: int) -> None:
+    sorted(manager.pending)
+    solutions.own_ack(manager, offset)
+
+
+@pytest.fixture(autouse=True)
+def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of what a check opens, so that the slow ones are done soon; a tenth as long is too long, or a fast machine passes them."""
+    for name in ("FEW", "MANY"):
+        monkeypatch.setattr(growth, name, getattr(growth, name) // 10)
+    monkeypatch.setattr(growth, "LEAST_US", growth.LEAST_US / 10)
+
+
+@pytest.mark.parametrize(
+    ("measured", "made", "says"),
+    [
+        (ACKER_GROWTH, ScansItsTrees, "with 10,000 it takes"),
+        (ACKER_GROWTH, CopiesItsTrees, "with 10,000 it takes"),
+        (ACKER_GROWTH, KeepsWhatIsDone, "after 20,000 more trees that are done your code holds"),
+        (STATE_GROWTH, SearchesItsProducers, "with 10,000 it takes"),
+        (STATE_GROWTH, KeepsAllBatches, "after 20,000 more batches of one producer your code holds"),
+        (SPOUT_GROWTH, ack_that_looks_at_all, "with 10,000 it takes"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_grows_is_refused_with_its_figures(measured: Growth, made: Any, says: str) -> None:
+    """How long a message takes with few and with many open, or what is left of what is finished; and what to look at."""
+    found = next(row for row in measured.rows(made) if row)
+    assert isinstance(found, HalfRight) and found.said.startswith("right, and ") and says in found.said and "expected" in found.said
+    assert found.look
+
+
+def test_what_does_not_finish_is_told_by_how_much_was_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline's sentence names the number, not a loop that never ends."""
+    monkeypatch.setattr(growth, "MANY", 10_000_000)
+    monkeypatch.setattr(growth, "run_steps", partial(run_steps, limits=Limits(2.0)))
+    found = next(row for row in ACKER_GROWTH.rows(ScansItsTrees) if row)
+    assert found.said.startswith("right, and slow: with 10,000,000 trees open your code did not finish in 10 s")
+
+
+def test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers still when its time is over: that is no loop, and what it answered is judged."""
+
+    def slow(entry: Any, epoch: int) -> bool:
+        threading.Event().wait(0.7)
+        return True
+
+    monkeypatch.setattr(sandbox, "DEADLINE_S", 3.0)
+    kind = Function("slow", lambda: [(None, number) for number in range(9)], "right")
+    found = next(row for row in kind.rows(slow, lambda got, *case: iter([got is not True and Unlike(True)])) if row)
+    assert isinstance(found, HalfRight) and re.match(r"right, and slow: the first [1-4] of 9 cases are right, and then 3 s", found.said)
+
+
+@pytest.mark.parametrize(
+    ("measured", "made"), [(ACKER_GROWTH, solutions.OwnAcker), (STATE_GROWTH, solutions.BrokerState), (SPOUT_GROWTH, solutions.own_ack)],
+    ids=["acker", "state", "spout"],
+)  # fmt: skip
+def test_solutions_do_not_grow(measured: Growth, made: Any) -> None:
+    """A message takes a solution as long with many open as with few, and nothing is left."""
+    assert not any(measured.rows(made))
