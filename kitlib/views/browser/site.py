@@ -33,7 +33,7 @@ from kitlib.views.browser.web_page import to_page
 MARK = "made-by-kit-page.txt"  # in a folder that may be replaced
 # The rooms that a run in the browser needs: the pure ones, and what stands on them.
 ROOMS = (
-    "__init__.py", "errors.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "mechanisms", "more", "monitor",
+    "__init__.py", "errors.py", "settings.py", "text.py", "trace.py", "trace_lines.py", "words", "java", "mechanisms", "more", "monitor",
     "experiments", "views", "lab/__init__.py", "lab/client_processes/__init__.py", "lab/client_processes/driver.py",
 )  # fmt: skip
 START = ("small_max_offset_behind", "restart", "answers_lost", "six_in_flight", "tuple_tree")  # the first one plays as the page opens
