@@ -214,7 +214,8 @@ def test_full_disk_is_told_with_the_bytes_that_are_free(tmp_path: Path, kit_home
         rf"kit: the folder {tmp_path} cannot be used: {full}, or set KIT_HOME to a folder you can write to\.\ncode 74",
         rf"kit: {tmp_path}/trace could not be written: {full}, or set KIT_HOME to a folder you can write to\.\ncode 74",
         rf"kit: starting Kafka .*\nkit: Kafka did not start: {full}, then try again\.\ncode 74",
-        rf"No broker is running: the one that was ended without a word; {full}, then `kit up` starts it again\.\ncode 3",
+        rf"No broker is running: the one that was ended without a word; {full}, then `kit up` starts it again\.",
+        r"Spark is not running; .*\ncode 3",
     ]
     assert re.fullmatch("\n".join(sentences), told.stdout.strip()), told.stdout + told.stderr
 
