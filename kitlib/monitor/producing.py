@@ -49,6 +49,7 @@ class ProducerLedger:
     sent_again: set[int] = field(default_factory=set)  # handed over a second time by the application
     batches: dict[tuple[str, int], range] = field(default_factory=dict)  # (producer, batch) -> its records
     requests: Counter[int] = field(default_factory=Counter)  # record -> how often it was sent to a broker, where the trace shows it
+    last_request: dict[int, range] = field(default_factory=dict)  # a request's number -> the records in it
     written: set[int] = field(default_factory=set)  # records that a broker has written, whatever became of them
     heard: set[int] = field(default_factory=set)  # records whose batch was answered: stored
     delivered: set[int] = field(default_factory=set)
@@ -78,6 +79,10 @@ class ProducerLedger:
         if "batch" in step.data:
             self.batches[step.actor, step.data["batch"]] = _records(step)
             self.requests.update(_records(step))
+            self.last_request[step.data.get("request", -1)] = _records(step)
+
+    def _on_doubled(self, step: Step) -> None:
+        self.requests.update(self.last_request.get(step.data["request"], ()))
 
     def _on_answer(self, step: Step) -> None:
         if step.data.get("error") == "NONE":
