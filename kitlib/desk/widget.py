@@ -226,7 +226,7 @@ class Desk(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             button.disabled = phase == "stopped" or (phase in BUSY and button is not self._stop)
         self._charts.value = self.svg()
         happened = [f"{at_s:,.0f} s: {plain_text(said, 300)}" for at_s, said in list(run.events)[-EVENTS_SHOWN:]]
-        self._happened.value = "<br>".join(map(html.escape, happened))
+        self._happened.value = f'<div style="line-height: 1.5">{"<br>".join(map(html.escape, happened))}</div>'
 
 
 def _options(knob: Knob, value: Any) -> list[tuple[str, Any]]:

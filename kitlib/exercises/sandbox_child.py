@@ -49,7 +49,8 @@ def main(answers: int) -> None:
     sys.path[:] = asked["path"]
     owner, room = os.dup(0), os.getcwd()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    threading.Thread(target=_end_with, args=(owner, room), daemon=True).start()
+    ending = threading.Event()
+    threading.Thread(target=_end_with, args=(owner, room, ending), daemon=True).start()
     warnings.filterwarnings("ignore", ".*multi-threaded", DeprecationWarning)  # of a fork beside that thread
     # Every core as long as the clock may run: for what outlives even the process that watches this one.
     for what, most in ((resource.RLIMIT_CPU, asked["cpu_s"]), (resource.RLIMIT_FSIZE, MAX_FILE_BYTES), (resource.RLIMIT_CORE, 0)):
@@ -59,6 +60,8 @@ def main(answers: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what runs away from its parents comes below this process
     if child := os.fork():  # this process stands between the code and the kernel: what stops its parent stops no kernel
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        while ending.is_set():  # the thread ends whatever else there is, and this process last
+            signal.pause()
         if status < 0:
             os.kill(os.getpid(), -status)
         _exit(status)
@@ -67,9 +70,10 @@ def main(answers: int) -> None:
         signal.pause()
 
 
-def _end_with(owner: int, room: str) -> None:
+def _end_with(owner: int, room: str, ending: threading.Event) -> None:
     """When the owner's end of the pipe is closed, end everything below this process, and this process."""
     os.read(owner, 1)
+    ending.set()
     shutil.rmtree(room, ignore_errors=True)
     sweep(lambda: psutil.Process().children(recursive=True))
     _exit(1)
