@@ -81,7 +81,7 @@ class ProducerLedger:
             self.requests.update(_records(step))
             self.last_request[step.data.get("request", -1)] = _records(step)
 
-    def _on_doubled(self, step: Step) -> None:
+    def _on_double(self, step: Step) -> None:
         self.requests.update(self.last_request.get(step.data["request"], ()))
 
     def _on_answer(self, step: Step) -> None:

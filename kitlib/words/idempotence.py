@@ -153,7 +153,7 @@ IDEMPOTENCE = Domain(
             about="batch:batch request:request answer:request",
         ),
         "duplicate_request": Word(
-            "The network delivers request {request:d} twice.", "request", "batch deed", judged="doubled",
+            "The network delivers request {request:d} twice.", "request", "batch deed", judged="double",
             about="batch:batch request:request",
         ),
         "delay": Word(
