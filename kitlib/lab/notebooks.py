@@ -35,7 +35,7 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import jupyter, kafka_server, workspace
 from kitlib.lab.kept_rows import FOLDER
 from kitlib.lab.processes import find_by_token, sweep
-from kitlib.lab.reaper import SPARK, TOKEN_NAME, is_broker
+from kitlib.lab.reaper import SPARK, TOKEN_NAME, is_server
 
 FOLDERS = ("notebooks", "notebooks/exercises")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -164,7 +164,7 @@ def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] |
         except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
             return error
         finally:
-            sweep(lambda: [process for process in find_by_token(token) if not is_broker(process)])
+            sweep(lambda: [process for process in find_by_token(token) if not is_server(process)])
             notebook.metadata.pop("widgets", None)  # their state, which nbclient keeps for Output widgets, is not saved
     return None
 

@@ -157,7 +157,7 @@ def wait_for_earlier(seconds: float) -> None:
         ) from None
 
 
-def is_broker(process: psutil.Process) -> bool:
+def is_server(process: psutil.Process) -> bool:
     """Whether this is a part of the broker or of Spark, which are asked to end in their own way before anything is killed."""
     try:
         words = process.cmdline()
@@ -239,7 +239,7 @@ class Program(Supervisor):
             server.start()
         if is_now:  # there is no time to go one after the other
             self.end_child()
-        sweep(lambda: [process for process in self.offspring() if not is_broker(process)])
+        sweep(lambda: [process for process in self.offspring() if not is_server(process)])
         until = time.monotonic() + SECONDS_BROKER
         for server in servers:
             server.join(max(0.0, until - time.monotonic()))
