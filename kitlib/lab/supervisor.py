@@ -5,8 +5,10 @@ parent of every orphan below it, so a process that ran away with `setsid` is sti
 by the token that all of them carry in their environment. `start` starts such a program for its owner, with a pipe
 to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.
 
-Left out: a process that changed its environment and left its parents behind, on systems other than Linux. And
-the brokers' warden (`kitlib.lab.brokers.warden`), which is no supervisor: it has to outlive its owner.
+A warden, the brokers' and Spark's, is no supervisor: it has to outlive its owner. `start_warden` starts one, and `Tenure` is its hold
+on the workspace.
+
+Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import json
 import os
 import queue
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -26,7 +29,9 @@ from pathlib import Path
 from typing import IO, Any
 
 import psutil
+from filelock import FileLock, Timeout
 
+from kitlib.lab import java
 from kitlib.lab.processes import find_by_token, is_alive, sweep
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -48,6 +53,44 @@ def start(
         [sys.executable, "-P", "-X", "utf8", "-m", module, *arguments], start_new_session=True, cwd=cwd,
         env=with_kitlib(os.environ if environment is None else environment), stdin=subprocess.PIPE, stdout=output, stderr=errors,
     )  # fmt: skip
+
+
+def start_warden(module: str, *arguments: str, spec: dict[str, Any], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The warden in this module, with nothing of the lab it happens to be started from, and `spec` on its stdin."""
+    environment = java.clean_java_env(os.environ)
+    environment.pop("KIT_RUN", None)
+    process = start(module, *arguments, environment=environment, cwd="/", output=output, errors=output)
+    # Whoever starts a process has to collect it, else its id stays taken after its end.
+    threading.Thread(target=process.wait, daemon=True).start()
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(json.dumps(spec).encode())
+    return process
+
+
+class Tenure:
+    """A workspace's lock, which a warden holds for life."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.lock = path, FileLock(path, mode=0o600)
+
+    def begin(self, stop: Callable[[], object]) -> bool:
+        """Take the lock, and call `stop` for each signal that asks for an end; False when another warden is here."""
+        try:
+            self.lock.acquire(timeout=2.0)
+        except Timeout:
+            return False
+        self.inode = self.path.stat().st_ino
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop())
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        return True
+
+    def holds(self) -> bool:
+        """Whether the workspace is still the one whose lock this is."""
+        with suppress(OSError):
+            return self.path.stat().st_ino == self.inode
+        return False
 
 
 class Supervisor:

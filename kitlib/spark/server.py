@@ -8,13 +8,11 @@ nothing here has to load pyspark.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shlex
 import socket
 import sys
-import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -145,14 +143,7 @@ def _start(master: str, spark_ui: bool | None, own: dict[str, str]) -> State:
     }  # fmt: skip
     log = folder / "warden.log"
     with log.open("wb") as output:
-        process = supervisor.start(
-            "kitlib.spark.warden", f"--spark-of={home_mark()}", f"--run={run}", cwd="/", output=output, errors=output,
-            environment={name: value for name, value in java.clean_java_env(os.environ).items() if name != "KIT_RUN"},
-        )  # fmt: skip
-    threading.Thread(target=process.wait, daemon=True).start()  # else its id stays taken after its end
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(spec).encode())
+        process = supervisor.start_warden("kitlib.spark.warden", f"--spark-of={home_mark()}", f"--run={run}", spec=spec, output=output)
 
     def look() -> State | None:
         found = read()

@@ -16,7 +16,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -33,6 +32,7 @@ from kitlib.errors import KitError, LabError
 from kitlib.lab import state, workspace
 from kitlib.lab.brokers.ports import draw
 from kitlib.lab.processes import end_trees, find_by_argument, identify
+from kitlib.lab.supervisor import Tenure
 
 LOOPBACK = "127.0.0.1"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -60,15 +60,12 @@ def token_file(run_dir: Path) -> Path:
     return run_dir / "spark.token"
 
 
-def lock_file(run_dir: Path) -> Path:
-    return run_dir / "spark.lock"
-
-
 class Warden:
     """Owner of the Spark server of one workspace; `spec` is what `kitlib.spark.sessions` hands over."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec, self.run_dir = spec, Path(spec["run_dir"])
+        self.tenure = Tenure(self.run_dir / "spark.lock")
         self.stop = threading.Event()
         self.java: subprocess.Popen[bytes] | None = None
         self.deaths: list[float] = []  # moments (monotonic) within the last DEATHS_WINDOW_S
@@ -81,15 +78,8 @@ class Warden:
 
     def run(self) -> int:
         """From the lock to the end of Spark's Java; the exit code. Without the lock it ends at once: another is here."""
-        lock = FileLock(lock_file(self.run_dir), mode=0o600)
-        try:
-            lock.acquire(timeout=2.0)
-        except Timeout:
+        if not self.tenure.begin(self.stop.set):
             return 0
-        self.inode = lock_file(self.run_dir).stat().st_ino
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stop.set())
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         failure = ""
         try:
             end_trees(find_by_argument(self.spec["mark"]), STOP_TIMEOUT_S)
@@ -102,14 +92,8 @@ class Warden:
             traceback.print_exc()
             failure = f"its warden failed with {type(error).__name__}: {error}"
         self.end(failure)
-        lock.release()
+        self.tenure.lock.release()
         return 1 if failure else 0
-
-    def has_home(self) -> bool:
-        """Whether the workspace is still the one whose lock this warden holds."""
-        with suppress(OSError):
-            return lock_file(self.run_dir).stat().st_ino == self.inode
-        return False
 
     def write(self, **changes: Any) -> None:
         self.state |= changes
@@ -162,7 +146,7 @@ class Warden:
     def watch(self) -> None:
         """Look after Java and its clients until asked to stop or until it is no use any more."""
         look = 0.0
-        while not self.stop.wait(TICK_S) and self.has_home():
+        while not self.stop.wait(TICK_S) and self.tenure.holds():
             assert self.java is not None
             if (code := self.java.poll()) is not None:
                 now = time.monotonic()
@@ -202,7 +186,7 @@ class Warden:
         end_trees(find_by_argument(self.spec["mark"]), 0.5)
         for place in self.spec["scratch"]:
             shutil.rmtree(place, ignore_errors=True)
-        if self.has_home():
+        if self.tenure.holds():
             token_file(self.run_dir).unlink(missing_ok=True)
             (folder_of(self.run_dir) / "settings.conf").unlink(missing_ok=True)
             state_file(self.run_dir).unlink(missing_ok=True)

@@ -6,12 +6,10 @@ find a cluster. Whoever is interrupted takes back what it had started.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -124,21 +122,10 @@ def _spawn(token: str, brokers: int, chosen: java.Java, paths: list[Path]) -> su
         "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
         "archive_flags": java.class_archive_flags(chosen, "kafka", paths[0].parent),
     }
-    environment = java.clean_java_env(os.environ)
-    environment.pop("KIT_RUN", None)
     log = workspace.run_dir() / "warden.log"
     mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
     with log.open(mode) as output:
-        process = supervisor.start(
-            "kitlib.lab.brokers.warden", f"--run={token}", f"--home={home_mark()}", environment=environment, cwd="/",
-            output=output, errors=output,
-        )  # fmt: skip
-    # Whoever starts a process has to collect it, else its id stays taken after its end.
-    threading.Thread(target=process.wait, daemon=True).start()
-    assert process.stdin is not None
-    with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(json.dumps(spec).encode())
-    return process
+        return supervisor.start_warden("kitlib.lab.brokers.warden", f"--run={token}", f"--home={home_mark()}", spec=spec, output=output)
 
 
 def _heap_mb(brokers: int) -> int:

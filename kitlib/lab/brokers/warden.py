@@ -16,7 +16,6 @@ import json
 import logging
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -24,15 +23,13 @@ import traceback
 from collections import deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-
-from filelock import FileLock, Timeout
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import state, workspace
 from kitlib.lab.brokers import ports
 from kitlib.lab.brokers.node import Machinery, Node, prepare
 from kitlib.lab.processes import end_trees, find_by_argument, identify, limits
+from kitlib.lab.supervisor import Tenure
 
 PORT_TRIES = 5
 START_TIMEOUT_S = 120.0
@@ -111,7 +108,7 @@ class Warden:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.machinery = Machinery(spec.java, spec.jars, spec.home, spec.run_dir, spec.token, spec.heap_mb, spec.archive_flags)
-        self.lock = FileLock(lock_file(spec.run_dir), mode=0o600)
+        self.tenure = Tenure(lock_file(spec.run_dir))
         self.stop = threading.Event()
         # Set by whatever should make the warden look around before the next tick.
         self.wake = threading.Event()
@@ -125,14 +122,8 @@ class Warden:
 
     def run(self) -> int:
         """From the lock to the last broker's end; the exit code. Without the lock it ends at once: another is here."""
-        try:
-            self.lock.acquire(timeout=2.0)
-        except Timeout:
+        if not self.tenure.begin(self._asked_to_stop):
             return 0
-        self.lock_inode = lock_file(self.spec.run_dir).stat().st_ino
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._asked_to_stop)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         failure: KitError | None = None
         try:
             self._prepare()
@@ -150,33 +141,26 @@ class Warden:
         self._end(failure)
         return 0 if failure is None else 1
 
-    def _asked_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _asked_to_stop(self) -> None:
         self.stop.set()
         self.wake.set()
 
     def _check_stop(self) -> None:
-        if self.stop.is_set() or not self._has_home():
+        if self.stop.is_set() or not self.tenure.holds():
             raise Stopped
-
-    def _has_home(self) -> bool:
-        """Whether the workspace is still the one whose lock this warden holds."""
-        try:
-            return lock_file(self.spec.run_dir).stat().st_ino == self.lock_inode
-        except OSError:
-            return False
 
     def _end(self, failure: KitError | None) -> None:
         """Stop all nodes; then tell why it failed, or forget."""
-        if self._has_home() and failure is None:
+        if self.tenure.holds() and failure is None:
             self._write(phase="stopping")
         self._stop_nodes()
-        if self._has_home():
+        if self.tenure.holds():
             if failure is None:
                 state_file(self.spec.run_dir).unlink(missing_ok=True)
             else:
                 self._write(phase="failed", message=str(failure), failure=type(failure).__name__)
             shutil.rmtree(self.spec.run_dir / "tmp", ignore_errors=True)
-        self.lock.release()
+        self.tenure.lock.release()
 
     def _stop_nodes(self) -> None:
         """Stop the brokers, then the controller that they say goodbye to."""
