@@ -43,7 +43,7 @@ from kitlib.lab.created_resources import Made
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.pipelines.topics import Topics
-from kitlib.pipelines.waiting import first_session
+from kitlib.spark import sessions as kit_spark
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -96,7 +96,7 @@ class DeskRun:
         return self
 
     def _start(self) -> None:
-        spark = first_session(str)
+        spark = kit_spark.session(say=str)
         cluster = kafka_server.ensure()
         self.deeds = deeds_of(cluster)
         proxy = self._undo.enter_context(ChaosProxy.before(cluster))

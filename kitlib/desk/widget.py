@@ -28,7 +28,7 @@ from kitlib.desk.run import DeskRun
 from kitlib.desk.settings import KNOBS
 from kitlib.errors import KitError
 from kitlib.experiments.knobs import Knob
-from kitlib.pipelines.waiting import as_last_time
+from kitlib.spark.server import last_start
 from kitlib.text import plain_text
 from kitlib.views.browser.asking import TypeOn
 from kitlib.views.browser.controls import stops_of, to_label
@@ -104,7 +104,7 @@ class Desk(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     def sentence(self) -> str:
         """How it goes, or what was found."""
         if self.run.phase in ("new", "starting"):
-            return f"Spark is starting, for {self.run.seconds:.0f} s now; {as_last_time()}. Read on meanwhile."
+            return f"Spark is starting, for {self.run.seconds:.0f} s now; {last_start()}. Read on meanwhile."
         if self.run.drained is not None and self.run.phase in ("drained", "stopped"):
             return self.run.drained.sentence
         return sentence(self.run.snapshots[-1]) if self.run.snapshots else "The desk has just begun."

@@ -8,8 +8,10 @@ the four of a producer, and `kitlib.monitor.transactions` the five of a reader o
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kitlib.text import plain_text
@@ -31,6 +33,8 @@ PROMISES = {  # what each anomaly breaks when no setting explains it
 
 
 MOST_REASONS, LONGEST_REASON = 5, 300  # that a sentence names, and characters of one
+TOLD = ("count", "witness", "offset", "reason", "unexplained")  # of an anomaly, as JSON
+WIDE = 110  # characters of a printed line: JupyterLab breaks longer ones in the middle of a word
 
 
 def cut_sentence(max_steps: int) -> str:
@@ -280,34 +284,25 @@ class Verdict:
             "cut_at": self.cut_at,
             "sentence": self.sentence,
             "partitions": [
-                {
-                    "topic": lane.topic,
-                    "partition": lane.partition,
-                    "appended": lane.appended,
-                    "processed": lane.processed,
-                    "late_ms": lane.late_ms,
-                    "anomalies": {
-                        kind: {
-                            "count": found.count,
-                            "witness": found.witness,
-                            "offset": found.offset,
-                            "reason": found.reason,
-                            "unexplained": found.unexplained,
-                        }
-                        for kind, found in lane.anomalies.items()
-                    },
-                }
+                {name: getattr(lane, name) for name in ("topic", "partition", "appended", "processed", "late_ms")}
+                | {"anomalies": {kind: {name: getattr(found, name) for name in TOLD} for kind, found in lane.anomalies.items()}}
                 for lane in self.lanes
             ],
         }
 
     def __repr__(self) -> str:
-        return f"{self.heading}\n{self.sentence}".lstrip()
+        reasons = self.reasons
+        told = [self.sums, *(f"  {kind}: {mark}" for kind, mark in reasons.items())] if len(reasons) > 1 else [self.sentence]
+        wrap = partial(textwrap.fill, width=WIDE, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join(map(wrap, [*filter(None, [self.heading]), *told]))
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{kind}</td><td>{count}</td><td>{html.escape(self._mark(kind) if count else '')}</td></tr>"
-            for kind, count in self.counts.items()
-        )
+        left = "<td style='text-align: left'"
+        reasons = self.reasons.items()
+        found = [f"<td>{self.counts[kind]}</td>{left}>{kind}</td>{left}>{html.escape(mark)}</td>" for kind, mark in reasons]
+        if none := ", ".join(kind for kind, count in self.counts.items() if not count):
+            found.append(f"<td>0</td>{left} colspan='2'>{none}</td>")
+        rows = "".join(f"<tr>{cells}</tr>" for cells in found)
         heading = f"<p>{html.escape(self.heading)}</p>" if self.heading else ""
-        return f"<div>{heading}<p><b>{html.escape(self.sentence)}</b></p><table><tbody>{rows}</tbody></table></div>"
+        told = html.escape(self.sums if reasons else self.sentence)
+        return f"<div>{heading}<p><b>{told}</b></p><table><tbody>{rows}</tbody></table></div>"

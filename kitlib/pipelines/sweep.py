@@ -44,7 +44,6 @@ from kitlib.errors import DiskError
 from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
-from kitlib.pipelines.waiting import first_session
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import plain_text
 
@@ -89,7 +88,7 @@ def sweep(
     found = store.read(places)
     missing = [place for key, place in places.items() if key not in found]
     with one_sentence(f"sweep of {grid.name}"), _shown(progress, grid) as (tell, say):
-        spark = spark or first_session(say)
+        spark = spark or kit_spark.session(say=say)
         tell(len(found), len(grid))
 
         def keep(made: pa.Table) -> None:

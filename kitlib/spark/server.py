@@ -13,6 +13,7 @@ import re
 import shlex
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from pathlib import Path
 import psutil
 from filelock import FileLock
 
-from kitlib.errors import LabError
+from kitlib.errors import DiskError, LabError
 from kitlib.lab import java, processes, state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
 from kitlib.lab.brokers.start import home_mark, last_lines, say_on_stderr
@@ -42,6 +43,7 @@ from kitlib.spark.warden import (
 LOCAL_MASTER = "local[3]"
 DRIVER_MEMORY = "2g"  # at most
 SECONDS_TO_ANSWER = 5.0
+LAST_START = "last_start_s"  # the file that says how long it took
 SECONDS_TO_RELEASE = 5.0
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
 SOCKET_NAME = "/.01234567-89ab-cdef-0123-456789abcdef.sock"  # what Spark calls them
@@ -158,13 +160,24 @@ def _start(master: str, spark_ui: bool | None, own: dict[str, str]) -> State:
             )
         return None
 
+    began = time.monotonic()
     try:
         found = wait_until(look, START_TIMEOUT_S + 10, "Spark listens")
     except BaseException:
         process.terminate()
         raise
     assert found is not None
+    with suppress(DiskError):
+        workspace.write_atomic(folder / LAST_START, f"{time.monotonic() - began:.1f}")
     return found
+
+
+def last_start() -> str:
+    """How long a start takes, 5 seconds or 60 by machine and load: as long as the last one here, or what is known of others."""
+    try:
+        return f"the last time it took {float(workspace.read_regular(folder_of(workspace.run_dir()) / LAST_START, 100)):.0f} s"
+    except (OSError, ValueError, DiskError):
+        return "on a cold machine it takes 20 to 60 s"
 
 
 def down() -> bool:

@@ -46,6 +46,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import workspace
+from kitlib.lab.kept_rows import FOLDER
 from kitlib.spark import server as spark_server
 from kitlib.spark import warden as spark_warden
 from kitlib.spark.knock import knock
@@ -131,13 +132,16 @@ class _Channel(DefaultChannelBuilder):
         return self._secure_channel(self.endpoint, grpc.composite_channel_credentials(grpc.local_channel_credentials(), token))
 
 
-def session(app: str = "kit", master: str | None = None, *, spark_ui: bool | None = None, **conf: Any) -> SparkSession:
+def session(
+    app: str = "kit", master: str | None = None, *, spark_ui: bool | None = None, say: Callable[[str], object] | None = None, **conf: Any
+) -> SparkSession:
     """The Spark session of this Python: begun at the first call, found again at the next.
 
     `conf` are Spark settings by their own names: `session(**{"spark.sql.shuffle.partitions": 8})`. Those of queries
     (`spark.sql.*`) are the session's own and may change between calls; others are the server's, and can be given only by the
     call that starts it, as can `master` and `spark_ui` (or KIT_SPARK_MASTER, KIT_SPARK_UI=1: Spark's web pages, on
-    127.0.0.1; `session().ui` says where). LabError when Spark does not start, or runs with other settings than asked for.
+    127.0.0.1; `session().ui` says where). Where Spark has to be started, `say` is told so at once; without it a notebook's cell
+    says so. LabError when Spark does not start, or runs with other settings than asked for.
     """
     global _session
     settings = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
@@ -149,6 +153,8 @@ def session(app: str = "kit", master: str | None = None, *, spark_ui: bool | Non
         if found is None and (remote := os.environ.get("KIT_SPARK_REMOTE", "").strip()):
             found = _connected(DefaultChannelBuilder(_checked(remote)), None)
         elif found is None:
+            if spark_server.living() is None:
+                (say or _say_in_cell)(f"Spark is starting; {spark_server.last_start()}. Read on meanwhile.")
             server = spark_server.ensure(master, spark_ui, of_server)
             token = spark_warden.token_file(workspace.run_dir()).read_text()
             found = _connected(_Channel(f"sc://{LOOPBACK}:{server['port']}/;token={token}"), server)
@@ -165,6 +171,11 @@ def session(app: str = "kit", master: str | None = None, *, spark_ui: bool | Non
                     "End it with `kit down`, then give the setting to the first session()."
                 ) from error
         return cast(SparkSession, found)  # one of Spark Connect has the same methods and is of another class
+
+
+def _say_in_cell(line: str) -> None:
+    if "ipykernel" in sys.modules and FOLDER not in os.environ:  # with it, outputs are compared with those of another run
+        print(line, flush=True)
 
 
 def _connected(builder: DefaultChannelBuilder, server: State | None) -> Session:

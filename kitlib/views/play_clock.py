@@ -80,7 +80,7 @@ class PlayClock:
         return found
 
     def draw_breaks(self, left: float, right: float, y: float) -> Svg:
-        """A zigzag for each break, on an axis at height `y`, with its length where it has room."""
+        """A zigzag for each break, on an axis at height `y`, with its length, as "+298 s", where it has room."""
         parts, told = [], self.told_breaks()
         for gap in self.breaks:
             last = self.places[-1]
@@ -88,7 +88,7 @@ class PlayClock:
             parts.append(el("rect", cls="paper", x=round(x - 4, 1), y=y - 5, width=8, height=10))
             parts.append(el("path", d=ZIGZAG, cls="grey-line", fill="none", stroke_width=1.2, transform=f"translate({x:.1f} {y:g})"))
             if gap in told:
-                parts.append(el("text", gap.label, cls="grey", x=round(x, 1), y=y + 14, text_anchor="middle", font_size=11))
+                parts.append(el("text", f"+{gap.label}", cls="grey", x=round(x, 1), y=y + 14, text_anchor="middle", font_size=11))
         return group(*parts)
 
     def to_json(self) -> dict[str, Any]:

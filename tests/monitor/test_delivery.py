@@ -204,7 +204,10 @@ def test_sentence_says_what_happened(case: str) -> None:
     """One sentence: how many of how many, then each anomaly with its mark, or that there is none."""
     story, knobs, sentence = SENTENCES[case]
     verdict = told(story, **knobs)
-    assert verdict.sentence == repr(verdict) == sentence
+    assert verdict.sentence == sentence
+    assert max(map(len, repr(verdict).splitlines())) <= 110
+    reasons = [f"{kind}: {mark}" for kind, mark in verdict.reasons.items()]
+    assert " ".join(repr(verdict).split()) == " ".join([verdict.sums, *reasons] if len(reasons) > 1 else [sentence])
 
 
 def test_append_with_parts_for_other_records_is_refused() -> None:

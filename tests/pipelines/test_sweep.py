@@ -19,8 +19,8 @@ from kitlib.errors import DiskError
 from kitlib.experiments.grid import Grid
 from kitlib.lab import workspace
 from kitlib.pipelines import sweep as sweeps
-from kitlib.pipelines import waiting
 from kitlib.pipelines.sweep import Store, schema_of, sweep
+from kitlib.spark import server, sessions
 from tests.conftest import mentions, our_processes, wait_for
 
 NAME = "small_max_offset_behind"
@@ -115,13 +115,28 @@ def test_bar_in_a_notebook_says_how_much_time_is_left(monkeypatch: pytest.Monkey
     assert left in shown[3]
 
 
-def test_a_start_says_how_long_the_last_one_took(spark: Any, home: Path) -> None:
-    """What is kept is a number of seconds; without one, or with a damaged one, it says what is known. Where Spark runs nothing is said."""
-    said: list[str] = []
-    assert waiting.first_session(said.append) is spark and said == []
+def test_a_start_says_how_long_the_last_one_took(home: Path) -> None:
+    """What is kept is a number of seconds; without one, or with a damaged one, it says what is known."""
     for kept, told in (("23.4", "the last time it took 23 s"), ("x", "on a cold machine it takes 20 to 60 s")):
-        workspace.write_atomic(waiting._file(), kept)
-        assert waiting.as_last_time() == told
+        workspace.write_atomic(server.folder_of(workspace.run_dir()) / server.LAST_START, kept)
+        assert server.last_start() == told
+
+
+def test_a_cell_says_that_spark_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Spark runs nothing is said. Where it has to be started a learner's cell says so; one whose outputs are compared does not."""
+    said: list[str] = []
+    monkeypatch.delenv("KIT_SPARK_REMOTE", raising=False)
+    monkeypatch.setattr(sessions, "_session", None)
+    monkeypatch.setattr(server, "living", lambda: None)
+    monkeypatch.setattr(server, "ensure", lambda *given: sys.exit(7))
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    for folder, say, line in (("x", None, ""), ("x", said.append, ""), (None, None, "Spark is starting; ")):
+        monkeypatch.setenv("KIT_PROGRESS", folder) if folder else monkeypatch.delenv("KIT_PROGRESS")
+        with pytest.raises(SystemExit):
+            sessions.session(say=say)
+        printed = capsys.readouterr().out
+        assert printed.startswith(line) and bool(printed) == bool(line)
+    assert len(said) == 1
 
 
 def test_a_half_written_file_of_rows_counts_as_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

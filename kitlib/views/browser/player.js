@@ -2,7 +2,7 @@
 // Scrubbing and playing use what the browser has already; only a knob, the seed, a fork and starting
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
-const WIDE = 860; // CSS pixels: from here on there is room for knobs beside a picture
+const WIDE = 890; // CSS pixels: from here on there is room for knobs beside a picture
 
 class Player {
   constructor(model, root) {

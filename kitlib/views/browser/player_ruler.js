@@ -128,7 +128,7 @@ class Ruler {
     let taken = 0; // up to here by a silence's label
     const fits = (share, half) => share * this.wide - half >= taken && (taken = share * this.wide + half + LABEL_GAP);
     const gaps = isTime ? this.breaks.map(([from, to, label, isTold]) => html("div", { class: "kit-gap", style: at((from + to) / 2 / end), title: `a silence of ${label}` },
-      svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold && fits((from + to) / 2 / end, LABEL_PEN.measureText(label).width / 2) ? [html("span", { text: label })] : []))) : [];
+      svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold && fits((from + to) / 2 / end, LABEL_PEN.measureText(`+${label}`).width / 2) ? [html("span", { text: `+${label}` })] : []))) : [];
     this.line.replaceChildren(...gaps);
     const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.075);
     const marked = isTime ? this.labels.map(([step, told]) => [clock.share(step), told])
