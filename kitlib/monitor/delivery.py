@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kitlib.errors import TraceError
 from kitlib.monitor.producing import ProducerLedger
@@ -124,7 +124,15 @@ class DeliveryLedger:
     open_since: dict[int, int] = field(default_factory=dict)  # offset -> ms of its last emit; until acked or failed
     open_tuples: dict[int, int] = field(default_factory=dict)  # offset -> how many of its last emit's tuples are out; if that says so
     acked: set[int] = field(default_factory=set)
-    acked_early: set[int] = field(default_factory=set)  # of them, those whose trees were not complete
+    acked_early: set[int] = field(default_factory=set)  # of them, those whose trees were not complete or whose processing had failed
+    tracked: set[int] = field(default_factory=set)  # whose last tuple began a tree
+    at_work: dict[str, int] = field(default_factory=dict)  # a topology's task -> the tuple that it executes
+    loose: set[int] = field(default_factory=set)  # records for which a tuple was sent that is not anchored
+    unread: set[int] = field(default_factory=set)  # passed by a commit before they were emitted
+    claimed: set[int] = field(default_factory=set)  # passed unprocessed by the commit right behind them
+    passed: set[int] = field(default_factory=set)  # passed unprocessed by a commit, since the last start
+    overtaken: set[int] = field(default_factory=set)  # of those passed, the ones with a newer record that their reader processed
+    newest: dict[str, int] = field(default_factory=dict)  # who processes -> the newest record that it has processed since the last start
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
     highest_processed: int = -1
@@ -149,8 +157,8 @@ class DeliveryLedger:
     log_start: int = 0
     idle_commits: int = 0
     stall_begin: Step | None = None
-    open_ms: int | None = None  # for how long the record that is waited for was out at the last idle commit
-    was_processed: bool = False  # whether it was processed by then
+    unheld: int = 0  # idle commits in a row that nothing explained then; stays once it is a stall of its own
+    held_by: str = ""  # what explained the last idle commit, as it was then
     last_step: int = 0
     last_error: str = ""
     tallies: dict[str, Tally] = field(default_factory=lambda: {kind: Tally(kind) for kind in ANOMALIES})
@@ -210,9 +218,7 @@ class DeliveryLedger:
         self.replaced = {offset for offset in self.replaced if offset < to}
         self.highest_processed = max(self.first_processed, default=-1)
         self.log_end = to
-        self.position = (
-            None if self.position is None else min(self.position, to)
-        )  # above, it has passed nothing that is there
+        self.position = None if self.position is None else min(self.position, to)  # above, it has passed nothing that is there
 
     def _on_start(self, step: Step) -> None:
         offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", ""))) or self.by_hand
@@ -226,8 +232,9 @@ class DeliveryLedger:
             self.went_back = reason
         self.position = offset
         self._end_stall()
-        self.open_since.clear()  # the spout that waited for their answers is gone
-        self.open_tuples.clear()
+        self.last_error = ""
+        for ledger in (self.open_since, self.open_tuples, self.newest, self.passed):
+            ledger.clear()  # whoever waited for their answers is gone
 
     def _on_reset(self, step: Step) -> None:
         before, to, reason = step.data["from"], step.data["to"], self.reasons.reset(str(step.data.get("why", "")))
@@ -255,9 +262,15 @@ class DeliveryLedger:
         self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
-        self.is_quiet = False
+        self.tracked = self.tracked | {offset} if step.data.get("root") is not None else self.tracked - {offset}
+        self.last_error, self.is_quiet = "", False
+
+    def _on_execute(self, step: Step) -> None:
+        self.at_work[step.actor] = step.data["tuple"]
 
     def _on_send(self, step: Step) -> None:
+        if not step.data["parents"]:
+            self.loose |= self.tuples.get(self.at_work.get(step.actor, -1), set())
         self.tuples[step.data["tuple"]] = {offset for parent in step.data["parents"] for offset in self.tuples.get(parent, ())}
 
     def _on_double(self, step: Step) -> None:
@@ -274,7 +287,8 @@ class DeliveryLedger:
         offset = step.data["offset"]
         self.acked.add(offset)
         self.open_since.pop(offset, None)
-        if step.data.get("outstanding"):
+        self.fates.pop(offset, None)
+        if step.data.get("outstanding") or step.data.get("failed"):
             self.acked_early.add(offset)
 
     def _on_process(self, step: Step) -> None:
@@ -289,8 +303,11 @@ class DeliveryLedger:
             return
         self.first_processed[offset] = step.at_ms
         if offset < self.highest_processed:
-            self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(self._handled(offset)))
+            history = replace(self._handled(offset), is_behind_its_own=offset < self.newest.get(step.actor, -1))
+            self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(history))
         self.highest_processed = max(self.highest_processed, offset)
+        self.newest[step.actor] = max(self.newest.get(step.actor, -1), offset)
+        self.overtaken.update(each for each in self.passed if each < offset)
 
     def _on_fail(self, step: Step) -> None:
         offset, will_retry = step.data["offset"], step.data.get("retry", True)
@@ -321,6 +338,7 @@ class DeliveryLedger:
         data = step.data
         for offset in from_ranges(data.get("ranges") or [[data["offset"], data["offset"]]]):
             self.open_since.pop(offset, None)
+            self.replays[offset] += 1
             self.given_back[offset] = self.reasons.give_back(step.what)
 
     def _on_archive(self, step: Step) -> None:
@@ -340,17 +358,16 @@ class DeliveryLedger:
         self.commits += 1
         is_quiet, self.is_quiet = self.is_quiet and self.reasons.has_room(len(self.open_since)), True
         self.quiet_commits = self.quiet_commits + 1 if is_quiet else 0
-        self.last_error = str(step.data.get("error", self.last_error))
         if step.data.get("written", True):
             if before is not None and offset < before:
                 self.tallies["rewound"].add(step.number, offset, self.reasons.back(self._handled(offset)))
+            self._pass(offset)
             self.position = offset
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
             self.idle_commits += 1
-            since = self.open_since.get(offset)
-            self.open_ms = None if since is None else step.at_ms - since
-            self.was_processed = self._is_processed(offset)
+            self.held_by = self.reasons.stall(self._stall_at(self.stall_begin.data["offset"], step))
+            self.unheld = 0 if self.held_by and self.unheld < STALL_COMMITS else self.unheld + 1
         else:
             self._end_stall()
 
@@ -362,27 +379,42 @@ class DeliveryLedger:
                 self.given_up.setdefault(offset, (step.number, reason))
 
     def _end_stall(self) -> None:
-        begin, commits = self.stall_begin, self.idle_commits
-        self.stall_begin, self.idle_commits = None, 0
-        if begin is not None and commits >= STALL_COMMITS:
-            offset = begin.data["offset"]
-            self.tallies["stalled"].add(begin.number, offset, self.reasons.stall(self._stall_at(offset)))
+        """What held it is what held it at its commits; what came afterwards, or was over before, explains nothing."""
+        if self.stall_begin is not None and self.idle_commits >= STALL_COMMITS:
+            held_by = self.held_by if self.unheld < STALL_COMMITS else ""
+            self.tallies["stalled"].add(self.stall_begin.number, self.stall_begin.data["offset"], held_by)
+        self.stall_begin, self.idle_commits, self.unheld = None, 0, 0
 
-    def _stall_at(self, offset: int) -> Stall:
+    def _pass(self, to: int) -> None:
+        """A commit has passed the records below `to`: what was read and done by then decides why one is lost."""
+        for offset in range(self.log_start if self.position is None else self.position, min(to, self.log_end)):
+            if offset not in self.emitted:
+                self.unread.add(offset)
+            elif not self._is_processed(offset):
+                self.unread.discard(offset)
+                self.passed.add(offset)
+                if offset == to - 1:
+                    self.claimed.add(offset)
+                if any(offset < newest for newest in self.newest.values()):
+                    self.overtaken.add(offset)
+
+    def _stall_at(self, offset: int, commit: Step) -> Stall:
         return Stall(
             is_deleted=offset < self.log_start,
-            is_forgotten=min(self.quiet_commits, self.commits - self.failed_at.get(offset, self.commits))
-            >= STALL_COMMITS,
-            last_error=self.last_error,
+            is_forgotten=min(self.quiet_commits, self.commits - self.failed_at.get(offset, self.commits)) >= STALL_COMMITS,
+            last_error=str(commit.data.get("error", self.last_error)),
             fate=self.fates.get(offset, ""),
-            open_ms=self.open_ms,
-            is_processed=self.was_processed,
+            open_ms=commit.at_ms - self.open_since[offset] if offset in self.open_since else None,
+            is_processed=self._is_processed(offset),
         )
 
     def _handled(self, offset: int) -> RecordHistory:
         went_back = self.given_back.get(offset, self.went_back)
-        times = self.emitted.get(offset, 0)
-        return RecordHistory(times, offset in self.acked, offset in self.acked_early, went_back, self.replays[offset])
+        return RecordHistory(
+            self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, went_back, self.replays[offset],
+            offset in self.tracked, offset in self.loose, offset in self.claimed, offset in self.overtaken,
+            is_begun_at=self.begun[-1:] == [offset],
+        )  # fmt: skip
 
     def _is_processed(self, offset: int) -> bool:
         parts = self.parts.get(offset)
@@ -398,7 +430,9 @@ class DeliveryLedger:
         if offset in self.given_up:
             step, reason = self.given_up[offset]
             return step, offset, reason
-        reason = self.refused.get(offset) or self.dropped.get(offset) or self.reasons.unseen(self._handled(offset))
+        history = self._handled(offset)
+        history = replace(history, times_emitted=0) if offset in self.unread else history
+        reason = self.refused.get(offset) or self.dropped.get(offset) or self.reasons.unseen(history)
         return self.last_step, offset, reason
 
     def verdict(self, is_cut: bool) -> LaneVerdict:

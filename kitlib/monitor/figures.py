@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from kitlib.monitor.verdict import Verdict
@@ -114,13 +115,7 @@ def _sum(each: Callable[[Step], float]) -> CurveOf:
     """What the steps add up to."""
 
     def curve_of(trace: Trace, verdict: Verdict) -> Curve:
-        total: float
-        curve: Curve
-        total, curve = 0, []
-        for step in trace:
-            total += each(step)
-            curve.append(total)
-        return curve
+        return list(accumulate(map(each, trace)))
 
     return curve_of
 
@@ -134,14 +129,8 @@ def _held(each: Callable[[Step], float | None]) -> CurveOf:
     """The newest value that a step had to tell; 0 before the first."""
 
     def curve_of(trace: Trace, verdict: Verdict) -> Curve:
-        now: float
-        curve: Curve
-        now, curve = 0, []
-        for step in trace:
-            found = each(step)
-            now = now if found is None else found
-            curve.append(now)
-        return curve
+        newest = accumulate(map(each, trace), lambda now, found: now if found is None else found, initial=0.0)
+        return [now for now in newest if now is not None][1:]
 
     return curve_of
 

@@ -35,9 +35,15 @@ class RecordHistory:
 
     times_emitted: int
     is_acked: bool
-    is_acked_early: bool  # acked while tuples of its tree were not
+    is_acked_early: bool  # acked while tuples of its tree were not, or although its processing had failed
     went_back: str | None = None  # why the reader has gone back below its position; "": nothing explains it, None: it has not
     replays: int = 0  # how often the record itself failed, timed out, or was read again by a start or reset at or below it
+    is_tracked: bool = False  # its last tuple began a tree
+    has_loose_child: bool = False  # a tuple sent for it was not anchored
+    is_claimed: bool = False  # the commit that passed it first stood right behind it: it was the record's own
+    is_overtaken: bool = False  # its reader went on to a newer record after that commit, or had done so before
+    is_behind_its_own: bool = False  # whoever processes it has processed a newer one before
+    is_begun_at: bool = False  # the last start was at this record
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +132,16 @@ class Reasons:
         settings = self.settings
         if not record.times_emitted:
             return ""
-        if settings.topology_ackers == 0:
+        if settings.topology_ackers == 0 and not record.is_tracked:
             return "topology_ackers=0: each tuple is acked as soon as it is emitted"
-        if settings.message_ids is False:
+        if settings.message_ids is False and not record.is_tracked:
             return "message_ids=false: a tuple without a message id is never tracked"
         if not record.is_acked:
             return ""
         if record.is_acked_early:
             bits = settings.id_bits
             return f"id_bits={bits}: an ack value was zero by chance" if bits < ID_BITS else ""
-        if settings.anchored is False:
+        if settings.anchored is False and record.has_loose_child:
             return "anchored=false: an unanchored child can be lost unnoticed"
         return ""
 
@@ -218,17 +224,17 @@ class GroupReasons(Reasons):
             return ""
         if rule == "handed to a pool":
             return f"rule=handed to a pool: {library} commits what poll returned, wherever it is processed"
-        if rule == "killed" and library == "librdkafka":
+        if rule == "killed" and library == "librdkafka" and not record.is_overtaken:
             return "library=librdkafka: a record counts as done once poll returns it, and a background thread commits that"
-        if rule == "closed after an error":
+        if rule == "closed after an error" and not record.is_overtaken:
             return f"rule=closed after an error: in close(), {library} commits everything that poll returned"
-        return self._own_commits("a commit claims everything below it")
+        return "" if record.is_claimed else self._own_commits("a commit claims everything below it")
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed again: it was delivered once for each time its partition was started."""
         if not times_processed <= record.times_emitted <= times_begun:
             return ""
-        if self.settings.commits == "offset":
+        if self.settings.commits == "offset" and record.is_begun_at:
             return "commits=offset: the commit names the last record read, but a committed offset is the next one to read"
         return BEGINS_AGAIN if record.went_back is None else self.told_back(record.went_back)
 
@@ -366,7 +372,9 @@ class CheckpointReasons(Reasons):
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a row may be in the sink twice."""
-        return "sink=append: the rows of a batch that runs again are added again" if self.settings.sink == "append" else ""
+        if self.settings.sink != "append" or times_processed > min(record.times_emitted, times_begun):
+            return ""
+        return "sink=append: the rows of a batch that runs again are added again"
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a batch that is done may have left a record out: never."""

@@ -38,11 +38,11 @@ class ShareReasons(Reasons):
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed again: its delivery ended, and it was delivered once more."""
-        return record.went_back or ""
+        return record.went_back or "" if times_processed <= 1 + record.replays else ""
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a record may be accepted although its processing failed."""
-        if self.settings.acknowledge != "implicit" or not record.is_acked:
+        if self.settings.acknowledge != "implicit" or not record.is_acked_early:
             return ""
         return "share.acknowledgement.mode=implicit: the next poll accepts what failed as well"
 
@@ -51,4 +51,6 @@ class ShareReasons(Reasons):
         if record.times_emitted > 1:
             return "a share group: a record that comes back is delivered after newer ones"
         consumers = self.settings.consumers
-        return f"consumers={consumers}: records of one partition go to several consumers at once" if consumers > 1 else ""
+        if consumers == 1 or record.is_behind_its_own:
+            return ""
+        return f"consumers={consumers}: records of one partition go to several consumers at once"

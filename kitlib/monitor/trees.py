@@ -32,6 +32,7 @@ from typing import Literal
 
 from kitlib.text import html_table
 from kitlib.trace import Step, Trace
+from kitlib.words.template import count
 
 End = Literal["acked", "failed", "timed out", "forgotten", "open"]
 ENDS: tuple[End, ...] = ("acked", "failed", "timed out", "forgotten", "open")
@@ -96,11 +97,6 @@ class TreeReport:
         return self.count("acked")
 
     @property
-    def failed(self) -> int:
-        """Trees that a bolt failed."""
-        return self.count("failed")
-
-    @property
     def false_completions(self) -> int:
         """Trees that were acked although some of their tuples were not."""
         return sum(tree.is_false for tree in self.trees)
@@ -111,29 +107,22 @@ class TreeReport:
         return sum(tree.tuples for tree in self.trees)
 
     @property
-    def longest_ms(self) -> int:
-        """The longest time from emit to ack; 0 when none was acked."""
-        return max((tree.ms or 0 for tree in self.trees if tree.end == "acked"), default=0)
-
-    @property
     def sentence(self) -> str:
         """What a learner should take away, in one sentence."""
         if not self.trees:
-            return f"No tree was followed; {_count(self.untracked, 'tuple')} left the spout untracked."
+            return f"No tree was followed; {count(self.untracked, 'tuple')} left the spout untracked."
         ends = [f"{self.count(end)} {end}" for end in ENDS if self.count(end)]
         if self.false_completions:
             ends = [f"{end} ({self.false_completions} too early)" if end.endswith(" acked") else end for end in ends]
         more = {
-            "arrived late": _count(self.late_answers, "answer"),
-            "came too late for any tree": _count(self.wasted_executions, "execution"),
-            "had no tree": _count(self.untracked, "emit"),
-            "reached the ackers": _count(self.acker_messages, "message"),
+            "arrived late": count(self.late_answers, "answer"),
+            "came too late for any tree": count(self.wasted_executions, "execution"),
+            "had no tree": count(self.untracked, "emit"),
+            "reached the ackers": count(self.acker_messages, "message"),
         }
         told = [f"{number} {what}" for what, number in more.items() if not number.startswith("0 ")]
-        size = (
-            f" of {_count(self.tuples, 'tuple')} in all" if self.acker_messages else ""
-        )  # else bolts were not recorded
-        text = f"{_count(len(self.trees), 'tree')}{size}: {', '.join(ends)}"
+        size = f" of {count(self.tuples, 'tuple')} in all" if self.acker_messages else ""  # else bolts were not recorded
+        text = f"{count(len(self.trees), 'tree')}{size}: {', '.join(ends)}"
         return "; ".join([text, *told]) + "."
 
     def __repr__(self) -> str:
@@ -142,7 +131,7 @@ class TreeReport:
     def _repr_html_(self) -> str:
         table = html_table(COLUMNS, (tree.row() for tree in self.trees[:ROWS]))
         rest = len(self.trees) - ROWS
-        more = f"<p>... and {_count(rest, 'more tree')}.</p>" if rest > 0 else ""
+        more = f"<p>... and {count(rest, 'more tree')}.</p>" if rest > 0 else ""
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{more}</div>"
 
 
@@ -301,7 +290,3 @@ class _Forest:
     def report(self) -> TreeReport:
         trees = tuple(tree.grown() for tree in self.trees)
         return TreeReport(trees, self.untracked, self.late_answers, self.acker_messages, self.wasted_executions)
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one}" if number == 1 else f"{number:,} {one}s"

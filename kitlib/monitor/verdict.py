@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -78,36 +79,24 @@ class Tally:
     """A growing Anomaly."""
 
     kind: str
-    count: int = 0
-    witness: int | None = None
-    offset: int | None = None
-    reasons: dict[str, int] = field(default_factory=dict)  # -> how many of `count` it explains
-    unexplained: int = 0
     unit: str = "offset"
-    steps: list[int] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    seen: list[tuple[int, int]] = field(default_factory=list)  # (step, offset) of each
+    reasons: Counter[str] = field(default_factory=Counter)  # -> how many of them it explains; "" those that nothing does
 
     def add(self, step: int, offset: int, reason: str) -> None:
         """One more, seen at `step`; an empty reason makes it a violation."""
-        self.count += 1
-        self.steps.append(step)
-        self.offsets.append(offset)
-        if self.witness is None or step < self.witness:
-            self.witness, self.offset = step, offset
-        if reason:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
-        else:
-            self.unexplained += 1
+        self.seen.append((step, offset))
+        self.reasons[reason] += 1
 
     def done(self) -> Anomaly:
         """What was counted."""
-        found = tuple(sorted(self.steps)), tuple(sorted(self.offsets))
-        return Anomaly(self.kind, self.count, self.witness, self.offset, most_first(self.reasons), self.unexplained, self.unit, *found)
-
-
-def most_first(reasons: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Reasons with their counts, the one that explains most first."""
-    return tuple(sorted(reasons.items(), key=lambda item: -item[1]))
+        witness, offset = min(self.seen, key=lambda each: each[0], default=(None, None))
+        explained = Counter({reason: count for reason, count in self.reasons.items() if reason})
+        steps, offsets = (tuple(sorted(each[at] for each in self.seen)) for at in (0, 1))
+        unexplained = self.reasons[""]
+        return Anomaly(
+            self.kind, len(self.seen), witness, offset, tuple(explained.most_common()), unexplained, self.unit, steps, offsets
+        )
 
 
 def told_reasons(reasons: Sequence[tuple[str, int]], count: int) -> str:
@@ -263,15 +252,13 @@ class Verdict:
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
-        count, unexplained, reasons = self.counts[kind], 0, dict[str, int]()
+        count, unexplained, reasons = self.counts[kind], sum(found.unexplained for found in self._all(kind)), Counter[str]()
         for found in self._all(kind):
-            unexplained += found.unexplained
-            for reason, explained in found.reasons:
-                reasons[reason] = reasons.get(reason, 0) + explained
+            reasons.update(dict(found.reasons))
         if unexplained:
             which = "it" if unexplained == count else f"{unexplained} of {count}"
             return f"violation of the promise that {PROMISES[kind]}; no setting explains {which}"
-        return f"explained by {told_reasons(most_first(reasons), count)}"
+        return f"explained by {told_reasons(reasons.most_common(), count)}"
 
     def to_json(self) -> dict[str, Any]:
         """Counts, marks and first witnesses as JSON values."""

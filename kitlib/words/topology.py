@@ -168,7 +168,7 @@ TOPOLOGY = Domain(
                     "mechanisms.partition_manager:PartitionManager.fill",
                 ),
             ),
-            "execute": Word("{who} executes tuple {tuple:d}: {values:values()}.", "tuple values", about="tuple:tuple"),
+            "execute": Word("{who} executes tuple {tuple:d}: {values:values()}.", "tuple values", judged="execute", about="tuple:tuple"),
             "send": Word(
                 _send, "ids parents to:text tuple values", judged="send", about="tuple:tuple tuple:parents tree:ids.0",
                 rule=bolt_collector("emit", "Anchoring: the new tuple gets one new id for each tree that its parents belong to."),

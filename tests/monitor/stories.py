@@ -10,10 +10,12 @@ from kitlib.words import declare
 from kitlib.words.offsets import COMPACTION
 from kitlib.words.replication import REPLICATION
 from kitlib.words.spout import SPOUT
+from kitlib.words.topology import TOPOLOGY
 from kitlib.words.word import Domain
 
 # All words that a topology's rules judge, whichever domain says them.
-DELIVERY = declare(Domain("delivery", {**REPLICATION.words, **COMPACTION.words, **SPOUT.words})).name
+TASKS = {name: TOPOLOGY.words[name] for name in ("execute", "send")}
+DELIVERY = declare(Domain("delivery", {**REPLICATION.words, **COMPACTION.words, **SPOUT.words, **TASKS})).name
 LEDGERS[DELIVERY] = LEDGERS["spout"]
 
 Told = list[tuple[str, dict[str, Any]]]
@@ -34,9 +36,9 @@ def written(offset: int) -> Told:
     return [("commit", {"offset": offset, "written": True})]
 
 
-def told(story: Told, **knobs: Any) -> Verdict:
+def told(story: Told, domain: str = DELIVERY, **knobs: Any) -> Verdict:
     steps = [
-        Step(number, 10 * number, "x", what, {**data, "topic": "events", "partition": 0})
+        Step(number, 10 * number, data.get("who", "x"), what, {**data, "topic": "events", "partition": 0})
         for number, (what, data) in enumerate(story)
     ]
-    return judge(Trace("r", "told", settings=knobs, steps=steps, domain=DELIVERY))
+    return judge(Trace("r", "told", settings=knobs, steps=steps, domain=domain))

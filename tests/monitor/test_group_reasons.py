@@ -36,6 +36,7 @@ def judged(told: Told, knobs: dict[str, Any]) -> Any:
 BEGUN = [APPEND, start(0, "earliest")]
 AUTO = {"rule": "killed", "library": "librdkafka"}
 BEYOND = [*BEGUN, *each("emit", 0, 1), *each("process", 0), commit(2)]  # 1 is committed and not processed
+OVERTAKEN = [*BEGUN, *each("emit", 0, 1, 2), *each("process", 0), commit(2), *each("process", 2)]  # 1 is passed over
 TWICE = [*BEGUN, *each("emit", 0, 1), *each("process", 0, 1), commit(1)]  # 1 is processed and not committed
 BACK = [*BEGUN, *each("emit", 0, 1), commit(2), commit(1)]
 AGAIN = [*TWICE, start(1), *each("emit", 1), *each("process", 1)]
@@ -48,7 +49,14 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
     "close() does": (BEYOND, {"rule": "closed after an error", "library": "java"}, ("lost", 1, "in close(), java commits everything")),
     "so does a pool's thread": (
         BEYOND, {"rule": "handed to a pool", "library": "java"}, ("lost", 1, "java commits what poll returned")),
-    "a worker's own commit does": (BEYOND, {"commits": "own"}, ("lost", 1, "commits=own: a commit claims everything below it")),
+    "a worker's own commit does": (
+        [*BEGUN, *each("emit", 0, 1, 2), *each("process", 0, 2), commit(3)], {"commits": "own"},
+        ("lost", 1, "commits=own: a commit claims everything below it")),
+    "but not the commit of the record itself": (BEYOND, {"commits": "own"}, ("lost", 1, "")),
+    "nobody was killed who goes on to the next": (OVERTAKEN, AUTO, ("lost", 1, "")),
+    "or closed": (OVERTAKEN, {"rule": "closed after an error", "library": "java"}, ("lost", 1, "")),
+    "what was handed out after the commit is lost for no reason": ([*BEGUN, *each("emit", 0), commit(2), *each("emit", 1)], AUTO,
+                                                                   ("lost", 2, "")),
     "a contiguous one does not": (BEYOND, {"commits": "contiguous"}, ("lost", 1, "")),
     "what nobody was handed is lost for no reason": ([*BEGUN, *each("emit", 0), commit(2)], AUTO, ("lost", 2, "")),
     "a new owner does again what was not committed": (
@@ -58,6 +66,9 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
         ("duplicated", 1, "a new owner, which starts")),
     "with the last offset instead of the next that is why": (
         AGAIN, {"commits": "offset"}, ("duplicated", 1, "commits=offset: the commit names the last")),
+    "the next records are done again by a new owner with it, too": (
+        [*TWICE, *each("emit", 2), *each("process", 2), start(1), *each("emit", 1, 2), *each("process", 2)], {"commits": "offset"},
+        ("duplicated", 1, "a new owner, which starts")),
     "what is handed out twice to one owner is a violation": ([*TWICE, *each("emit", 1), *each("process", 1)], {}, ("duplicated", 1, "")),
     "what is processed twice by one owner is": ([*TWICE, *each("process", 1)], {}, ("duplicated", 1, "")),
     "a start above it is no reason": ([*TWICE, start(2), *each("emit", 1), *each("process", 1)], {}, ("duplicated", 1, "")),
@@ -80,6 +91,8 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
         ("stalled", 1, "no longer a member: its commits are refused")),
     "also in a rebalance": (
         [*BEGUN, *each("emit", 0), commit(0), *[commit(1, "REBALANCE_IN_PROGRESS")] * 5], {}, ("stalled", 1, "in the middle of")),
+    "a refused one is over when the next ones are not": (
+        [*BEGUN, *each("emit", 0), commit(0), commit(1, "UNKNOWN_MEMBER_ID"), *[commit(0)] * 5], {}, ("stalled", 1, "")),
     "commits that stand still for no reason are a violation": ([*BEGUN, *each("emit", 0), *[commit(0)] * 6], {}, ("stalled", 1, "")),
     "a start at the latest skips what the policy says": (
         [APPEND, start(10, "latest")], {}, ("skipped", 10, "auto.offset.reset=latest: no offset is committed")),

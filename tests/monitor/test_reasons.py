@@ -15,6 +15,14 @@ from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, tol
 # The settings of a topology that loses nothing; a trace step takes 10 ms.
 TRACKED = {"topology_ackers": 1, "message_ids": True, "anchored": True, "id_bits": 64, "topology_message_timeout_secs": 1}
 OUT_OF_RANGE = ("error", {"error": "OFFSET_OUT_OF_RANGE"})
+
+
+def child(parents: list[int]) -> Told:
+    """Record 0 is emitted as tuple 1, and the bolt that executes it sends tuple 2, anchored to these."""
+    send = ("send", {"tuple": 2, "parents": parents})
+    return [*each("emit", [0], tuples=[[1, "bolt", 5]]), ("execute", {"tuple": 1}), send]
+
+
 # A story, its knobs -> the anomaly, its count, its first witness, and the reason's words (none: a violation).
 MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a record that was cleared is lost by the bound": (
@@ -54,8 +62,18 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND, START, *each("emit", [0]), *written(1)], TRACKED | {"message_ids": False},
         ("lost", 1, 3, "message_ids=false: a tuple without a message id is never tracked")),
     "a part lost by an unanchored child is lost by that": (
-        [APPEND_2, START, *each("emit", [0]), *each("process", [0]), *each("ack", [0], outstanding=0), *written(1)],
-        TRACKED | {"anchored": False}, ("lost", 1, 5, "anchored=false: an unanchored child can be lost unnoticed")),
+        [APPEND_2, START, *child([]), *each("process", [0]), *each("ack", [0], outstanding=0), *written(1)],
+        TRACKED | {"anchored": False}, ("lost", 1, 7, "anchored=false: an unanchored child can be lost unnoticed")),
+    "one whose children were anchored is a violation": (
+        [APPEND_2, START, *child([1]), *each("process", [0]), *each("ack", [0], outstanding=0), *written(1)],
+        TRACKED | {"anchored": False}, ("lost", 1, 7, "")),
+    "a record whose tuple began a tree is a violation without ackers, too": (
+        [APPEND, START, *each("emit", [0], root=7, tuples=[]), *each("ack", [0]), *written(1)], TRACKED | {"topology_ackers": 0},
+        ("lost", 1, 4, "")),
+    "and without message ids": (
+        [APPEND, START, *each("emit", [0], root=7, tuples=[]), *written(1)], TRACKED | {"message_ids": False}, ("lost", 1, 3, "")),
+    "a record that is handed out after the commit has passed it is a violation without ackers, too": (
+        [APPEND, START, *written(1), *each("emit", [0])], TRACKED | {"topology_ackers": 0}, ("lost", 1, 3, "")),
     "an unanchored record that nobody acked is a violation": (
         [APPEND, START, *each("emit", [0]), *written(1)], TRACKED | {"anchored": False}, ("lost", 1, 3, "")),
     "a part lost by a ledger that was zero by chance is lost by short ids": (
@@ -160,6 +178,16 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "a stall behind a tree that times out again and again is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0], retry=True, why="timeout"), *each("emit", [0]), *idle(5)],
         TRACKED, ("stalled", 1, 5, "topology_message_timeout_secs=1: a tree that is not complete by then is replayed")),
+    "a stall behind a failure that was over is a violation": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0]), *each("emit", [0]), *each("ack", [0]), *idle(5)], {},
+        ("stalled", 1, 6, "")),
+    "so is one that a failure has followed": (
+        [APPEND, START, *idle(5), *each("emit", [0]), *each("fail", [0]), *written(1)], {}, ("stalled", 1, 2, "")),
+    "or one that nothing held before a failure did": (
+        [APPEND, START, *idle(5), *each("emit", [0]), *each("fail", [0]), *idle(2)], {}, ("stalled", 1, 2, "")),
+    "or one after an error that is over": (
+        [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *each("emit", [0]), *each("ack", [0]), *idle(5)], {},
+        ("stalled", 1, 5, "")),
     "a stall at an offset that retention took is a violation": (
         [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
     "a stall of a spout that is told to stop there is explained": (
@@ -196,6 +224,29 @@ def test_judge_reads_the_traces_own_knobs() -> None:
     assert judge(trace).violations == ("reordered",)
     trace.settings["max_spout_pending"] = 2
     assert judge(trace).violations == ()
+
+
+APART: dict[str, Told] = {  # no setting has had a part in it, although the catalogue has one for each
+    "share duplicated": [*each("acquire", [0]), *each("process", [0]), ("time_out", {"offset": 0}), *each("process", [0, 0])],
+    "share lost": [*each("acquire", [0]), *each("accept", [0]), ("move", {"offset": 1})],
+    "share reordered": [*each("acquire", [0, 1]), *each("process", [1, 0])],
+    "checkpoint duplicated": [("offsets", {"first": 0, "last": 1}), *each("process", [0, 0])],
+}
+HELD: dict[str, Told] = {
+    "share duplicated": APART["share duplicated"][:-1],
+    "share lost": [*each("acquire", [0]), *each("accept", [0], failed=True), ("move", {"offset": 1})],
+    "share reordered": [*each("acquire", [0, 1]), *each("process", [1]), ("process", {"offset": 0, "who": "y"})],
+    "checkpoint duplicated": [*APART["checkpoint duplicated"][:2], START, ("offsets", {"first": 0, "last": 1}), *each("process", [0])],
+}
+
+
+@pytest.mark.parametrize("case", APART)
+def test_share_group_and_query_are_excused_by_what_happened_to_the_record(case: str) -> None:
+    """A lock that ran out once is one repetition; what is accepted after a failure is lost; a batch is repeated when it runs again."""
+    domain, kind = case.split()
+    for story, violations in ((HELD[case], ()), (APART[case], (kind,))):
+        verdict = told([APPEND, START, *story], domain, consumers=2, acknowledge="implicit", lock_ms=9, sink="append")
+        assert verdict.violations == violations and verdict.counts[kind]
 
 
 EARLY, EXPIRED = OffsetReasons(Settings(coordinator_rules="0.8.2")), KeptReasons(Settings(offsets_retention_ms=1))

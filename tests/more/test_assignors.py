@@ -22,7 +22,6 @@ from kitlib.more.assignors import (
 
 TOPICS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 9), min_size=1, max_size=5)
 IDS = st.lists(st.text("xyz0123456789-", min_size=1, max_size=6), min_size=1, max_size=7, unique=True)
-STICKY = ("sticky", "cooperative-sticky")
 
 
 @st.composite
@@ -75,63 +74,6 @@ def test_partition_has_one_owner_that_wants_it(group: tuple[dict[str, int], list
     check_complete(assign(strategy, *group), *group)
 
 
-@given(groups(same=True), st.sampled_from(["roundrobin", *STICKY]))
-def test_equal_subscriptions_get_equal_shares(group: tuple[dict[str, int], list[Subscription]], strategy: str) -> None:
-    """No member has two partitions more than another."""
-    sizes = [len(has) for has in assign(strategy, *group).values()]
-    assert max(sizes) - min(sizes) <= 1
-
-
-@given(groups())
-def test_range_is_even_topic_by_topic_and_in_runs(group: tuple[dict[str, int], list[Subscription]]) -> None:
-    """A topic's members have neighbouring partitions of it, the first ones one more."""
-    topics, members = group
-    assignment = assign("range", topics, members)
-    for topic in topics:
-        runs = [
-            [each.partition for each in assignment[m.member] if each.topic == topic]
-            for m in members
-            if topic in m.topics
-        ]
-        assert all(run == list(range(run[0], run[0] + len(run))) for run in runs if run)
-        assert not runs or max(map(len, runs)) - min(map(len, runs)) <= 1
-
-
-@given(groups(), st.sampled_from(STICKY))
-def test_sticky_changes_nothing_when_nothing_has_changed(
-    group: tuple[dict[str, int], list[Subscription]], strategy: str
-) -> None:
-    """The same members with what they own get it again."""
-    topics, members = group
-    first = assign(strategy, topics, members)
-    assert holders(assign(strategy, topics, after(members, first))) == holders(first)
-
-
-@given(groups(same=True), st.data())
-def test_sticky_survivors_keep_all_when_a_member_leaves(
-    group: tuple[dict[str, int], list[Subscription]], data: st.DataObject
-) -> None:
-    """With equal subscriptions only the partitions of who left change hands."""
-    topics, members = group
-    first = assign("sticky", topics, members)
-    gone = data.draw(st.sampled_from(members))
-    left = [each for each in members if each is not gone]
-    if left:
-        now = assign("sticky", topics, after(left, first))
-        check_complete(now, topics, left)
-        assert all(set(first[each.member]) <= set(now[each.member]) for each in left)
-
-
-@given(groups(same=True))
-def test_sticky_moves_only_to_the_member_that_joins(group: tuple[dict[str, int], list[Subscription]]) -> None:
-    """With equal subscriptions the others lose, and get nothing from each other."""
-    topics, (newcomer, *members) = group
-    if members:
-        first = assign("sticky", topics, members)
-        now = assign("sticky", topics, [newcomer, *after(members, first)])
-        assert all(set(now[each.member]) <= set(first[each.member]) for each in members)
-
-
 @given(groups(), st.data())
 def test_cooperative_never_gives_what_another_owns(
     group: tuple[dict[str, int], list[Subscription]], data: st.DataObject
@@ -148,16 +90,6 @@ def test_cooperative_never_gives_what_another_owns(
             assert len(who) == 1 and others <= {who[0]}
         owned = given_now
     check_complete(rebalances[-1], topics, members)
-
-
-def test_cooperative_hands_over_in_the_second_rebalance() -> None:
-    """The first one only takes away."""
-    members = [Subscription(name, ("t",)) for name in "AB"]
-    first = assign("cooperative-sticky", {"t": 6}, members)
-    joined = [*after(members, first), Subscription("C", ("t",))]
-    taken, given_over = rounds(*as_the_leader_sees({"t": 6}, joined))
-    assert {name: len(has) for name, has in taken.items()} == {"A": 2, "B": 2, "C": 0}
-    assert {name: len(has) for name, has in given_over.items()} == {"A": 2, "B": 2, "C": 2}
 
 
 def test_sticky_where_the_real_class_throws_says_so() -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError
+from kitlib.lab import jars, workspace
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.trial.programs import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
@@ -76,6 +78,11 @@ def program(name: str) -> list[str]:
     return [sys.executable, "-m", "tests.trial.trial_programs", name]
 
 
+# Kafka's own commands, which the broker does not need.
+TOOLS = jars.Jar(
+    "org.apache.kafka:kafka-tools:4.3.1", "kafka-tools-4.3.1.jar",
+    "62f3c5dd7aa3442d4c5bc6a95f86e2502178ea09de8e27f74d9563bf955e253c", 698_668,
+)  # fmt: skip
 ANSWER = ["cut_after_answer:count=1"]
 COMMIT = ["cut:api=OffsetCommit,count=1", "answer_error:api=Fetch,count=2,error=NOT_LEADER_OR_FOLLOWER"]
 # program: side, faults, killed after, and the kinds of trouble that are found.
@@ -83,12 +90,16 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
     "idempotent": ("producer", ANSWER, [], set()),
     "kafka_python_producer": ("producer", ANSWER, [], set()),
     "java_producer": ("producer", ["lose_request:count=1", "answer_error:skip=1,count=1,error=NOT_ENOUGH_REPLICAS"], [], set()),
+    "aiokafka_producer": ("producer", ["lose_answer:count=1", "answer_error:skip=1,count=1,error=NOT_LEADER_OR_FOLLOWER"], [], set()),
+    "console_producer": ("producer", ["cut_after_answer:count=1"], [], set()),
     "retries": ("producer", ANSWER, [], {"duplicated"}),
     "no_flush": ("producer", [], [], {"lost"}),
     "gives_up": ("producer", ANSWER, [], {"failed_stored"}),
     "commits_after": ("consumer", COMMIT, [100], set()),
     "auto_commits": ("consumer", [], [100], set()),
     "kafka_python_consumer": ("consumer", COMMIT, [], set()),
+    "aiokafka_consumer": ("consumer", COMMIT, [100], set()),
+    "console_consumer": ("consumer", COMMIT, [100], set()),
     "transactional": ("consumer", [], [100], set()),
     "spark_query": ("consumer", [], [], set()),
     "commits_before": ("consumer", [], [104], {"passed_over"}),
@@ -101,8 +112,15 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
-    """Right programs are never called wrong, and of wrong ones the trouble is named: librdkafka, kafka-python, Java and Spark."""
+    """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, its commands, Spark."""
     side, faults, kill, wrong = VERDICTS[name]
+    if name.startswith("aiokafka"):
+        pytest.importorskip("aiokafka")
+    if name.startswith("console") and TOOLS.state() != "good":
+        try:
+            jars._fetch(TOOLS, 1, workspace.jars_dir(), threading.Event(), lambda _: None)
+        except OSError as error:  # requests' errors are some
+            pytest.skip(f"Kafka's commands cannot be had here: {error}")
     with Trial.open(*map(Rule.parse, faults)) as trial:
         found = trial.producer(program(name)) if side == "producer" else trial.consumer(program(name), kill=kill)
         counts = trial.proxy.counts()

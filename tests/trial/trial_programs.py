@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -48,6 +49,28 @@ def java_producer() -> None:
         for value, future in futures:
             print("ack" if java.outcome(future, 150)[0] is not None else "fail", value)
         producer.close()
+
+
+async def aiokafka_producer() -> None:
+    from aiokafka import AIOKafkaProducer
+
+    async with AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, enable_idempotence=True, max_batch_size=2000) as producer:
+        values = [line.rstrip("\n") for line in sys.stdin]
+        futures = [await producer.send(TOPIC, value.encode()) for value in values]
+        for value, told in zip(values, await asyncio.gather(*futures, return_exceptions=True), strict=True):
+            print("fail" if isinstance(told, BaseException) else "ack", value)
+
+
+def console_tool(name: str, *options: str) -> None:
+    """Kafka's own command, which takes this process's place: kafka-console-producer or -consumer, by its class."""
+    from kitlib.lab import jars, java, workspace
+
+    path = os.pathsep.join(str(each) for each in [*jars.ensure_jars("kafka"), workspace.jars_dir() / "kafka-tools-4.3.1.jar"])
+    executable = str(java.find_java(needs_vector=False).executable)
+    command = [executable, "-Xmx128m", "-cp", path, f"org.apache.kafka.tools.{name}", "--bootstrap-server", BOOTSTRAP, "--topic", TOPIC]
+    if OUT and name.endswith("Consumer"):
+        os.dup2(os.open(OUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stdout.fileno())
+    os.execv(executable, [*command, *options])
 
 
 def librdkafka_records(**settings: Any) -> Iterator[tuple[Any, Any]]:
@@ -136,11 +159,28 @@ def kafka_python_consumer() -> None:
             for record in records:
                 time.sleep(WORK_S)
                 finish(record.value)
-            try:
-                consumer.commit()
-            except KafkaError as error:
-                print(error)
+        try:
+            consumer.commit()
+        except KafkaError as error:
+            print(error)
     consumer.close()
+
+
+async def aiokafka_consumer() -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.errors import KafkaError
+
+    options = {"bootstrap_servers": BOOTSTRAP, "group_id": GROUP, "session_timeout_ms": 6000, "heartbeat_interval_ms": 500}
+    async with AIOKafkaConsumer(TOPIC, enable_auto_commit=False, **options) as consumer:
+        while not ENDS:
+            for records in (await consumer.getmany(timeout_ms=200, max_records=20)).values():
+                for record in records:
+                    await asyncio.sleep(WORK_S)
+                    finish(record.value)
+            try:
+                await consumer.commit()
+            except KafkaError as error:
+                print(repr(error))
 
 
 def transactional() -> None:
@@ -178,6 +218,9 @@ PROGRAMS = {
     "retries": lambda: librdkafka_producer(**{"enable.idempotence": False}),
     "no_flush": lambda: librdkafka_producer(flushes=False, **{"linger.ms": 500}),
     "gives_up": lambda: librdkafka_producer(**{"enable.idempotence": False, "retries": 0, "message.timeout.ms": 5000}),
+    "aiokafka_producer": lambda: asyncio.run(aiokafka_producer()), "aiokafka_consumer": lambda: asyncio.run(aiokafka_consumer()),
+    "console_producer": lambda: console_tool("ConsoleProducer"),
+    "console_consumer": lambda: console_tool("consumer.ConsoleConsumer", "--group", GROUP, "--command-property", "session.timeout.ms=6000"),
     "kafka_python_producer": kafka_python_producer, "java_producer": java_producer,
     "commits_after": commits_after, "commits_before": commits_before, "auto_commits": auto_commits, "skips_what_fails": skips_what_fails,
     "reads_again": reads_again, "kafka_python_consumer": kafka_python_consumer, "transactional": transactional, "spark_query": spark_query,
