@@ -38,12 +38,12 @@ def test_a_knob_that_there_is_not_names_the_nearest(kit: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize("name", experiments.names())
 def test_run_prints_question_trace_and_sentence(kit: Callable[..., Any], name: str) -> None:
-    """An experiment on the model prints its title, its question, its trace's words, the verdict's sentence and its figure."""
+    """An experiment on the model prints its title, its question, its trace's words, its verdict and its figure."""
     code, out, err = kit(name)
     trace, figure = get(name).run(), get(name).figure
     verdict = judge(trace)
     assert (code, err) == (0, "") and figure
-    told = f"{trace!r}\n{verdict.sentence}\n{figure.measure(trace, verdict).sentence}.\n"
+    told = f"{trace!r}\n{verdict}\n{figure.measure(trace, verdict).sentence}.\n"
     assert out == f"{get(name).title}\n{get(name).question}\n\n{told}"
 
 
@@ -66,9 +66,9 @@ def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) ->
 
 def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:
     """Of 5,000 records some are processed when the run is cut; the sentence says so, and so does the JSON."""
-    out = kit("small_max_offset_behind", "--records", "5000")[1]
+    out = " ".join(kit("small_max_offset_behind", "--records", "5000")[1].split())
     assert "The run was cut at max_steps=2000, so the rest of its story is missing; 551 of 5000 records were processed: " in out
-    assert "; 4332 unfinished. Lost: explained by max_offset_behind=5: " in out
+    assert "; 4332 unfinished. lost: explained by max_offset_behind=5: " in out
     told = json.loads(kit("small_max_offset_behind", "--records", "5000", "--json")[1])
     assert (told["steps"], told["verdict"]["cut_at"]) == (2_000, 2_000)
 
