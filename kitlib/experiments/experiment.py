@@ -162,6 +162,8 @@ class Experiment:
             self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
+        if backend == "kafka":
+            resolve_name("kitlib.experiments.groups.kafka_members:check_homes")(self.domain or getattr(self.kind, "domain", ""))
         if backend == "kafka" and "session_ms" in settings:
             resolve_name("kitlib.experiments.groups.kafka_members:fit_session")(self.knobs, settings, given)
         check_seed(seed, self.name)

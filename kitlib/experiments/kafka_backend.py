@@ -36,6 +36,12 @@ NOW = 0  # and for the timestamp of now
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
+RIGHTS = (  # where a cluster of one's own has ACLs
+    "The user of KIT_KAFKA_CONFIG lacks a right: ask for an ACL (--operation All --resource-pattern-type prefixed) on the topics, "
+    "groups and transactional ids that begin with kit."
+)
+
+
 def create_topic(
     admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False, partitions: int = 1
 ) -> None:
@@ -51,9 +57,7 @@ def create_topic(
 
     def create() -> None:
         try:
-            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(
-                DEADLINE_S
-            )
+            admin.create_topics([topic], operation_timeout=DEADLINE_S, request_timeout=DEADLINE_S)[name].result(DEADLINE_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -97,9 +101,7 @@ def deliver(
     left = producer.flush(DEADLINE_S)
     if troubles or left:
         reason = troubles[0] if troubles else f"no answer within {DEADLINE_S:g} s"
-        raise LabError(
-            f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}"
-        )
+        raise LabError(f"topic {topic}: {len(troubles) + left} of {len(records)} records were not acknowledged: {reason}. {ADVICE}")
     return [place for place in places if place is not None]
 
 
@@ -207,9 +209,7 @@ class KafkaTopic:
     def offset_before(self, time: int) -> int | None:
         if time in (LATEST_TIME, EARLIEST_TIME):
             return self._watermarks()[1 if time == LATEST_TIME else 0]
-        found = self._ask(
-            lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S)
-        )
+        found = self._ask(lambda: self.consumer.offsets_for_times([TopicPartition(self.name, 0, time)], timeout=DEADLINE_S))
         return int(found[0].offset) if found[0].offset >= 0 else None
 
     def fetch(self, offset: int) -> Fetch:
@@ -324,11 +324,8 @@ class KafkaBackend:
         """Connect to `cluster`; without it find the broker or start it. LabError when there is none to be had."""
         cluster = cluster or kafka_server.ensure()
         admin = AdminClient(client_config(cluster))
-        producer = Producer(
-            client_config(
-                cluster, **{"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
-            )
-        )
+        settings = {"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
+        producer = Producer(client_config(cluster, **settings))
         create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
         reader, asker = reader_of(cluster, f"kit.{run}"), reader_of(cluster, f"kit.{run}")
         store = KafkaTopic(OFFSETS_TOPIC, reader, producer, admin, 500, asker)
@@ -454,5 +451,6 @@ def asked(question: Callable[[], Any], trouble: str) -> Any:
         except KafkaException as error:
             reason = error.args[0]
             if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
-                raise LabError(f"{trouble}: {reason.str()}. {ADVICE}") from error
+                advice = RIGHTS if str(reason.name()).endswith("AUTHORIZATION_FAILED") else ADVICE
+                raise LabError(f"{trouble}: {reason.str()}. {advice}") from error
             time.sleep(0.02)

@@ -30,7 +30,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaExcepti
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_backend import consume_to_end, create_topic, deliver
+from kitlib.experiments.kafka_backend import asked, consume_to_end, create_topic, deliver
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, client_config, kafka_python_config
 from kitlib.lab.created_resources import Made
@@ -83,10 +83,8 @@ DRAWN = {
 
 
 def drawn(side: str, seed: int) -> list[Rule]:
-    """Two faults that end, the same ones for a seed.
-
-    None refuses a producer's first batch: a broker that does not know it yet takes the next for its first, and Java gives up then.
-    """
+    """Two faults that end, the same ones for a seed."""
+    # A producer's first batch is not refused: a broker that does not know it yet takes the next for its first, and Java gives up.
     chance = random.Random(f"{side}/{seed}")
     texts = [(text + ("," if ":" in text else ":"), int(side == "producer" and "error=" in text)) for text in chance.sample(DRAWN[side], 2)]
     return [Rule.parse(f"{text}skip={max(least, chance.randrange(4))},count={chance.randint(1, 2)}") for text, least in texts]
@@ -350,8 +348,10 @@ class Trial:
 
     def committed(self) -> dict[int, int]:
         """The committed offset of each partition."""
-        asked = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)], request_timeout=ADMIN_S)[self.group]
-        return {each.partition: each.offset for each in asked.result().topic_partitions if each.topic == self.topic and each.error is None}
+        ask, group = self.admin.list_consumer_group_offsets, [ConsumerGroupTopicPartitions(self.group)]
+        trouble = f"group {self.group}: its offsets are not told"
+        told = asked(lambda: ask(group, request_timeout=ADMIN_S)[self.group].result(), trouble).topic_partitions
+        return {each.partition: each.offset for each in told if each.topic == self.topic and each.error is None}
 
     @contextmanager
     def running(self, command: Sequence[str], ids: Sequence[str]) -> Iterator[subprocess.Popen[str]]:

@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.cli.offsets import look_json, look_table, time_of
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
+from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.monitor.commit_history import Committed, GroupSeen
 from kitlib.monitor.diagnosis import GroupSnapshot, PartitionSeen, diagnose
 from tests.cli.conftest import CommandLine
@@ -31,7 +31,7 @@ def group(broker: Any) -> str:
     """A group that went back from 8 to 3, in an empty topic."""
     name = f"kit.offsets-{uuid.uuid4().hex[:8]}"
     create_topic(AdminClient(client_config(broker)), name, 1, shared=True)
-    find_coordinator(broker, name, name)
+    find_coordinator(broker, name, 30.0)
     consumer = Consumer(client_config(broker, **{"group.id": name, "enable.auto.commit": False}))
     for offset in (4, 8, 3):
         consumer.commit(offsets=[TopicPartition(name, 0, offset)], asynchronous=False)

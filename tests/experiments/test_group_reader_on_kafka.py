@@ -25,13 +25,13 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import GroupWatch, snapshots_of, topics_of
-from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.lab import log_ends as log_ends_module
 from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from kitlib.lab.processes import wait_until
+from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.monitor.diagnosis import Diagnosis, Finding, next_starts, signs
 from kitlib.monitor.rewinds import Excuse
 
@@ -94,7 +94,7 @@ def group(broker: Cluster) -> Any:
     topic, name = f"kit.diagnosis-{run}", f"kit.diagnosis-{run}"
     admin = AdminClient(client_config(broker))
     create_topic(admin, topic, 1, shared=True)
-    find_coordinator(broker, topic, name)
+    find_coordinator(broker, name, 30.0)
     consumer = Consumer(client_config(broker, **{"group.id": name, "enable.auto.commit": False}))
     found = Group(broker, topic, name, consumer, admin)
     found.append(RECORDS)

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from kitlib import experiments
-from kitlib.errors import KnobError
+from kitlib.errors import KnobError, LabError
 from kitlib.monitor.delivery import judge
 from tests.conftest import REPOSITORY
 from tests.lab.own_broker import Settings, own_broker
@@ -54,6 +54,42 @@ def test_a_session_that_the_cluster_refuses_is_an_error_that_names_the_setting(
     """At once, before anything is made, where it was asked for and where the experiment takes none so long."""
     with pytest.raises(KnobError, match=rf"group\.min\.session\.timeout\.ms of its brokers\), not session_ms=1500.*{instead}\."):
         experiments.run(name, backend="kafka", **knobs)
+
+
+@pytest.mark.parametrize(("name", "topic"), [("auto_commit", "offsets.topic"), ("commit_and_abort", "offsets.topic")])
+def test_a_cluster_that_cannot_make_the_groups_topic_says_which_setting(
+    kit_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, topic: str
+) -> None:
+    """One broker with every default of Kafka wants three replicas: told at once, and what needs no group runs."""
+    with own_broker(tmp_path, lambda values, more: {each: value for each, value in values.items() if each.startswith(WHO)}) as broker:
+        monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{broker.port}")
+        assert judge(experiments.run("happy_path", backend="kafka")).violations == ()
+        with pytest.raises(KnobError, match=rf"{topic}\.replication\.factor=3, with 1 broker\. Set it to 1"):
+            experiments.run(name, backend="kafka")
+
+
+def test_a_cluster_with_acls_says_which_right_is_missing(kit_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may do nothing is told for which names to ask for an ACL."""
+
+    def guarded(values: Settings, more: list[int]) -> Settings:
+        door = f"GUEST://127.0.0.1:{more[0]}"
+        login = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_guest="guest";'
+        return values | {
+            "listeners": f"{values['listeners']},{door}", "advertised.listeners": f"{values['advertised.listeners']},{door}",
+            "listener.security.protocol.map": f"{values['listener.security.protocol.map']},GUEST:SASL_PLAINTEXT",
+            "listener.name.guest.sasl.enabled.mechanisms": "PLAIN", "listener.name.guest.plain.sasl.jaas.config": login,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
+        }  # fmt: skip
+
+    ports: list[int] = []
+    with own_broker(tmp_path, lambda values, more: guarded(values, ports.extend(more) or more), 1):
+        config = tmp_path / "guest.properties"
+        config.write_text("security.protocol=sasl_plaintext\nsasl.mechanisms=PLAIN\nsasl.username=guest\nsasl.password=guest\n")
+        config.chmod(0o600)
+        monkeypatch.setenv("KIT_KAFKA_CONFIG", str(config))
+        monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{ports[0]}")
+        with pytest.raises(LabError, match=r"could not be created: .*uthoriz.*ask for an ACL .* on the topics.*that begin with kit\."):
+            experiments.run("happy_path", backend="kafka")
 
 
 @pytest.mark.notebooks

@@ -17,13 +17,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, VANISHED, BrokenCluster, LogEndsSnapshot, Plan
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
-from kitlib.experiments.groups.kafka_members import find_coordinator
 from kitlib.experiments.groups.kafka_operator import NONE, alter_offsets, delete_offsets
 from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, deliver, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
+from kitlib.lab.wire.coordinator import find_coordinator
 
 PACE_S = 0.15  # between two looks: ten commits must span more than a second, in which Burrow's clock counts
 
@@ -46,7 +46,7 @@ class KafkaDriver:
         """The topic, and a coordinator that is ready. LabError when the broker refuses."""
         topic, group = f"kit.{backend.run}", f"kit.{backend.run}.group"
         create_topic(backend.admin, topic, replicas_of(backend.cluster), partitions=PARTITIONS)
-        find_coordinator(backend.cluster, topic, group)
+        find_coordinator(backend.cluster, group, DEADLINE_S)
         return cls(plan, backend, BrokenCluster(plan.seed, group, topic))
 
     @property

@@ -13,34 +13,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.groups import kafka_operator
 from kitlib.experiments.groups.group import LIBRARIES, GroupEvent, GroupView, MemberSettings, Polled, check_reset_policy
 from kitlib.experiments.groups.group_watch import GroupWatch
-from kitlib.experiments.groups.kafka_operator import (
-    alter_offsets,
-    delete_offsets,
-    delete_records,
-    set_topic,
-    wait_for_start,
-)
-from kitlib.experiments.kafka_backend import KafkaBackend, asked, create_topic, replicas_of
+from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
 from kitlib.lab.brokers.start import say_on_stderr
 from kitlib.lab.client_processes.consumer import ConsumerProcess
-from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config, kafka_python_admin
+from kitlib.lab.clients import LIBRARY_CONFIGS, answered, client_config, kafka_python_admin
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
+from kitlib.words.template import count
 
+OFFSETS = {"__consumer_offsets": "offsets.topic.replication.factor"}
+STATE = {"__transaction_state": "transaction.state.log.replication.factor"}
+HOMES = {**dict.fromkeys(("groups", "lag", "offsets", "incidents"), OFFSETS), "transactions": OFFSETS | STATE}  # of a run's domain
 LEAST_SESSION = "group.min.session.timeout.ms"
 STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
@@ -60,6 +60,20 @@ def check_settings(name: str, settings: MemberSettings) -> None:
     check_reset_policy(settings)
     if settings.release:
         raise KnobError(f"member {name}: release {settings.release!r} exists only in the model. Use '', or backend='model'.")
+
+
+def check_homes(domain: str) -> None:
+    """KnobError where a cluster of one's own cannot make the topic that keeps its groups or transactions: at once, not after 30 s."""
+    if not kafka_server.external_bootstrap() or domain not in HOMES:
+        return
+    cluster = kafka_server.ensure()
+    there = AdminClient(client_config(cluster)).list_topics(timeout=DEADLINE_S).topics
+    for topic, setting in HOMES[domain].items():
+        if topic not in there and (replicas := int(broker_value(cluster, setting) or 0)) > cluster.brokers:
+            raise KnobError(
+                f"this cluster cannot make {topic}, which this run needs: {setting}={replicas}, with {count(cluster.brokers, 'broker')}. "
+                f"Set it to {cluster.brokers} in their settings and restart, or unset KIT_KAFKA_BOOTSTRAP to use the kit's own."
+            )
 
 
 def fit_session(knobs: Sequence[Knob], values: dict[str, Any], given: Collection[str]) -> None:
@@ -178,7 +192,7 @@ class KafkaGroup:
         created_resources.remember("group", group)
         names: dict[str, str] = {}
         watch = GroupWatch(backend.admin, group, lambda client: names.get(client, client), topic)
-        find_coordinator(backend.cluster, topic, group)
+        find_coordinator(backend.cluster, group, DEADLINE_S)
         return cls(backend, run, topic, group, watch, began_s, names=names)
 
     @property
@@ -283,22 +297,22 @@ class KafkaGroup:
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:
-        return alter_offsets(self.backend.cluster, self.group, self.topic, offsets)
+        return kafka_operator.alter_offsets(self.backend.cluster, self.group, self.topic, offsets)
 
     def forget(self, partitions: Sequence[int]) -> str:
-        return delete_offsets(self.backend.cluster, self.group, self.topic, partitions)
+        return kafka_operator.delete_offsets(self.backend.cluster, self.group, self.topic, partitions)
 
     def delete_before(self, partition: int, offset: int) -> int:
-        self.starts[partition] = delete_records(self.backend.admin, self.topic, partition, offset)
+        self.starts[partition] = kafka_operator.delete_records(self.backend.admin, self.topic, partition, offset)
         return self.starts[partition]
 
     def roll_after(self, segment_ms: int) -> None:
-        set_topic(self.backend.admin, self.topic, "segment.ms", segment_ms)
+        kafka_operator.set_topic(self.backend.admin, self.topic, "segment.ms", segment_ms)
 
     def retain(self, partition: int, retention_ms: int) -> int:
-        set_topic(self.backend.admin, self.topic, "retention.ms", retention_ms)
+        kafka_operator.set_topic(self.backend.admin, self.topic, "retention.ms", retention_ms)
         before = self.starts.get(partition, 0)
-        self.starts[partition] = wait_for_start(self.backend.cluster, self.topic, partition, before)
+        self.starts[partition] = kafka_operator.wait_for_start(self.backend.cluster, self.topic, partition, before)
         return self.starts[partition]
 
     def close(self) -> None:
@@ -314,17 +328,3 @@ class KafkaGroup:
 def _stop(proxy: ChaosProxy) -> None:
     with suppress(LabError):
         proxy.stop()
-
-
-def find_coordinator(cluster: Cluster, topic: str, group: str) -> None:
-    """Wait until the group has a coordinator: a broker that never had a group makes its topic of offsets first.
-
-    A consumer's question is asked again until then: while the broker reads a new partition of that topic it is not
-    ready, which librdkafka does not ask again by itself. LabError after DEADLINE_S, or at once
-    for any other error. The admin client of confluent-kafka 2.16 is not asked: it may crash on a coordinator
-    that is not ready.
-    """
-    with closing(Consumer(client_config(cluster, **{"group.id": group}))) as consumer:
-        asked(
-            lambda: consumer.committed([TopicPartition(topic, 0)], timeout=DEADLINE_S), f"group {group}: no coordinator was found"
-        )
