@@ -307,19 +307,19 @@ def log_words(log: KeyedLog) -> str:
     return told + (f"; the cleaner is {log.cleaner}" if log.cleaner == "dead" else "")
 
 
-def box_legend(has_cache: bool, has_clean: bool, has_old: bool = False) -> list[Item]:
-    """What the boxes, and the lines below them, mean."""
+def box_legend(logs: Iterable[KeyedLog | None], has_clean: bool) -> list[Item]:
+    """What the boxes of a run's logs, and the lines at them, mean: those that occur."""
+    held = [log for log in logs if log is not None and log.records]
     cross = el("path", d="M9 5l8 8m0 -8l-8 8", stroke=RED, stroke_width=2)
     old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
-    none = el("text", NO_OFFSET, cls="ink", x=13, y=13, text_anchor="middle", font_size=11, font_weight="bold")
+    has_live, has_tombs, has_replaced = (any(log.counts()[at] for log in held) for at in range(3))
+    has_active = any(is_active for log in held for *_, is_active in log.segments)
     return occurred([
-        (True, box_swatch(fill=BLUE, cls="ink-line"), "live: the last of its key"),
-        (True, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record"),
-        (True, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone"),
-        (True, el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a segment begins here"),
-        (True, line_swatch(stroke=ORANGE, stroke_width=3), "active segment, never cleaned"),
-        (has_clean, line_swatch(stroke=GREEN, stroke_width=3), "cleaned up to here"),
-        (has_old, old, "a key in the old format"),
-        (has_cache, none, "no offset: the answer is −1"),
-        (has_cache, cross, "cache and log differ"),
+        (has_live, box_swatch(fill=BLUE, cls="ink-line"), "live: the last of its key"),
+        (has_replaced, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record"),
+        (has_tombs, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone"),
+        (held, el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a new segment begins"),
+        (has_active, line_swatch(stroke=ORANGE, stroke_width=3), "active segment, never cleaned"),
+        (held and has_clean, line_swatch(stroke=GREEN, stroke_width=3), "cleaned up to here"),
+        (any(name.endswith(OLD_FORMAT) for log in held for name in log.labels), old, "a key in the old format"),
     ])

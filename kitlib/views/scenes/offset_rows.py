@@ -192,9 +192,9 @@ class Strip:
         self.y = foot
 
     def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: list[Item]) -> Scene:
-        """The scene with these rows."""
-        rows = [Drawn(self.y - 8, lambda y: self.drawn)]
-        return compose(self.trace, self.xs, title, question, rows, panels, panel_height, legend, gap=8, below=24)
+        """The scene with these rows, each meaning once in the legend."""
+        rows, once = [Drawn(self.y - 8, lambda y: self.drawn)], list({item[1]: item for item in legend}.values())
+        return compose(self.trace, self.xs, title, question, rows, panels, panel_height, once, gap=8, below=24)
 
     def legend(self) -> list[Item]:
         """What occurred."""

@@ -22,7 +22,6 @@ from kitlib.views.pictures.history import short, stair
 from kitlib.views.pictures.signs import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.log_panel import (
-    OLD_FORMAT,
     OTHERS,
     KeyedLog,
     box_legend,
@@ -77,8 +76,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
-    has_old = any(name.endswith(OLD_FORMAT) for name in labels)
-    legend = strip.legend() + (box_legend(bool(cache_room), True, has_old) if any(logs) else [])
+    legend = strip.legend() + box_legend(logs, True)
     panels = _panels(trace, logs, log_room, most)
     return strip.compose("The offsets topic", PARTS[part], panels, log_room + cache_room if any(logs) else 0, legend)
 
