@@ -57,17 +57,21 @@ class CheckpointFolder:
     def went_back(self) -> list[str]:
         """Each Kafka partition whose planned end is below an earlier one; a batch without an end hides nothing."""
         known, told = dict[tuple[str, str], int](), list[str]()
-        for number, sources in sorted(self.offsets.items()):
-            for where, to in (pair for source in sources for pair in (kafka_ends(source) or {}).items()):
+        for number in sorted(self.offsets):
+            for where, to in self.ends(number).items():
                 if to < known.get(where, to):
                     told.append(f"{where[0]}-{where[1]} from {known[where]} to {to} in batch {number}")
                 known[where] = to
         return told
 
+    def ends(self, number: int) -> dict[tuple[str, str], int]:
+        """The end of each Kafka partition that a batch names."""
+        return {where: end for source in self.offsets.get(number, ()) for where, end in (kafka_ends(source) or {}).items()}
+
     def __repr__(self) -> str:
         told = f"{len(self.offsets)} batches in offsets, {len(self.commits)} in commits"
         state = "".join(f"; state {operator}: versions {list(versions)[-3:]}" for operator, versions in self.state.items())
-        again = "" if self.unfinished is None else f"; batch {self.unfinished} will run again"
+        again = "" if self.unfinished is None else f"; batch {self.unfinished} is not done"
         return f"<checkpoint: {told}{state}{again}>"
 
 

@@ -289,9 +289,7 @@ def read_properties(path: Path | None = None) -> dict[str, Property]:
         if name not in found:  # a topic's property that is a client's too is told by the client
             found[name] = Property(name, value or None, doc, is_topics)
     if "linger.ms" not in found:
-        raise LabError(
-            f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka."
-        )
+        raise LabError(f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka.")
     return found
 
 

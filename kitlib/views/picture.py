@@ -192,9 +192,7 @@ def _said(frames: Frames, number: int, question: str, y: int) -> list[Svg]:
 
 def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, part: str, y: int) -> int:
     """Add the tree with its ledger, the maps, or both; where the next picture begins."""
-    question = (
-        "For what does the spout still wait?" if part == "pending" else TREE_QUESTION
-    )
+    question = ("For what does the spout still wait?" if part == "pending" else TREE_QUESTION)
     parts += _said(frames, number, question, y)
     y += 46
     if part != "pending":

@@ -234,6 +234,4 @@ def _values(curves: list[Curve], number: int) -> list[Svg]:
 
 @lru_cache(10_000)
 def _value(value: int, row: int) -> Svg:
-    return el(
-        "text", f"{value:,}", cls="ink", x=PLOT_LEFT - 10, y=row * ROW + 12, text_anchor="end", font_weight="bold"
-    )
+    return el("text", f"{value:,}", cls="ink", x=PLOT_LEFT - 10, y=row * ROW + 12, text_anchor="end", font_weight="bold")

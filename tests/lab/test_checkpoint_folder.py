@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
 
 from kitlib.errors import LabError
+from kitlib.experiments.kafka_backend import create_topic, deliver
 from kitlib.lab.checkpoint_folder import MOST_BYTES, read_checkpoint
+from kitlib.lab.clients import client_config
 from kitlib.views.pictures.checkpoint import draw_checkpoint
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"orders":{"0":%d}}\n'
+HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{"spark.sql.shuffle.partitions":"2"}}'  # without that Spark 4.2 fails
 EVIL = '<script>alert(1)</script>'
 
 
@@ -40,7 +48,7 @@ def test_a_folder_says_which_batches_were_planned_done_and_run_again(folder: Pat
     assert found.query_id == "7d2" and found.offsets[2] == ({"orders": {"0": 12}},)
     assert (found.commits, found.state, found.unfinished, found.troubles) == ((0, 1), {0: (1, 2)}, 2, ())
     assert "offsets/0" in found.files and not any(name.endswith(".crc") for name in found.files)
-    assert repr(found) == "<checkpoint: 3 batches in offsets, 2 in commits; state 0: versions [1, 2]; batch 2 will run again>"
+    assert repr(found) == "<checkpoint: 3 batches in offsets, 2 in commits; state 0: versions [1, 2]; batch 2 is not done>"
 
 
 def test_a_folder_is_drawn_batch_by_batch(folder: Path) -> None:
@@ -118,6 +126,73 @@ def test_folder_proves_that_offsets_went_back_partition_by_partition(tmp_path: P
         (tmp_path / "offsets").mkdir(exist_ok=True)
         (tmp_path / "offsets" / str(number)).write_text("v1\n{}\n" + json.dumps(ends), encoding="utf-8")
     picture = draw_checkpoint(tmp_path)
-    assert picture.sentence == "The folder proves that offsets went back, as when a topic is made anew: orders-1 from 100 to 20 in batch 2."
+    proof = "The folder proves that offsets went back, as when a topic is made anew: orders-1 from 100 to 20 in batch 2. "
+    assert picture.sentence.startswith(proof)
     (tmp_path / "offsets" / "2").unlink()
     assert "went back" not in draw_checkpoint(tmp_path).sentence
+
+
+def at(first: int, second: int | None = None) -> list[int | None]:
+    """The ends of two partitions; None: the batch does not name it."""
+    return [first, second]
+
+
+RUNS, PLANS, REFUSES = "runs it again", "plans batch", "Spark does not start"
+# (the ends of each batch, batches that are done, what the kit says, what Spark then reads of partition 1 first: its batch and offsets)
+SIGNS: dict[str, tuple[list[list[int | None] | None], list[int], str, tuple[int, int, int] | None]] = {
+    "all are done": ([at(4, 4), at(6, 6)], [0, 1], f"{PLANS} 2.", (2, 6, 9)),
+    "the last one is not": ([at(4, 4), at(6, 6)], [0], RUNS, (1, 4, 5)),
+    "it goes back in one partition": ([at(4, 4), at(6, 2)], [0], REFUSES, None),
+    "it goes back to the beginning": ([at(4, 4), at(6, 0)], [0], REFUSES, None),
+    "it went back and is done": ([at(4, 4), at(6, 2)], [0, 1], "plans batch 2, orders-1 from 2.", (2, 2, 9)),
+    "an earlier one went back": ([at(4, 4), at(6, 2), at(8, 8)], [0, 1], RUNS, (2, 2, 7)),
+    "it has no ends": ([at(4, 4), []], [0], REFUSES, None),
+    "it has none and is done": ([at(4, 4), []], [0, 1], "orders-1 is read again from its beginning", (2, 0, 9)),
+    "a partition is missing from it": ([at(4, 4), at(6)], [0], REFUSES, None),
+    "a partition is missing and it is done": ([at(4, 4), at(6)], [0, 1], "orders-1 is read again from its beginning", (2, 0, 9)),
+    "a partition is new": ([at(4), at(6, 6)], [0], RUNS, (1, 0, 5)),
+    "the one before is missing": ([at(4, 4), None, at(6, 6)], [0], "offsets/1 is not there", None),
+    "the one before was never done": ([at(4, 4), at(6, 6), at(8, 8)], [0], "Batch 1 was never done and is passed over", (2, 6, 7)),
+}  # fmt: skip
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SIGNS)
+def test_spark_does_what_the_folder_is_said_to_make_it_do(case: str, broker: Any, spark: Any, tmp_path: Path) -> None:
+    """A real query starts from each folder, on a topic of ten records in each partition: what it reads first, or that it ends."""
+    ends, done, said, first = SIGNS[case]
+    topic, folder = f"kit.signs-{uuid.uuid4().hex[:8]}", tmp_path / "checkpoint"
+    create_topic(AdminClient(client_config(broker)), topic, 1, shared=True, partitions=2)
+    producer = Producer(client_config(broker))
+    for partition in range(2):
+        deliver(producer, topic, [(None, b"%d" % number) for number in range(10)], partition)
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": str(uuid.uuid4())}))
+    for number, found in enumerate(ends):
+        named = {str(partition): end for partition, end in enumerate(found or []) if end is not None}
+        if found is not None:
+            (folder / f"offsets/{number}").write_text(f"{HEAD}\n{json.dumps({topic: named} if named else {})}")
+    for number in done:
+        (folder / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    assert said.replace("orders", topic) in draw_checkpoint(folder).sentence
+    options = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, "startingOffsets": "latest"}
+    sink = str(tmp_path / "sink")
+
+    def write(batch: Any, number: int) -> None:  # in a process of Spark's
+        rows = batch.select("offset", "partition").collect()
+        with open(sink, "a") as file:
+            file.write(json.dumps([number, sorted(row.offset for row in rows if row.partition == 1)]) + "\n")
+
+    stream = spark.readStream.format("kafka").options(**options).load()
+    query = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    if first is None:
+        with pytest.raises(StreamingQueryException, match=r"offset was changed from|have been deleted|not found in offset log"):
+            query.awaitTermination(60)
+        assert not Path(sink).exists()
+        return
+    assert query.awaitTermination(60)
+    batch, rows = json.loads(Path(sink).read_text().splitlines()[0])
+    assert (batch, rows) == (first[0], list(range(first[1], first[2] + 1)))

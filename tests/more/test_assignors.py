@@ -12,7 +12,6 @@ from kitlib.errors import KnobError
 from kitlib.more.assignors import (
     ASSIGNORS,
     Assignment,
-    AssignorFailedError,
     Subscription,
     TopicPartition,
     as_the_leader_sees,
@@ -90,16 +89,6 @@ def test_cooperative_never_gives_what_another_owns(
             assert len(who) == 1 and others <= {who[0]}
         owned = given_now
     check_complete(rebalances[-1], topics, members)
-
-
-def test_sticky_where_the_real_class_throws_says_so() -> None:
-    """A member that owns partitions of a topic that has shrunk hides the others: some are left over."""
-    gone = tuple(TopicPartition("t", number) for number in range(3, 6))
-    with pytest.raises(AssignorFailedError, match="IllegalStateException") as failed:
-        assign(
-            "sticky", {"t": 3, "u": 3}, [Subscription("A", ("t", "u"), gone, 1), Subscription("B", ("t", "u"), (), 1)]
-        )
-    assert failed.value.exception == "IllegalStateException"
 
 
 @pytest.mark.parametrize(

@@ -306,9 +306,7 @@ class Connection:
             return False
         return True
 
-    async def _until_over(
-        self, requests: asyncio.Task[bool], answers: asyncio.Task[bool], over: asyncio.Task[bool]
-    ) -> None:
+    async def _until_over(self, requests: asyncio.Task[bool], answers: asyncio.Task[bool], over: asyncio.Task[bool]) -> None:
         """Wait until nothing can be passed on any more in either direction."""
         await asyncio.wait({requests, answers, over}, return_when=asyncio.FIRST_COMPLETED)
         if over.done():

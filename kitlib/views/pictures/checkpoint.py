@@ -53,15 +53,30 @@ def beside_of(found: CheckpointFolder) -> str:
 
 
 def sentence_of(found: CheckpointFolder) -> str:
-    """What the next start will do."""
+    """What the folder proves of each partition, and what Spark will do: it compares the last batch with the one before."""
     last = max(found.offsets, default=None)
     if last is None:
         return "No batch has been planned: the next start begins where startingOffsets says."
-    if back := found.went_back:
-        return f"The folder proves that offsets went back, as when a topic is made anew: {plain_text(', '.join(back[:3]), 240)}."
+    proof = ", ".join(found.went_back[:3])
+    proof = f"The folder proves that offsets went back, as when a topic is made anew: {plain_text(proof, 240)}. " if proof else ""
+    if last and last - 1 not in found.offsets:
+        return f"{proof}offsets/{last - 1} is not there or cannot be read: Spark does not start without it."
+    before, now = found.ends(last - 1), found.ends(last)
+    back = plain_text(" and ".join(f"{topic}-{number} from {now[topic, number]}" for topic, number in lower(before, now)), 200)
+    gone = plain_text(" and ".join(f"{topic}-{number}" for topic, number in before if (topic, number) not in now), 200)
+    again = f" {gone} is read again from its beginning." if gone else ""
     if found.unfinished is None:
-        return f"Batches 0 to {last} are done: the next start plans batch {last + 1}."
-    return f"Batch {last} is in offsets and not in commits: the next start runs it again with the same records."
+        return f"{proof}Batches 0 to {last} are done: the next start plans batch {last + 1}{back and f', {back}'}.{again}"
+    if back or gone:
+        passed = f" With failOnDataLoss=false it passes that over{back and f', and goes on with {back}'}.{again}"
+        return f"{proof}Batch {last} is not in commits, and its ends lie below its begins or are missing: Spark does not start.{passed}"
+    lost = max(found.commits, default=-1) + 1
+    skips = f"Batch {lost} was never done and is passed over, with its records. " if lost < last else ""
+    return f"{proof}{skips}Batch {last} is in offsets and not in commits: the next start runs it again with the same records."
+
+
+def lower(before: dict[tuple[str, str], int], now: dict[tuple[str, str], int]) -> list[tuple[str, str]]:
+    return [where for where, end in now.items() if end < before.get(where, end)]
 
 
 def to_text(sources: tuple[Any, ...], before: tuple[Any, ...] | None) -> str:

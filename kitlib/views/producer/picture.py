@@ -380,17 +380,13 @@ def draw_box(code: str, first: str, second: str) -> Svg:
     middle = BOX_WIDE / 2
     parts = [_frame(look, BOX_WIDE, BOX_TALL, 3)]
     if look.flag == "again":
-        parts.append(
-            el("path", d=f"M{BOX_WIDE - 13} 0H{BOX_WIDE}V13Z", fill=RED, stroke=BLACK, stroke_linejoin="round")
-        )
+        parts.append(el("path", d=f"M{BOX_WIDE - 13} 0H{BOX_WIDE}V13Z", fill=RED, stroke=BLACK, stroke_linejoin="round"))
     if look.flag == "cross":
         parts.append(el("path", d=f"M0 {BOX_TALL}L{BOX_WIDE} 0", stroke=RED, stroke_width=1.4))
         words = letter_paint("ink", 3)
     for text, y, weight in ((first, 15, "bold" if first.startswith(BOLD) else None), (second, 29, None)):
         if text:
-            parts.append(
-                el("text", text, x=middle, y=y, text_anchor="middle", font_size=11, font_weight=weight, **words)
-            )
+            parts.append(el("text", text, x=middle, y=y, text_anchor="middle", font_size=11, font_weight=weight, **words))
     return group(*parts)
 
 
@@ -410,9 +406,7 @@ def _frame(look: BoxLook, wide: int, tall: int, round_by: int) -> Svg:
 
 
 def _ring(wide: int, tall: int) -> Svg:
-    return el(
-        "rect", cls="ink-line", x=-2.5, y=-2.5, width=wide + 5, height=tall + 5, rx=5, fill="none", stroke_width=2
-    )
+    return el("rect", cls="ink-line", x=-2.5, y=-2.5, width=wide + 5, height=tall + 5, rx=5, fill="none", stroke_width=2)
 
 
 def box_swatch(look: BoxLook) -> Svg:

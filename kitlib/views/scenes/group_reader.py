@@ -109,9 +109,7 @@ class GroupStory:
 
     members: dict[str, MemberRow] = field(default_factory=dict)
     lanes: dict[Place, Lane] = field(default_factory=dict)
-    bands: list[tuple[float, float, int | None]] = field(
-        default_factory=list
-    )  # from, to, generation; None: a rebalance
+    bands: list[tuple[float, float, int | None]] = field(default_factory=list)  # from, to, generation; None: a rebalance
     boundaries: list[tuple[float, int]] = field(default_factory=list)  # a generation begins
 
 

@@ -109,9 +109,7 @@ class Fates:
         ever, in_hand = self.ever.get(place, ()), self.in_hand.get(place, ())
         found: list[int] = []
         for first, last in [*self.processed.get(place, ()), (passed, passed)]:
-            found += (
-                offset for offset in range(at, min(first, passed)) if offset not in ever and offset not in in_hand
-            )
+            found += (offset for offset in range(at, min(first, passed)) if offset not in ever and offset not in in_hand)
             at = last + 1
             if at >= passed:
                 break

@@ -105,7 +105,5 @@ def verdict_on(
     if told.ids and told.explains(number):
         ids = listed(told.ids.values(), bits)
         is_count = ids.endswith(" ids")
-        return wrapped(
-            f"Not zero: {ids} told only once." if is_count else f"Not zero: told once so far {ids}.", "orange"
-        )
+        return wrapped(f"Not zero: {ids} told only once." if is_count else f"Not zero: told once so far {ids}.", "orange")
     return wrapped(f"Not zero: {count(open_count, 'tuple')} not acked yet.", "orange")
