@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 from kitlib.views.svg import Item, Svg, el
 
@@ -126,45 +124,6 @@ def pieces_at(slots: Iterable[Slot], step: int) -> list[Svg]:
     """What is there after one step."""
     pieces = (slot.at(step) for slot in slots if slot.steps and slot.steps[0] <= step)
     return [piece for piece in pieces if piece is not NOTHING]
-
-
-class Stay(NamedTuple):
-    """A piece that comes and goes."""
-
-    since: int
-    until: int  # the first step at which it is not there
-    at: Callable[[int], Svg]
-    is_moving: bool = False  # whether it becomes another one at each step between
-
-
-def packed(stays: Iterable[Stay], only: int | None = None) -> list[Slot]:
-    """Slots for pieces that come and go, as many as there are at once; with `only` for those that are there after that step."""
-    if only is not None:
-        stays = [stay for stay in stays if stay.since <= only < stay.until]
-    rows: list[list[Stay]] = []
-    free: list[int] = []
-    taken: list[tuple[int, int]] = []  # until when, and the place
-    for stay in sorted((stay for stay in stays if stay.since < stay.until), key=lambda stay: stay.since):
-        while taken and taken[0][0] <= stay.since:
-            heappush(free, heappop(taken)[1])
-        if not free:
-            free.append(len(rows))
-            rows.append([])
-        place = heappop(free)
-        rows[place].append(stay)
-        heappush(taken, (stay.until, place))
-    return [_slot_of(row) for row in rows]
-
-
-def _slot_of(row: list[Stay]) -> Slot:
-    steps = {step for stay in row for step in (stay.since, stay.until, *(range(stay.since, stay.until) if stay.is_moving else ()))}
-    starts = [stay.since for stay in row]
-
-    def at(step: int) -> Svg:
-        stay = row[bisect_right(starts, step) - 1]
-        return stay.at(step) if step < stay.until else NOTHING
-
-    return Slot(sorted(steps), at)
 
 
 Span = tuple[int, int, str]  # from a step to before another one the item of the legend with this key is in the picture

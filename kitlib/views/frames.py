@@ -13,8 +13,6 @@ from kitlib.views.curves import Sample, bearable, to_samples
 from kitlib.views.marks import events, pauses
 from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
-from kitlib.views.producer.diagram import SequenceDiagram
-from kitlib.views.producer.reader import to_diagram
 from kitlib.views.scene import Scene, kind_of
 from kitlib.views.trees.forest import Forest
 from kitlib.views.trees.reader import to_forest
@@ -36,7 +34,6 @@ class Frames:
     forest: Forest | None = None  # the trees of a topology's trace
     samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
     bearable: int | None = None  # tuples that its one bolt works through in a timeout
-    diagram: SequenceDiagram | None = None  # a producer's trace: what crosses between it and the broker
     scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scene)
 
     def __len__(self) -> int:
@@ -49,8 +46,7 @@ class Frames:
             return self.trace.sentence(step)
         if self.scene:
             return self.scene.said[number]
-        data = self.diagram.data[number] if self.diagram else step.data
-        return self.trace.vocabulary.sentence(step.actor, step.what, data)
+        return self.trace.sentence(step)
 
     @property
     def said(self) -> list[str]:
@@ -65,7 +61,7 @@ class Frames:
     @property
     def is_long(self) -> bool:
         """Whether it takes time to draw all steps."""
-        return self.scene is None and len(self) > 100
+        return (self.scene is None or self.scene.window is not None) and len(self) > 100
 
     def lanes_after(self, number: int) -> list[LaneView]:
         """All lanes after a step."""
@@ -89,16 +85,12 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     if kind is not None:
         frames.scene = kind.to_scene(trace, part)
     else:
-        frames.diagram = to_diagram(trace) if trace.domain == "idempotence" else None
         frames.forest = to_forest(trace) if trace.domain == "topology" else None
         frames.samples, frames.bearable = to_samples(trace), bearable(trace)
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
-    known = frames.diagram.places if frames.diagram else ()
     has_records = kind is None or kind.has_records
-    readers = (
-        {key: LaneReader(lane) for key, lane in lanes_of(trace).items() if key not in known} if has_records else {}
-    )
+    readers = {key: LaneReader(lane) for key, lane in lanes_of(trace).items()} if has_records else {}
     frames.lanes = [reader.lane for reader in readers.values()]
     lag = in_flight = retries = 0
     for step in trace.steps:

@@ -68,6 +68,18 @@ LOOK_OF = {look.code: look for look in LOOKS}
 ALARM = "".join(look.code for look in LOOKS)
 LOSSES = "SEX"  # the codes of lost records
 
+# What a record that a producer sent is, in the log.
+LOG_LOOKS = (
+    Look("?", "told failed", "stored, but the application was told it failed", "none", "ink", RED),
+    Look("O", "out of order", "out of order: behind a record sent later", "none", "ink", RED, hatch=True),
+    Look("2", "second copies", "a second copy", PINK, BLACK, BLACK),
+    Look("n", "stored", "stored, the application not notified yet", GREEN, BLACK, BLACK, "empty"),
+    Look("A", "acked", "stored, and the application notified", BLUE, WHITE, BLACK),
+    Look("G", "deleted", "deleted since", "none", "grey", "grey", "empty"),
+)
+LOOK_OF |= {look.code: look for look in LOG_LOOKS}
+SALIENCE = ALARM + "".join(look.code for look in LOG_LOOKS)  # in this order one code stands for many
+
 ONCE, AGAIN = 1, 2  # badges: processed already though the spout does not know; processed more than once
 
 
@@ -110,6 +122,7 @@ BANDS = {
 }
 
 # Geometry in SVG units, which are pixels unless the page is narrow. One lane is one partition.
+CHAR = 6.7  # width of a character of 11 px, at most on average
 WIDTH = 760
 LEFT = 20  # where a strip begins
 STRIP = 720  # width of the boxes together

@@ -21,8 +21,6 @@ from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition.reader import LaneView
 from kitlib.views.partition.strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
 from kitlib.views.plot import draw_plot, height_of, question_of
-from kitlib.views.producer.diagram import SequenceDiagram
-from kitlib.views.producer.picture import PRODUCER_PARTS, draw_diagram, words_of
 from kitlib.views.scene import Scene, draw_scene, kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
 from kitlib.views.trees.buckets import draw_maps, map_tall
@@ -34,7 +32,7 @@ from kitlib.views.trees.tree import draw_tree, tree_legend, tree_name, tree_span
 from kitlib.words.template import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
-PARTS = ("all", "log", "plot", "tree", "pending", "curves", "lanes", "remembered")
+PARTS = ("all", "log", "plot", "tree", "pending", "curves")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +62,12 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
 
     `part` is "all", "log" (the strips alone), "plot" (the curves alone), "tree" (a topology's tree of
     tuples and the acker's ledger beside it) or "pending" (the spout's and the acker's maps) or
-    "curves" (a long run's throughput, queues and timeouts over time), and for a producer's trace
-    "lanes" (what crosses between it and the broker) or "remembered" (what the broker would recognise).
+    "curves" (a long run's throughput, queues and timeouts over time).
     A trace that is drawn as a scene (`kitlib.views.scene`) has that scene's parts instead.
-    TraceError where a trace has no trees, samples or producer for them, when the trace has no such
-    step, and for another `part`.
+    TraceError where a trace has no trees or samples for them, when the trace has no such step, and for another `part`.
     """
     kind = kind_of(trace)
-    allowed = PARTS if kind is None else (*kind.parts, *(("log", "plot") if kind.has_records else ()))
+    allowed = PARTS if kind is None else (*kind.parts, *kind.further_parts)
     if part not in allowed:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(allowed)}.")
     number = len(trace) - 1 if at is None else at
@@ -82,7 +78,6 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
         return draw(frames, number, "all" if part in kind.parts else part)
     missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
     missing = "samples" if part == "curves" and not frames.samples else missing
-    missing = "producer" if part in ("lanes", "remembered") and not frames.diagram else missing
     if missing:
         raise TraceError(
             f"show: the trace of {plain_text(trace.experiment, 60)} has no {missing}, so there is no part {part!r}. "
@@ -117,12 +112,9 @@ def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
     has_trees, has_records = frames.forest is not None, frames.has_records
     parts: list[Svg] = []
     y = 12
-    if frames.diagram is not None and part in PRODUCER_PARTS:
-        y = _draw_produced(parts, frames, frames.diagram, number, part, y)
     if part in ("all", "tree", "pending") and frames.forest is not None:
         y = _draw_trees(parts, frames, frames.forest, number, part, y)
-    is_empty = not has_trees and not frames.diagram
-    if (part == "log" and (has_records or not frames.diagram)) or (part == "all" and (has_records or is_empty)):
+    if part == "log" or (part == "all" and (has_records or not has_trees)):
         y = _draw_log(parts, frames, number, views, y)
     if part == "curves" or (part == "all" and frames.samples):
         at_ms = frames.at_ms[number] if number >= 0 else None
@@ -155,21 +147,17 @@ def _draw_scene(frames: Frames, scene: Scene, number: int) -> Sheet:
     sentence = f"{': '.join(told)}. {shown[:1].upper()}{shown[1:]}" if number >= 0 else f"{scene.title}: no steps yet."
     sentence = _with_cut(sentence.rstrip(), frames)
     parts.append(drawn)
-    tall = _draw_cut(parts, frames, y + height + 14)
+    y += height + 14
+    if scene.curves:
+        parts += [_heading(question_of(frames), "", y), draw_plot(frames, max(0, number), y + 34)]
+        y += 34 + height_of(frames) + 10
+    tall = _draw_cut(parts, frames, y)
     title = f"{scene.title}: {plain_text(frames.trace.experiment, 60)} on the {plain_text(frames.trace.backend, 20)}"
     return Sheet(title, sentence, group(*parts), scene.width, tall)
 
 
 def _also(frames: Frames) -> str:
-    return ", lanes or remembered" if frames.diagram else ", tree or pending" if frames.forest else ""
-
-
-def _draw_produced(parts: list[Svg], frames: Frames, scene: SequenceDiagram, number: int, part: str, y: int) -> int:
-    """Add a producer's lanes, its rows and its log, or one of them; where the next picture begins."""
-    y = _draw_said(parts, frames, number, PRODUCER_PARTS[part], y)
-    drawn, height = draw_diagram(scene, number, part, y)
-    parts.append(drawn)
-    return y + height + 14
+    return ", tree or pending" if frames.forest else ""
 
 
 def _draw_said(parts: list[Svg], frames: Frames, number: int, question: str, y: int) -> int:
@@ -231,7 +219,6 @@ def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.trace.experiment, 60)}: the trace has no steps."
     found = [f"{view.name}: {summary_of(view)}" for view in views]
-    found += words_of(frames.diagram, number) if frames.diagram else []
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"

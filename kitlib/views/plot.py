@@ -44,8 +44,8 @@ def curves_of(frames: Frames) -> list[Curve]:
             ("failed", RED, "trees that failed or timed out, a second", lambda s: round(s.failed)),
         )
         return [Curve(name, colour, meaning, _held(frames, value)) for name, colour, meaning, value in told]
-    if frames.diagram is not None:
-        return [Curve(name, *PRODUCED[name], values) for name, values in frames.diagram.curves.items()]
+    if frames.scene is not None and frames.scene.curves:
+        return [Curve(name, *PRODUCED[name], values) for name, values in frames.scene.curves.items()]
     curves = []
     if frames.lanes or frames.forest is None:
         curves.append(Curve("commit lag", BLUE, "log end minus committed_to", frames.lag))
@@ -79,7 +79,7 @@ PRODUCED = {
 
 def question_of(frames: Frames) -> str:
     """What the curves answer."""
-    if frames.diagram:
+    if frames.scene is not None and frames.scene.curves:
         return "How much waits, how much is in flight, and what was stored?"
     if frames.samples:
         return QUESTION

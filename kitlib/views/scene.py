@@ -17,21 +17,23 @@ imported when such a trace is drawn for the first time, and offers
 
     PARTS: dict[str, str]                       # what `show(trace, part=...)` takes -> the question answered; "all" first
     HAS_RECORDS: bool                           # whether the strips of records ("log", "plot") can be drawn too
+    HAS_CURVES: bool                            # and whether curves ("plot") can; may be missing
     to_scene(trace, part) -> Scene
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import inf
 from types import ModuleType
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.film import Cursor, Film, Reel, Track
+from kitlib.views.film import NOTHING, Cursor, Film, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
@@ -39,6 +41,48 @@ AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless 
 MOST_SAID, MOST_WORDS = 400, 2_000  # characters of a sentence, and of what a panel shows in words
 HALF_SIGN = 8.0  # half the width of a sign
 DIM = 0.68  # how much of the page's paper lies over what has not happened yet
+
+
+@dataclass(slots=True)
+class Panels:
+    """What stands below a window after a step, drawn when it is asked for."""
+
+    draw: Callable[[int], Svg]
+    told: Callable[[int], str]
+
+
+NOW_AT = 566  # where the present stands in a window that has moved, from the axis' left end on
+MARGIN = 20  # right of a window
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A body that is longer than the picture: of which a part is seen, which follows the present."""
+
+    names: Svg  # which stay at its left edge
+    draw: Callable[[float, float, int], Svg]  # what lies from one place to another, without the sign of one step
+    x_of_step: Sequence[float]
+    signs: Mapping[int, Svg]  # step -> what stands for it; that of the present is never dimmed
+    top: int  # of the line of the present
+
+    def moved_at(self, number: int) -> int:
+        """How far the body is moved, after a step."""
+        return -max(0, round(self.x_of_step[number] - AXIS_LEFT - NOW_AT)) if number >= 0 else 0
+
+    def part_at(self, number: int, width: int) -> Svg:
+        """What is seen of the body after a step, at its place."""
+        moved = self.moved_at(number)
+        return group(self.draw(AXIS_LEFT - moved, width - MARGIN - moved, number), transform=f"translate({moved} 0)")
+
+    def sign_at(self, number: int) -> Svg:
+        """The sign of a step, at its place."""
+        return group(self.signs.get(number, NOTHING), transform=f"translate({self.moved_at(number)} 0)")
+
+    def frame(self, scene: Scene) -> Svg:
+        """The paper left and right of what is seen, and the names on it."""
+        box = {"y": scene.top, "height": scene.foot - scene.top + 26, "cls": "paper"}
+        right = el("rect", x=scene.width - MARGIN, width=MARGIN, **box)
+        return group(el("rect", x=0, width=AXIS_LEFT, **box), right, self.names)
 
 
 @dataclass(slots=True)
@@ -59,6 +103,9 @@ class Scene:
     said: list[str] = field(default_factory=list)
     panels: list[Svg] = field(default_factory=list)
     words: list[str] = field(default_factory=list)  # what each panel shows, in words
+    drawn: Panels | None = None  # instead of `panels` and `words`
+    window: Window | None = None  # of a body that is longer than the picture
+    curves: dict[str, list[int]] = field(default_factory=dict)  # numbers to be drawn over the run below it
 
     def add_step(self, x: float, said: str, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
         """Lay out the next step: its place on the time axis, its sentence and its panel (None: as before).
@@ -76,7 +123,7 @@ class Scene:
 
     def panel_after(self, number: int) -> Svg:
         """The panel after a step; nothing before the first one."""
-        return self.panels[number] if number >= 0 else Svg()
+        return Svg() if number < 0 else self.drawn.draw(number) if self.drawn else self.panels[number]
 
     @property
     def foot(self) -> int:
@@ -104,18 +151,20 @@ class Scene:
 
     def words_after(self, number: int) -> str:
         """What the panel shows after a step, in words."""
-        return self.words[number] if number >= 0 else ""
+        return "" if number < 0 else self.drawn.told(number) if self.drawn else self.words[number]
 
 
 def draw_scene(scene: Scene, number: int, top: int) -> tuple[Svg, int]:
     """A scene after step `number` (-1: before the first), from `top` on; and its height."""
-    x = scene.x_of_step[number] if number >= 0 else (scene.x_of_step[0] if scene.x_of_step else scene.right)
-    future = scene.future_after(number)
+    moved = scene.window.moved_at(number) if scene.window else 0
+    x = moved + (scene.x_of_step[number] if number >= 0 else (scene.x_of_step[0] if scene.x_of_step else scene.right))
+    future = moved + scene.future_after(number)
     wide = max(0.0, scene.right - future)
     parts = [
-        scene.body,
+        scene.window.part_at(number, scene.width) if scene.window else scene.body,
         el("rect", cls="paper", x=future, y=scene.top, width=wide, height=scene.foot - scene.top, opacity=f"{DIM:g}"),
-        group(draw_cursor(scene.top, scene.foot), transform=f"translate({x:.1f} 0)"),
+        *([scene.window.sign_at(number), scene.window.frame(scene)] if scene.window else []),
+        group(draw_cursor(scene.window.top if scene.window else scene.top, scene.foot), transform=f"translate({x:.1f} 0)"),
     ]
     if number >= 0:
         parts.append(group(scene.panel_after(number), transform=f"translate(0 {scene.height})"))
@@ -134,8 +183,10 @@ def draw_cursor(top: float, foot: float) -> Svg:
     return Svg("", [line, el("path", d=f"M0 {foot}l-5 7h10Z", cls="ink")])
 
 
-def scene_reel(film: Film, scene: Scene) -> Reel:
-    """A scene after every step."""
+def scene_reel(film: Film, scene: Scene, only: int | None = None) -> Reel:
+    """A scene after every step; one with a window with `only` as it is after that step."""
+    if scene.window is not None:
+        return _window_reel(film, scene, scene.window, only)
     reel = Reel(
         scene.title,
         scene.question,
@@ -151,6 +202,26 @@ def scene_reel(film: Film, scene: Scene) -> Reel:
     reel.tracks.append(panel)
     futures = [scene.future_after(number) for number in range(len(scene.said))]
     reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
+    return reel
+
+
+def _window_reel(film: Film, scene: Scene, window: Window, only: int | None) -> Reel:
+    """A scene whose body moves below its frame; nothing is dragged along an axis that moves itself."""
+    steps = range(len(scene.x_of_step)) if only is None else [only]
+    moved = [window.moved_at(number) for number in steps]
+    reel = Reel(scene.title, scene.question, scene.width, scene.tall)
+    body, frame, panel = Track(film, moved=moved), Track(film), Track(film, transform=f"translate(0 {scene.height})")
+    now = [round(scene.x_of_step[number]) + left for number, left in zip(steps, moved, strict=True)]
+    present, sign = Track(film, moved=now), Track(film, moved=moved)
+    since, until = (-inf, inf) if only is None else (AXIS_LEFT - moved[0], scene.width - MARGIN - moved[0])
+    body.show(0, [window.draw(since, until, -1)])
+    paper = {"x": HALF_SIGN, "y": scene.top, "width": scene.width, "height": scene.foot - scene.top, "opacity": f"{DIM:g}"}
+    present.show(0, [el("rect", cls="paper", **paper), group(draw_cursor(window.top, scene.foot))])
+    frame.show(0, [window.frame(scene), scene.draw_legend()[0]])
+    for place, number in enumerate(steps):
+        sign.show(place, [window.signs.get(number, NOTHING)])
+        panel.show(place, rows_of(scene.panel_after(number)))
+    reel.tracks += (body, present, sign, frame, panel)
     return reel
 
 
@@ -176,10 +247,15 @@ class SceneKind:
         """Whether its traces have the delivery words, so that strips of records can be drawn."""
         return bool(self.drawer.HAS_RECORDS)
 
+    @property
+    def further_parts(self) -> tuple[str, ...]:
+        """What can be drawn of its traces besides the scene."""
+        return ("log", "plot") if self.has_records else ("plot",) if getattr(self.drawer, "HAS_CURVES", False) else ()
+
     def to_scene(self, trace: Trace, part: str = "all") -> Scene:
         """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
         scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
-        laid = len(scene.x_of_step), len(scene.said), len(scene.panels)
+        laid = len(scene.x_of_step), len(scene.said), len(scene.said if scene.drawn else scene.panels)
         if laid != (len(trace),) * 3:
             raise TraceError(
                 f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places, {laid[1]} "
@@ -192,7 +268,7 @@ SCENES: dict[str, SceneKind] = {
     domain: SceneKind(f"kitlib.views.scenes.{'offsets' if domain == 'incidents' else domain}")
     for domain in (
         "connect", "streams", "source", "partitions", "send_path", "replication", "offsets", "incidents", "compaction", "lag",
-        "groups", "transactions", "checkpoint", "difference",
+        "groups", "transactions", "checkpoint", "difference", "idempotence",
     )
 }  # domain -> the scene of its traces
 

@@ -81,8 +81,8 @@ def test_knob_to_picture_of_a_producers_run_within_120_ms(page: Page, capsys: py
 
 
 def words_of(page: Page) -> list[str]:
-    """What stands in the diagram, the rows and the log; of a step that comes alone the pieces lie in another order."""
-    return sorted(text for *_, text in drawn(page)[0] if text)
+    """What stands in the rows and the log, below the lanes."""
+    return sorted(text for _, y, *_, text in drawn(page)[0] if text and y > 200)
 
 
 def test_a_fork_keeps_the_past_and_follows_the_knob(page: Page) -> None:

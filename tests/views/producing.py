@@ -8,13 +8,13 @@ from typing import Any
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
 from kitlib.views.frames import to_frames
-from kitlib.views.producer.diagram import SequenceDiagram
+from kitlib.views.scene import Scene
 
 Batch = tuple[int, int]  # first and last record
 
 
-def scene_of(trace: Trace) -> SequenceDiagram:
-    scene = to_frames(trace).diagram
+def scene_of(trace: Trace) -> Scene:
+    scene = to_frames(trace).scene
     assert scene is not None
     return scene
 

@@ -11,7 +11,7 @@ from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartiti
 from kitlib.monitor.rewinds import Sample, rewinds
 from kitlib.views import draw_history, draw_signs
 from kitlib.views.pictures.clock import Clock, clock_over
-from kitlib.views.pictures.history import MOST_ROWS, points_of, short, stair
+from kitlib.views.pictures.history import MOST_ROWS, points_of, short
 from kitlib.views.pictures.signs import look_for_signs, thinned
 from kitlib.words.glyphs import RED
 from tests.views.payloads import HOSTILE, assert_only_text
@@ -97,20 +97,6 @@ def test_a_long_history_stays_small_and_keeps_its_lowest_commit() -> None:
     assert len(points) < 900 and min(offset for _, offset in points if offset is not None) == 3
     assert [x for x, _ in points] == sorted(x for x, _ in points)
     assert len(draw_history({ORDERS: rising}).svg) < 20_000
-
-
-def test_a_clock_that_goes_back_never_draws_to_the_left() -> None:
-    """The order is the log's; a commit with an older time stands where the one before it stands."""
-    jumped = [Committed(0, NOON + 9_000, 5), Committed(1, NOON, 6), Committed(2, NOON + 10_000, 7)]
-    places = [x for x, _ in points_of(jumped, Clock(NOON, NOON + 10_000, 0, 100))]
-    assert places == sorted(places) == [90, 90, 100]
-
-
-def test_a_stair_breaks_off_at_a_tombstone() -> None:
-    """Where nothing is committed there is no line."""
-    path = stair([(0, 1), (10, 2), (20, None), (30, 1)], lambda value: value * 10.0)
-    assert path == "M0 10h0.1H10V20H20M30 10h0.1"
-    assert stair([], float) == "M0 0"
 
 
 def test_an_axis_has_few_round_times_and_says_seconds_where_there_is_no_calendar() -> None:

@@ -48,7 +48,7 @@ def texts(trace: Trace, at: int, part: str = "layout") -> list[str]:
 
 
 def test_layout_shows_what_runs_nowhere_during_the_delay() -> None:
-    """The dead worker's box is empty, and its tasks stand under nowhere."""
+    """The dead worker has nothing, and its tasks stand in the row of nowhere."""
     trace = experiments.run("connect_worker_lost")
     at = next(step.number for step in trace if step.what == "delay")
     told = texts(trace, at)
@@ -61,7 +61,7 @@ def test_layout_shows_what_runs_nowhere_during_the_delay() -> None:
 
 
 def test_streams_layout_shows_what_restores() -> None:
-    """Until its store is whole a task is marked, and its thread says so."""
+    """Until its store is whole a task is marked, and the legend says how."""
     trace = experiments.run("streams_failover")
     at = max(step.number for step in trace if step.what == "restoring")
     assert "1_1 …" in texts(trace, at) and any("restoring" in text for text in texts(trace, at))

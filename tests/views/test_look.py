@@ -20,6 +20,7 @@ from kitlib.views.look import (
     IS_BELOW_COMMIT,
     IS_GONE,
     IS_READ,
+    LOG_LOOKS,
     LOOK_OF,
     LOOKS,
     PAPER,
@@ -86,10 +87,10 @@ def test_every_pair_of_looks_differs_in_more_than_colour() -> None:
 
 
 def test_every_code_has_a_look_and_every_colour_is_of_the_set() -> None:
-    """The table uses only codes that can be drawn, in Okabe and Ito's colours."""
-    assert set(TABLE) == set(LOOK_OF)
+    """The table uses only codes that can be drawn, as the looks of a producer's log are, in Okabe and Ito's colours."""
+    assert set(TABLE) == {look.code for look in LOOKS} and len(LOOK_OF) == len(LOOKS) + len(LOG_LOOKS)
     named = {"none", "ink", "grey"}
-    assert {c for look in LOOKS for c in (look.fill, look.text, look.edge)} - named <= ALL_COLOURS
+    assert {c for look in (*LOOKS, *LOG_LOOKS) for c in (look.fill, look.text, look.edge)} - named <= ALL_COLOURS
 
 
 def contrast(one: str, other: str) -> float:

@@ -6,7 +6,8 @@ import re
 
 from kitlib.experiments import run
 from kitlib.views.frames import to_frames
-from kitlib.views.producer.diagram import error_word, sequence_word
+from kitlib.views.scenes.idempotence import sequence_word
+from kitlib.views.stage.producers import error_word
 from kitlib.words.idempotence import IDEMPOTENCE
 from tests.views.producing import answers_lost, everything
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -13,7 +12,6 @@ from kitlib.trace import Trace
 from kitlib.views import Player, scene, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
-from kitlib.views.scenes.timeline import places
 from kitlib.views.svg import el
 from tests.views import toy_scene
 from tests.views.payloads import HOSTILE, assert_only_text
@@ -115,27 +113,6 @@ def test_a_scene_is_imported_when_a_trace_of_its_domain_is_drawn(monkeypatch: py
         show(bell())
 
 
-def test_the_axis_keeps_the_order_and_gives_long_waits_more_room() -> None:
-    """Steps never go back; a long wait is wider than a short one, but not in proportion; all stay on the axis."""
-    trace = Trace("r", "x")
-    for at in (0, 0, 1, 1000, 100_000):
-        trace.record(at, "spout", "idle")
-    xs = places(trace, 100, 700)
-    gaps = [after - before for before, after in itertools.pairwise(xs)]
-    assert xs == sorted(xs) and xs[0] > 100 and xs[-1] <= 700
-    assert gaps[0] < gaps[1] < gaps[2] <= gaps[3] < 12 * gaps[1]
-    assert places(Trace("r", "x")) == []
-
-
-def test_the_steps_own_sign_is_not_dimmed_where_the_next_step_leaves_room() -> None:
-    """The paper begins half a sign behind the step, or half way to the next one when that is nearer."""
-    scene = Scene("t", "q", 10)
-    for x in (100, 104, 104, 200):
-        scene.add_step(x, "step")
-    assert [scene.future_after(number) for number in range(-1, 4)] == [100, 102, 112, 112, 208]
-    assert Scene("t", "q", 10).future_after(-1) == Scene("t", "q", 10).right
-
-
 def test_a_step_without_a_panel_keeps_the_one_before() -> None:
     """None means: as before; places never fall even if a domain says so."""
     scene = Scene("t", "q", 10)
@@ -157,7 +134,7 @@ def test_each_registered_scene_offers_what_the_registry_needs(kind: scene.SceneK
     assert kind.drawer.HAS_RECORDS in (True, False)
 
 
-@pytest.mark.parametrize("name", ["happy_path", "answers_lost", "tuple_trees"])
+@pytest.mark.parametrize("name", ["happy_path", "tuple_trees"])
 def test_older_experiments_are_no_scenes(name: str) -> None:
     """The verbs of scenes do not take pictures away from those who have them."""
     if name in names():

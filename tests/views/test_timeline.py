@@ -1,8 +1,6 @@
-"""The grammar of scenes: places on the time axis, signs kept apart, words that fit, rows put together."""
+"""The grammar of scenes: signs kept apart, and words that fit."""
 
 from __future__ import annotations
-
-import xml.etree.ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -10,12 +8,10 @@ from hypothesis import strategies as st
 
 from kitlib.trace import Trace
 from kitlib.views.look import ALL_COLOURS
-from kitlib.views.scenes.timeline import Drawn, Lane, Signs, apart, compose, fitting, glyph_marks, glyphs_of, places
-from kitlib.views.svg import el, group
+from kitlib.views.scenes.timeline import Signs, apart, fitting, glyphs_of
 from kitlib.words import DOMAINS
 from kitlib.words.glyphs import CROSS, DISC, RED, Glyph
 from kitlib.words.word import Domain
-from tests.views.toy_scene import bell
 
 GLYPHS = {"ring": Glyph("the bell rings", DISC, "ink"), "hush": Glyph("it is quiet", CROSS, RED)}
 
@@ -46,16 +42,6 @@ def test_glyphs_of_words_are_in_the_kits_colours_and_say_what_they_mean(domain: 
             assert word.glyph.edge in ALL_COLOURS | {"ink"} and word.glyph.fill in ("none", "paper"), what
 
 
-def test_places_a_word_with_more_room_takes_more_of_the_axis() -> None:
-    """How far it is from one step to the next at the same time is what the second one's word says."""
-    trace = Trace("x", "x", domain="transactions")
-    trace.record(0, "producer", "freeze")
-    trace.record(0, "producer", "thaw")
-    trace.record(0, "read_committed", "end", position=0)
-    first, second, third = places(trace, 0, 1000)
-    assert trace.vocabulary.room("end") == 0.25 and second - first == pytest.approx(4 * (third - second), abs=0.5)
-
-
 def test_glyphs_of_takes_words_in_the_order_asked_for_with_their_variants() -> None:
     """Words without a glyph, and words of other domains, are left out; a variant stands where it is named."""
     trace = Trace("x", "x", domain="replication")
@@ -68,20 +54,4 @@ def test_signs_words_without_a_glyph_are_passed_over_and_not_in_the_legend() -> 
     signs = Signs({"bells": [("hush", 10.0), ("toll", 12.0), ("hush", 13.0)]}, GLYPHS, tall=20)
     (drawn,) = signs.draw(0)
     assert [meaning for _, meaning in signs.legend()] == ["it is quiet"]
-    shown = [each.get("transform") for each in ET.fromstring(str(drawn)).iter("path") if each.get("transform")]
-    assert shown == ["translate(10.0 8)", "translate(21.0 8)"]
-
-
-def test_compose_rows_lie_below_each_other_and_the_axis_below_them() -> None:
-    """Each row begins where the one before ends; cursor, axis and panel follow from their heights."""
-    trace, seen = bell(), []
-    xs = places(trace)
-
-    def note(y: float) -> list[object]:
-        seen.append(y)
-        return [el("path", d=f"M0 {y:g}")]
-
-    rows = [Drawn(30, note), Lane("tower", [glyph_marks([("ring", 50.0)], GLYPHS), note]), Drawn(0, note)]  # type: ignore[arg-type, list-item]
-    scene = compose(trace, xs, "The bell", "When?", rows, [(group(), "")] * len(trace), 24, [])
-    assert seen == [8, 8 + 30 + 13, 8 + 30 + 26]
-    assert (scene.bottom, scene.height, scene.panel_height) == (68, 94, 24) and scene.x_of_step == xs
+    assert str(drawn).count("<title>it is quiet") == 2 and "toll" not in str(drawn)

@@ -22,20 +22,17 @@ from kitlib.views.scenes.transactions import (
     INPUT_Y,
     OPEN,
     PLAIN,
-    TransactionStory,
+    Panel,
     fate_of,
-    read_transactions,
+    signs_of,
+    states_of,
+    transactions,
 )
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import texts
 from tests.views.transacting import Transacting
 
 ZOMBIE = run("zombie")
-
-
-def story_of(trace: Trace) -> TransactionStory:
-    """The story on an axis where step n lies at n."""
-    return read_transactions(trace, [float(step.number) for step in trace])
 
 
 def number_of(what: str, nth: int = 0) -> int:
@@ -69,31 +66,41 @@ def test_a_batch_is_worth_what_the_first_marker_of_its_producer_behind_it_says(
     assert [fate_of(row, log) for row in log if row[5] is None] == fates
 
 
+def steps_of(trace: Trace) -> list[float]:
+    """An axis on which step n lies at n."""
+    return [float(step.number) for step in trace]
+
+
 def test_what_producers_coordinator_and_database_did() -> None:
-    """A transaction's box ends where its producer saw its end; a state's box ends where the next begins."""
-    story = story_of(ZOMBIE)
-    spans = {name: [(span.name, span.end) for span in row.spans] for name, row in story.producers.items()}
-    assert spans == {"producer": [("0", "gone")], "producer 2": [("1", "commit_tx"), ("2", "commit_tx")]}
-    ends = [span.x1 for row in story.producers.values() for span in row.spans]
-    assert ends == [number_of("fenced"), number_of("commit_tx"), number_of("commit_tx", 1)]
-    assert [what for what, _ in story.producers["producer"].signs] == ["freeze", "thaw", "fenced"]
-    states = story.ids["worker"]
-    assert [span.name for span in states][:5] == ["Empty", "Ongoing", "PrepareAbort", "CompleteAbort", "Empty"]
+    """A transaction lasts until its producer saw its end, a state until the next begins; a second charge is another sign than the first."""
+    told = [(name, ref, bar.x1) for name, bar, ref in transactions(ZOMBIE, steps_of(ZOMBIE))]
+    ends = [("producer 2", 1, number_of("commit_tx")), ("producer 2", 2, number_of("commit_tx", 1)), ("producer", 0, number_of("fenced"))]
+    assert told == [(name, f"transaction:{tx}", end) for name, tx, end in ends]
+    states = states_of(ZOMBIE, steps_of(ZOMBIE))["worker"]
+    assert [bar.kind for bar in states][:5] == ["Empty", "Ongoing", "Prepare", "CompleteAbort", "Empty"]
     assert all(before.x1 == after.x0 for before, after in pairwise(states))
     for unique_key, second in ((False, "again"), (True, "known")):
-        effects = [what for _, what in story_of(run("outside_effect", unique_key=unique_key)).effects]
+        effects = [word for word in signs_of(run("outside_effect", unique_key=unique_key)) if word in ("charge", "again", "known")]
         assert effects == ["charge"] * 6 + [second] * 3 + ["charge"] * 3
-    assert [what for _, what in story_of(run("delayed_marker")).network] == ["late_marker"]
     cut = run("zombie", max_steps=30)
-    assert story_of(cut).producers["producer 2"].spans[0].x1 == len(cut) - 1, "what is open at the end stays so"
+    assert transactions(cut, steps_of(cut))[-1][1].x1 == len(cut) - 1, "what is open at the end stays so"
+
+
+def test_lanes_show_who_is_told_what() -> None:
+    """A lane for each actor; the legend names the messages between them and the signs on them."""
+    scene = scene_of(run("delayed_marker"))
+    drawn = str(scene.body)
+    assert [name for name in ("producer", "coordinator", "output topic", "read_committed") if f">{name}<" not in drawn] == []
+    meanings = " | ".join(meaning for _, meaning in scene.legend)
+    assert "an abort" in meanings and "a request with its records" in meanings and "a producer's transaction" in meanings
 
 
 def test_the_log_and_its_stable_part_are_followed() -> None:
     """While a transaction is open the last stable offset stands at its first record, and then jumps."""
-    story, write, marker = story_of(ZOMBIE), number_of("write"), number_of("marker")
-    assert (story.ends[write], story.stable[write]) == (3, 0)
-    assert (story.ends[marker], story.stable[marker]) == (4, 4)
-    assert story.records[0] == "0" and story.records[4] == "0", "record 0 lies in the log twice"
+    panel, write, marker = Panel(ZOMBIE), number_of("write"), number_of("marker")
+    assert (panel.ends[write], panel.stable[write]) == (3, 0)
+    assert (panel.ends[marker], panel.stable[marker]) == (4, 4)
+    assert panel.records[0] == "0" and panel.records[4] == "0", "record 0 lies in the log twice"
 
 
 def test_the_panel_shows_the_logs_boxes_by_their_worth_and_what_each_reader_was_given() -> None:

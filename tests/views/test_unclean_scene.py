@@ -11,7 +11,7 @@ from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.producer.diagram import CHAR
+from kitlib.views.look import CHAR
 from kitlib.views.scene import kind_of
 from kitlib.views.scenes.replication import _not_in
 from kitlib.views.svg import HATCH

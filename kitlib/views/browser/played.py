@@ -20,7 +20,6 @@ from kitlib.views.lives import Lives
 from kitlib.views.look import WIDTH
 from kitlib.views.partition.strip import strip_reel
 from kitlib.views.plot import curve, mapped, plot_reel
-from kitlib.views.producer.picture import diagram_reel
 from kitlib.views.scene import draw_cursor, scene_reel
 from kitlib.views.stage.picture import staged
 from kitlib.views.svg import Svg, el, group, hatch
@@ -93,14 +92,14 @@ def played(
     With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
     """
     film = Film()
-    if frames.scene:
-        reels = [scene_reel(film, frames.scene)]
+    if frames.scene and not frames.scene.curves:
+        reels = [scene_reel(film, frames.scene, only)]
     else:
-        plot, is_alone = plot_reel(film, frames, only, comparison.before if comparison else None), not (frames.forest or frames.diagram)
-        strips = [strip_reel(film, frames.lanes, len(frames), only, held_at)] if frames.has_records or is_alone else []
-        trees = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
-        first = [diagram_reel(film, frames.diagram, only)] if frames.diagram else trees
-        reels = [*strips, plot] if is_alone else [*first, plot, *strips]
+        plot = plot_reel(film, frames, only, comparison.before if comparison else None)
+        first = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
+        first += [scene_reel(film, frames.scene, only)] if frames.scene else []
+        strips = [strip_reel(film, frames.lanes, len(frames), only, held_at)] if frames.has_records or not first else []
+        reels = [*first, plot, *strips] if first else [*strips, plot]
     axis = next((reel.cursor for reel in reels if reel.cursor), None)
     if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
         reels.append(figure)

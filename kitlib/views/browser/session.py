@@ -250,7 +250,8 @@ class Session:
         frames = self._frames
         if frames is None or frames.trace is not self.trace:
             frames = self._frames = to_frames(self.trace, self.part)
-            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, [] if frames.scene else curves_of(frames)))
+            curves = [] if frames.scene and not frames.scene.curves else curves_of(frames)
+            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, curves))
         self.is_whole = shown is None or not frames.is_long
         self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison, self._held_at)
         self.told = {

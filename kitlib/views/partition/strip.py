@@ -15,7 +15,6 @@ from functools import cache, lru_cache
 from kitlib.text import plain_text
 from kitlib.views.film import NOTHING, Chooser, Film, Reel, Track
 from kitlib.views.look import (
-    ALARM,
     BADGES,
     BANDS,
     BAR_TALL,
@@ -31,6 +30,7 @@ from kitlib.views.look import (
     NAME_Y,
     PENDING,
     PROCESSED,
+    SALIENCE,
     STRIP,
     STRIP_Y,
     TALL,
@@ -258,7 +258,7 @@ def _box(code: str, offset: int, badge: str, width: int) -> Svg:
     drawn = (
         [_dot(width)]
         if is_dot
-        else [_frame(code, width), *_digits(code, offset, width), *_sign(code, width), *_band(badge, width)]
+        else [frame_of(code, width), *_digits(code, offset, width), *sign_of(code, width), *_band(badge, width)]
     )
     return Svg(_right(offset % BLOCK * width), drawn)
 
@@ -274,7 +274,7 @@ def _dot(width: int) -> Svg:
 
 
 @lru_cache(256)
-def _frame(code: str, width: int) -> Svg:
+def frame_of(code: str, width: int) -> Svg:
     return draw_frame(LOOK_OF[code], 1, 0, width - 2, TALL)
 
 
@@ -293,7 +293,7 @@ def _digits_head(code: str, count: int, width: int) -> str:
 
 
 @lru_cache(256)
-def _sign(code: str, width: int) -> list[Svg]:
+def sign_of(code: str, width: int) -> list[Svg]:
     look, middle = LOOK_OF[code], width // 2
     if look.shape in ("cross", "slash"):
         left, right = middle - min(7, middle - 3), middle + min(7, middle - 3)
@@ -402,7 +402,7 @@ def _looks(view: LaneView) -> tuple[Svg, Svg]:
     """The beam from the bar to the close-up, below the bar, and the bracket around what it shows, above."""
     scale = _scale(view)
     places = [min(max(0, offset - view.base), len(view.flags)) for offset in (view.window, view.window + view.boxes)]
-    return _look(LEFT + places[0] * scale, LEFT + places[1] * scale)
+    return look_of(LEFT + places[0] * scale, LEFT + places[1] * scale)
 
 
 def draw_bar(view: LaneView) -> tuple[list[Svg], list[Svg]]:
@@ -414,14 +414,14 @@ def draw_bar(view: LaneView) -> tuple[list[Svg], list[Svg]]:
 
     _, _, committed, emitted = view.marks
     limit = max(1, CELLS * len(codes) // max(1, len(flags)))
-    pieces, labels = _pieces(tuple(cells_of(codes, limit)), base, scale)
+    pieces, labels = bar_of(tuple(cells_of(codes, limit)), base, scale)
     twice = flags[: len(codes)].translate(AGAIN).decode("ascii")
     again = _duplicates(tuple(cells_of(twice, limit)), scale) if "X" in twice else NOTHING
     return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed), view.is_stored)]
 
 
 @lru_cache(2_000)
-def _pieces(cells: tuple[Cell, ...], base: int, scale: float) -> tuple[Svg, Svg]:
+def bar_of(cells: tuple[Cell, ...], base: int, scale: float) -> tuple[Svg, Svg]:
     """The runs of alike records, and what stands on them."""
     pieces, labels = [], []
     for first, after, code in cells:
@@ -439,7 +439,7 @@ def _duplicates(cells: tuple[Cell, ...], scale: float) -> Svg:
 
 
 @lru_cache(1_000)
-def _look(left: float, right: float) -> tuple[Svg, Svg]:
+def look_of(left: float, right: float) -> tuple[Svg, Svg]:
     """The beam from the bar to the close-up, and the bracket around what it shows."""
     beam = f"M{left:.1f} {BAR_BOTTOM}L{LEFT} {STRIP_Y + ZOOM}H{LEFT + STRIP}L{right:.1f} {BAR_BOTTOM}Z"
     box = {"x": left - 1.5, "y": BAR_Y - 3, "width": right - left + 3, "height": BAR_TALL + 6}
@@ -500,7 +500,7 @@ def cells_of(codes: str, limit: int) -> list[Cell]:
                 code = codes[at]
             else:
                 after = min(after, len(codes))
-                code = min(set(codes[at:after]), key=ALARM.index)
+                code = min(set(codes[at:after]), key=SALIENCE.index)
             if runs and runs[-1][2] == code:
                 runs[-1] = (runs[-1][0], after, code)
             else:
@@ -514,7 +514,7 @@ _RUN = re.compile(r"(.)\1*")
 
 def strip_legend() -> list[Item]:
     """What the boxes mean."""
-    looks = [Item(look.code, _swatch(look), look.meaning) for look in reversed(LOOKS)]
+    looks = [Item(look.code, swatch_of(look), look.meaning) for look in reversed(LOOKS)]
     return looks + [
         Item(str(badge), _band_swatch(told, colour), meaning) for badge, (told, colour, meaning) in BANDS.items()
     ]
@@ -534,7 +534,7 @@ def _band_swatch(told: str, colour: str) -> Svg:
     return group(band, el("text", told, x=13, y=13, text_anchor="middle", font_size=11, fill="#000000"))
 
 
-def _swatch(look: Look) -> Svg:
+def swatch_of(look: Look) -> Svg:
     if look.shape == "dot":
         return el("circle", cls="grey", cx=13, cy=9, r=2)
     parts = [draw_frame(look, 2, 0, 22, 18)]

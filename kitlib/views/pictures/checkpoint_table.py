@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kitlib.views.look import LEFT, WIDTH
-from kitlib.views.producer.diagram import CHAR
+from kitlib.views.look import CHAR, LEFT, WIDTH
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, WHITE
 from kitlib.words.template import count

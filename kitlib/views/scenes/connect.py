@@ -1,7 +1,7 @@
 """A Connect cluster's run: who runs each task, when nobody does, and the layout after each step.
 
-On top is a row for each connector and task. The panel shows the workers as boxes, with what they run in
-them, and beside them what runs nowhere.
+On top is a row for each connector and task. The panel is a table: each worker with what it runs, and below
+them what runs nowhere.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Trace
-from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.scene import Scene
-from kitlib.views.scenes.timeline import Row, Signs, Spans, bars, compose, draw_box, glyphs_of, places, swatch
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.scenes.table import Cell, Line, Table
+from kitlib.views.scenes.timeline import Row, Signs, Spans, bars, compose, glyphs_of, places, swatch
 
 PARTS = {
     "all": "Who runs each task, and when does nobody?",
@@ -20,7 +19,6 @@ PARTS = {
 }
 HAS_RECORDS = False
 MOST_ROWS = 20
-HEAD, ITEM_TALL, GAP = 26, 22, 8
 State = dict[str, Any]
 
 
@@ -34,11 +32,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
     refs = {f"{name}-{number}": f"task:{name}/{number}" for name, number in tasks}
     signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs, strict=True)]}, glyphs_of(trace), tall=22)
     rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names}, refs)]
-    tall = HEAD + ITEM_TALL * max([len(_items(each)) for each in held], default=1) + 24
+    lines = [rows_of(state) for state in states]
+    most = max([len(each) for line in lines for _, (_, each), _ in line], default=1)
+    table = Table(("connectors", "tasks"), (2, max(4, most)), max(map(len, lines), default=1))
     legend = [(swatch("runs"), "a task, run by the worker named"), (swatch("nobody"), "nobody runs it")]
-    legend += [(swatch("connector"), "in the boxes: a connector"), *(signs.legend() if part == "all" else [])]
-    panels = ((draw_layout(state, tall), words_of(state)) for state in states)
-    return compose(trace, xs, "Connect", PARTS[part], rows if part == "all" else [], panels, tall, legend)
+    legend += [(swatch("connector"), "a connector"), *(signs.legend() if part == "all" else [])]
+    panels = ((table.draw(line), words_of(state)) for line, state in zip(lines, states, strict=True))
+    return compose(trace, xs, "Connect", PARTS[part], rows if part == "all" else [], panels, table.tall + 6, legend)
 
 
 def _holders(state: State) -> dict[str, State]:
@@ -57,27 +57,17 @@ def _items(held: State) -> list[tuple[str, str]]:
     return [*(("connector", name) for name in held.get("connectors", [])), *tasks]
 
 
-def draw_layout(state: State, tall: int) -> list[Svg]:
-    """The workers as boxes, and what runs nowhere; a piece for each box."""
-    holders = _holders(state)
-    wide = (WIDTH - 2 * LEFT - GAP * (len(holders) - 1)) / len(holders)
-    pieces = []
-    for number, (name, held) in enumerate(holders.items()):
-        x, is_up = LEFT + number * (wide + GAP), held.get("up", True)
-        leads = bool(name) and state.get("leader") == name and is_up
-        title = (name or "nowhere") + (" leads" if leads else "") + ("" if is_up else ": dead")
-        parts = [
-            el(
-                "rect", x=x, y=2, width=wide, height=tall - 12, rx=5, fill="none", stroke_width=2 if leads else 1,
-                stroke_dasharray=None if name and is_up else "4 3", cls="ink-line" if is_up and name else "grey-line",
-            ),
-            el("text", title, x=x + 8, y=18, cls="ink" if is_up else "grey", font_weight="bold", font_size=12),
-        ]  # fmt: skip
-        for row, (kind, words) in enumerate(_items(held)):
-            shown = kind if name or kind == "connector" else "nobody"
-            parts.append(draw_box(shown, x + 8, HEAD + row * ITEM_TALL, wide - 16, ITEM_TALL - 4, words))
-        pieces.append(group(*parts, data_ref=f"member:{name}" if name else None))
-    return pieces
+def rows_of(state: State) -> list[Line]:
+    """Each worker with what it has, and what runs nowhere."""
+    found = []
+    for name, held in _holders(state).items():
+        is_up = held.get("up", True)
+        title = (name or "nowhere") + (" leads" if name and state.get("leader") == name and is_up else "") + ("" if is_up else ": dead")
+        kind = "runs" if name else "nobody"
+        tasks = [Cell(kind, f"{task}-{number}", "", f"task:{task}/{number}") for task, number in held.get("tasks", [])]
+        connectors = [Cell("connector", connector) for connector in held.get("connectors", [])]
+        found.append(Line(title, [connectors, tasks], f"member:{name}" if name else None))
+    return found
 
 
 def words_of(state: State) -> str:

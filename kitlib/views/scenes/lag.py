@@ -16,10 +16,9 @@ from kitlib.mechanisms.lag import Commit, Judgement, Status, Window
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.look import LEFT
+from kitlib.views.look import CHAR, LEFT
 from kitlib.views.pictures.lag_window import STATUS_PAINT, draw_panel, judge_window
 from kitlib.views.pictures.signs import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
-from kitlib.views.producer.diagram import CHAR
 from kitlib.views.scene import AXIS_RIGHT, Scene
 from kitlib.views.scenes.offsets import SIGNS_LEFT, StepClock, lane_of_signs
 from kitlib.views.scenes.timeline import Drawn, compose, places

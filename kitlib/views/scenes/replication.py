@@ -14,10 +14,9 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.look import LEFT
+from kitlib.views.look import CHAR, LEFT
 from kitlib.views.pictures.clock import figure
 from kitlib.views.pictures.history import stair
-from kitlib.views.producer.diagram import CHAR
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.offset_rows import CHART_TALL, Strip
 from kitlib.views.scenes.timeline import (

@@ -1,7 +1,6 @@
 """A Streams application's run: who processes each task, what restores, what stands by; and the layout after each step.
 
-On top is a row for each task, and one for queries. The panel shows the instances as boxes, their threads
-as boxes in them, and the tasks in those.
+On top is a row for each task, and one for queries. The panel is a table: each instance's threads with their tasks.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.trace import Step, Trace
-from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.scene import Scene
-from kitlib.views.scenes.timeline import Row, Signs, Spans, bars, compose, draw_box, glyphs_of, places, swatch
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.scenes.table import Cell, Line, Table
+from kitlib.views.scenes.timeline import Row, Signs, Spans, bars, compose, glyphs_of, places, swatch
 from kitlib.words.glyphs import BLUE, CHECK, CLOCK, CROSSED_SQUARE, DIAMOND, PINK, RED, SKY, SMALL_CROSS, Glyph
 
 PARTS = {
@@ -21,7 +19,7 @@ PARTS = {
 }
 HAS_RECORDS = False
 MOST_ROWS = 24
-HEAD, ITEM_TALL, ITEM_WIDE, GAP, THREAD_HEAD = 24, 20, 62, 8, 16
+MOST_BOXES = 12
 ANSWERS = {  # by the outcome of a query
     "right": Glyph("a query: the right value", CHECK, BLUE, 2.6),
     "old": Glyph("a query: an old value", CLOCK, SKY, 2, "paper"),
@@ -53,11 +51,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
     kinds = {kind for state in states for _, tasks in _threads(state) for _, kind, _ in tasks}
     kinds |= {"nobody"} if part == "all" else set()
     legend = [(swatch(kind), meaning) for kind, meaning in MEANS.items() if kind in kinds]
-    tall = max([_panel_tall(state) for state in states], default=40)
-    panels = ((draw_layout(state, tall), words_of(state)) for state in states)
+    lines = [rows_of(state) for state in states]
+    most = max([len(each) for line in lines for _, (each,), _ in line], default=1)
+    table = Table(("tasks",), (max(6, min(most, MOST_BOXES)),), max(map(len, lines), default=1))
+    panels = ((table.draw(line), words_of(state)) for line, state in zip(lines, states, strict=True))
     if part == "layout":
-        return compose(trace, xs, "Streams", PARTS[part], [], panels, tall + 10, legend)
-    return compose(trace, xs, "Streams", PARTS[part], rows, panels, tall + 10, [*legend, *signs.legend()])
+        return compose(trace, xs, "Streams", PARTS[part], [], panels, table.tall + 10, legend)
+    return compose(trace, xs, "Streams", PARTS[part], rows, panels, table.tall + 10, [*legend, *signs.legend()])
 
 
 def _answer(step: Step) -> str:
@@ -75,51 +75,14 @@ def _owner(state: State, task: str) -> tuple[str, str] | None:
     return next(owners, ("nobody", "nobody") if state.get("generation") else None)
 
 
-def _rows_of(tasks: list[Any], columns: int) -> int:
-    return max(1, -(-len(tasks) // columns))
-
-
-def _columns(state: State) -> tuple[int, float]:
-    """Boxes beside each other in an instance, and the instance's width."""
-    count = max(1, len(state.get("instances", {})))
-    wide = (WIDTH - 2 * LEFT - GAP * (count - 1)) / count
-    return max(1, int((wide - 16) // ITEM_WIDE)), wide
-
-
-def _panel_tall(state: State) -> int:
-    columns, _ = _columns(state)
-    threads = [one["threads"].values() for one in state.get("instances", {}).values()]
-    rows = [sum(THREAD_HEAD + 6 + _rows_of(tasks, columns) * ITEM_TALL for tasks in each) for each in threads]
-    return max((HEAD + each + 6 for each in rows), default=40)
-
-
-def draw_layout(state: State, tall: int) -> list[Svg]:
-    """The instances as boxes with their threads and tasks; a piece for each instance."""
-    columns, wide = _columns(state)
-    pieces = []
-    for number, (name, one) in enumerate(state.get("instances", {}).items()):
-        x, is_up = LEFT + number * (wide + GAP), one["up"]
-        parts = [
-            el(
-                "rect", x=x, y=2, width=wide, height=tall - 4, rx=5, fill="none", stroke_width=1.2,
-                stroke_dasharray=None if is_up else "4 3", cls="ink-line" if is_up else "grey-line",
-            ),
-            el("text", name if is_up else f"{name}: dead", x=x + 8, y=18, cls="ink" if is_up else "grey", font_weight="bold"),
-        ]  # fmt: skip
-        y = float(HEAD)
-        for thread, tasks in one["threads"].items() if is_up else ():
-            box_tall = THREAD_HEAD + _rows_of(tasks, columns) * ITEM_TALL
-            parts.append(el("rect", x=x + 5, y=y, width=wide - 10, height=box_tall + 2, rx=3, fill="none", cls="grey-line"))
-            does = "restoring" if any(kind == "restoring" for _, kind, _ in tasks) else "" if tasks else "nothing to do"
-            parts.append(el("text", f"thread {thread}  {does}", x=x + 10, y=y + 12, cls="grey", font_size=11))
-            for place, (task, kind, _) in enumerate(tasks):
-                row, column = divmod(place, columns)
-                box = x + 10 + column * ITEM_WIDE, y + THREAD_HEAD + row * ITEM_TALL
-                drawn = draw_box(kind, *box, ITEM_WIDE - 6, ITEM_TALL - 4, MARKS[kind].format(task))
-                parts.append(group(drawn, data_ref=f"task:{task}"))
-            y += box_tall + 6
-        pieces.append(group(*parts, data_ref=f"member:{name}"))
-    return pieces
+def rows_of(state: State) -> list[Line]:
+    """Each thread with its tasks; an instance that is dead has none."""
+    found = []
+    for name, one in state.get("instances", {}).items():
+        for thread, tasks in (one["threads"] if one["up"] else {f"{name}: dead": []}).items():
+            cells = [Cell(kind, MARKS[kind].format(task), "", f"task:{task}") for task, kind, _ in tasks]
+            found.append(Line(f"thread {thread}" if one["up"] else thread, [cells], f"member:{name}"))
+    return found
 
 
 def words_of(state: State) -> str:

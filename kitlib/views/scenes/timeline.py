@@ -22,11 +22,10 @@ from math import inf, log2
 from typing import Any, Protocol
 
 from kitlib.trace import Step, Trace
-from kitlib.views.look import LEFT
-from kitlib.views.producer.diagram import CHAR
+from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
-from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, Glyph
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, WHITE, Glyph
 
 TICK_APART = 92  # from one time on the axis to the next, at least
 DAY_MS = 86_400_000
@@ -82,15 +81,21 @@ def places(
 
 def draw_axis(trace: Trace, xs: Sequence[float], y: float, left: float = AXIS_LEFT, right: float = AXIS_RIGHT) -> Svg:
     """A line at height `y` with the times below it: as many as fit, and only where the clock moved."""
-    parts = [el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)]
+    line = el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)
+    return group(line, *(tick for x, tick in draw_ticks(trace, xs, y) if x + 40 <= right))
+
+
+def draw_ticks(trace: Trace, xs: Sequence[float], y: float) -> list[tuple[float, Svg]]:
+    """The times below an axis, each with its place: as many as fit side by side, and only where the clock moved."""
+    found = []
     last_x, last_ms = -TICK_APART * 1.0, -1
     for step, x in zip(trace.steps, xs, strict=True):
-        if step.at_ms != last_ms and x - last_x >= TICK_APART and x + 60 <= right + 20:
-            parts.append(el("path", d=f"M{x:.1f} {y:g}v4", cls="grey-line", stroke_width=1))
+        if step.at_ms != last_ms and x - last_x >= TICK_APART:
             told = f"{step.at_ms:,} ms" if trace.steps[-1].at_ms < LONG_MS else f"{step.at_ms / DAY_MS:.1f} d"
-            parts.append(el("text", told, cls="grey", x=x, y=y + 15, font_size=11))
+            mark = el("path", d=f"M{x:.1f} {y:g}v4", cls="grey-line", stroke_width=1)
+            found.append((x, group(mark, el("text", told, cls="grey", x=x, y=y + 15, font_size=11))))
             last_x, last_ms = x, step.at_ms
-    return group(*parts)
+    return found
 
 
 def apart(xs: Iterable[float], gap: float = 12, most: float = inf) -> list[float]:
@@ -274,6 +279,23 @@ FILLS = {
     "standby": Fill("standby: a copy that follows the changelog", SKY, BLACK),
     "nobody": Fill("nobody runs it", HATCH, "ink", RED),
     "connector": Fill("a connector", "none", "ink", "ink"),
+    "transaction": Fill("a producer's transaction", ORANGE, BLACK),
+    "Empty": Fill("coordinator: no transaction", "none", "ink", "ink"),
+    "Ongoing": Fill("coordinator: transaction open", ORANGE, BLACK),
+    "Prepare": Fill("coordinator: decided, no marker", SKY, BLACK),
+    "CompleteCommit": Fill("coordinator: committed", BLUE, WHITE),
+    "CompleteAbort": Fill("coordinator: aborted", HATCH, "ink", RED),
+    "Dead": Fill("coordinator: forgotten", "none", "grey", "grey", "4 2"),
+    "blocked": Fill("a call that blocks", SKY, BLACK),
+    "waits": Fill("waits to be sent", SKY, BLACK),
+    "again": Fill("waits to be sent again", SKY, BLACK, RED, "5 2"),
+    "unnumbered": Fill("waits, without a sequence number yet", "none", "ink", SKY, "4 2"),
+    "in flight": Fill("in flight", ORANGE, BLACK),
+    "sent again": Fill("in flight, sent again", ORANGE, BLACK, RED, "5 2"),
+    "remembered": Fill("remembered by the broker", GREEN, BLACK),
+    "forgotten": Fill("just forgotten", "none", "ink", RED, "3 3"),
+    "free": Fill("a free place", "none", "grey", "grey", "2 4"),
+    "stored": Fill("records in the log", BLUE, WHITE),
 }
 
 
@@ -323,17 +345,20 @@ class Spans:
         return [group(*parts)]
 
 
-def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str) -> Svg:
-    """A box of this kind, with the words in it if they fit."""
-    look = FILLS[kind]
-    box = el(
-        "rect", el("title", f"{words}: {look.meaning}"), x=x, y=y, width=width, height=height, rx=8 if kind == "connector" else None,
-        fill=look.fill, stroke_width=1, stroke_dasharray=look.dash or None, **line_paint(look.edge),
-    )  # fmt: skip
+def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str, title: str = "") -> Svg:
+    """A box of this kind, with the first of its words, which a bar parts, that fit into it."""
+    look, told = FILLS[kind], words.split("|")
+    box = draw_fill(look, x, y, width, height, f"{title or told[0]}: {look.meaning}", 8 if kind == "connector" else None)
     letters = letter_paint(look.text, 4 * (look.fill == HATCH))
-    told = fitting([words], width)
-    text = {"x": x + width / 2, "y": y + height / 2 + 4, "text_anchor": "middle", "font_size": 11}
-    return group(box, el("text", told, **text, **letters)) if told else group(box)
+    return group(box, *centred(told, x, x + width, y + height / 2 + 4, letters))
+
+
+def draw_fill(look: Fill, x: float, y: float, width: float, height: float, title: str, rx: int | None = None) -> Svg:
+    """An empty box of this look."""
+    return el(
+        "rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx, fill=look.fill, stroke_width=1,
+        stroke_dasharray=look.dash or None, **line_paint(look.edge),
+    )  # fmt: skip
 
 
 def swatch(kind: str) -> Svg:

@@ -1,7 +1,7 @@
-"""A transaction's run: what the producers have open, what the coordinator has decided, how the log grows, who sees what.
+"""A transaction's run: what crosses between producers, coordinator, log and readers, what is decided, and who sees what.
 
-Time runs to the right. On top are the producers with their transactions, then each transactional id's
-state at the coordinator, and then the log's end with the last stable offset below it: between the two
+Time runs to the right. On top is a lane for each actor; on a producer's lie the transactions that it has open. Below are each
+transactional id's state at the coordinator, and the log's end with the last stable offset below it: between the two
 lies what is written and not decided. The panel is the log after the step, box by box, with the markers,
 the last stable offset as a line, and below it what each of two readers has been given. A box's colour is its fate by
 the log alone; where the log is longer than the row its newest part is shown.
@@ -12,80 +12,23 @@ producer id behind it, and is undecided until there is one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.look import LEFT
-from kitlib.views.producer.diagram import CHAR
+from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
-from kitlib.views.scenes.timeline import (
-    Drawn,
-    Item,
-    Lane,
-    Mark,
-    Row,
-    centred,
-    compose,
-    draw_glyph,
-    glyph_marks,
-    glyphs_of,
-    places,
-)
+from kitlib.views.scenes.lanes import Lanes, Spell
+from kitlib.views.scenes.timeline import FILLS, Bar, Drawn, Item, Row, Spans, bars, compose, glyphs_of, places, swatch
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
-from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SKY, SQUARE, Glyph
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SQUARE, Glyph
 from kitlib.words.word import place_name
 
 READERS = ("read_committed", "read_uncommitted")
 PLAIN, OPEN, COMMITTED, ABORTED = "plain", "open", "committed", "aborted"
-PROCESS_SIGNS = frozenset({"kill", "freeze", "thaw", "fenced", "unknown"})
 LogRow = list[Any]  # of the state's log: first and last offset, producer id, epoch, transaction or None, marker or None
-
-
-@dataclass(slots=True)
-class Span:
-    """From one place of the time axis to another: a transaction as its producer has it open, or a coordinator's state."""
-
-    x0: float
-    x1: float
-    name: str
-    end: str = ""  # of a transaction: how its producer saw it end
-
-
-@dataclass(slots=True)
-class ActorRow:
-    """One producer over the run."""
-
-    spans: list[Span] = field(default_factory=list)
-    sent: list[float] = field(default_factory=list)
-    signs: list[tuple[str, float]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class TransactionStory:
-    """All that the picture's body is made of."""
-
-    producers: dict[str, ActorRow] = field(default_factory=dict)
-    ids: dict[str, list[Span]] = field(default_factory=dict)  # transactional id -> states
-    effects: list[tuple[float, str]] = field(default_factory=list)  # of the database: "charge", "again" or "known"
-    network: list[tuple[float, str]] = field(default_factory=list)  # "held", "release", "late_marker", "refuse"
-    ends: list[int] = field(default_factory=list)  # high watermark after each step
-    stable: list[int] = field(default_factory=list)  # last stable offset after each step
-    records: dict[int, str] = field(default_factory=dict)  # offset -> record
-    reads: dict[str, list[tuple[int, int]]] = field(
-        default_factory=lambda: {name: [] for name in READERS}
-    )  # step, offset
-
-
-def read_transactions(trace: Trace, xs: list[float]) -> TransactionStory:
-    """The story of a trace whose steps lie at `xs`."""
-    reader = _Reader()
-    for step, x in zip(trace.steps, xs, strict=True):
-        reader.take(step, x)
-    reader.finish(xs[-1] if xs else 0.0)
-    return reader.story
 
 
 def fate_of(row: LogRow, log: list[LogRow]) -> str:
@@ -97,76 +40,6 @@ def fate_of(row: LogRow, log: list[LogRow]) -> str:
         if kind is not None and other == pid and first > last:
             return COMMITTED if kind == "COMMIT" else ABORTED
     return OPEN
-
-
-class _Reader:
-    """What is known while the steps go by."""
-
-    def __init__(self) -> None:
-        self.story = TransactionStory()
-        self.open: dict[str, Span] = {}  # producer -> its open transaction
-        self.states: dict[str, Span] = {}
-        self.charged: set[str] = set()
-        self.end = self.lso = 0
-
-    def take(self, step: Step, x: float) -> None:
-        """Take one step that lies at `x`."""
-        data, state = step.data, step.state
-        self.end, self.lso = state.get("high_watermark", self.end), state.get("lso", self.lso)
-        self.story.ends.append(self.end)
-        self.story.stable.append(self.lso)
-        if step.actor in READERS:
-            if step.what == "read":
-                self.story.reads[step.actor].append((step.number, data["offset"]))
-        elif step.actor == "coordinator" and step.what == "transition":
-            self._transition(data, x)
-        elif step.actor == "broker" and step.what == "write":
-            for offset, record in enumerate(range(data["first"], data["last"] + 1), data["offset"]):
-                self.story.records[offset] = str(record)
-        elif step.actor == "network" or step.what == "refuse":
-            self.story.network.append((x, step.what))
-        elif step.actor == "database":
-            key = str(data.get("record"))
-            self.story.effects.append(
-                (x, "known" if not data["charged"] else "again" if key in self.charged else "charge")
-            )
-            self.charged |= {key} if data["charged"] else set()
-        elif step.actor.startswith("producer"):
-            self._produce(step, x)
-
-    def finish(self, x: float) -> None:
-        """The run ends at `x`: what is open stays so."""
-        for span in (*self.open.values(), *self.states.values()):
-            span.x1 = x
-
-    def _produce(self, step: Step, x: float) -> None:
-        name, data = plain_text(step.actor, 12), step.data
-        row = self.story.producers.setdefault(name, ActorRow())
-        if step.what == "send":
-            row.sent.append(x)
-            if data.get("held"):
-                self.story.network.append((x, "held"))
-        elif step.what in PROCESS_SIGNS:
-            row.signs.append((step.what, x))
-        if step.what == "begin":
-            self._end(name, x, "")
-            self.open[name] = Span(x, x, f"{data['tx']:d}")
-            row.spans.append(self.open[name])
-        elif step.what in ("commit_tx", "abort_tx"):
-            self._end(name, x, step.what)
-        elif step.what == "kill" or data.get("fatal"):
-            self._end(name, x, "gone")
-
-    def _end(self, name: str, x: float, how: str) -> None:
-        if (span := self.open.pop(name, None)) is not None:
-            span.x1, span.end = x, how
-
-    def _transition(self, data: dict[str, Any], x: float) -> None:
-        name = plain_text(data["transactional_id"], 12)
-        if name in self.states:
-            self.states[name].x1 = x
-        self.states[name] = Span(x, x, plain_text(data["to"], 20), f"{data['pid']:d}/{data['epoch']:d}")
-        self.story.ids.setdefault(name, []).append(self.states[name])
 
 
 PARTS = {
@@ -185,87 +58,77 @@ SIGN_WORDS = (  # in the legend's order
     "commit_tx", "abort_tx", "kill", "freeze", "thaw", "fenced", "unknown", "held", "release", "late_marker", "refuse",
     "charge", "again", "known",
 )  # fmt: skip
-STATES: dict[str, tuple[str, str, str]] = {  # of the coordinator: fill, colour of the words, meaning
-    "Empty": ("none", "ink", "no transaction"),
-    "Ongoing": (ORANGE, BLACK, "transaction open"),
-    "PrepareCommit": (SKY, BLACK, "decided, markers missing"),
-    "PrepareAbort": (SKY, BLACK, "decided, markers missing"),
-    "PrepareEpochFence": (SKY, BLACK, "decided, markers missing"),
-    "CompleteCommit": (BLUE, "ink", "committed"),
-    "CompleteAbort": (HATCH, "ink", "aborted"),
-    "Dead": ("none", "ink", "forgotten"),
-}
 SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": "Prepare", "PrepareAbort": "Prepare"}
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace; `part` "log" leaves the producers and the coordinator out."""
+    """The scene of a trace; `part` "log" leaves the lanes and the coordinator out."""
     xs = places(trace)
-    story = read_transactions(trace, xs)
-    glyphs = glyphs_of(trace, SIGN_WORDS, VARIANTS)
-    rows = [*_producers(story, glyphs), *_coordinator(story)] if part == "all" else []
-    rows.append(Drawn(CHART_TALL + 2, lambda y: [_draw_growth(story, xs, y)]))
-    panel = Panel(story, trace)
-    legend = _legend(trace, story, glyphs, panel, part == "all")
+    signs = signs_of(trace)
+    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, VARIANTS), _lane_of, transactions(trace, xs), word_of=lambda s: signs[s.number])
+    ids = Spans(states_of(trace, xs))
+    rows: list[Row] = [lanes, Drawn(6, lambda y: []), ids, Drawn(6, lambda y: [])] if part == "all" else []
+    panel = Panel(trace)
+    rows.append(Drawn(CHART_TALL + 2, lambda y: [_draw_growth(panel.ends, panel.stable, xs, y)]))
+    kinds = {bar.kind for row in ids.rows.values() for bar in row}
+    of_lanes = [*lanes.legend(), *((swatch(kind), FILLS[kind].meaning) for kind in FILLS if kind in kinds)]
+    legend = [*_legend(trace, panel), *(of_lanes if part == "all" else [])]
     return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), panel.tall, legend)
 
 
-def _box(span: Span, fill: str, words: tuple[str, ...], colour: str, title: str, ref: str | None = None) -> Mark:
-    """A box from one place to another, with the longest of some words that fits into it."""
-    x1 = max(span.x1, span.x0 + 1.0)
-
-    def draw(y: float) -> list[Svg]:
-        box = {"x": span.x0, "y": y - 9, "width": max(1.0, span.x1 - span.x0), "height": 18}
-        rect = el("rect", el("title", title), fill=fill, fill_opacity=WASH.get(fill), cls="ink-line", stroke_width=0.8, **box)
-        told = centred(words, span.x0, x1, y + 4, letter_paint(colour, 4 * (fill == HATCH)), 4)
-        return [group(rect, *told, data_ref=ref)] if ref else [rect, *told]
-
-    return draw
+def _lane_of(step: Step) -> str:
+    """What the network does to a message is seen where it arrives."""
+    return "broker" if step.actor == "network" else step.actor
 
 
-def _sent(xs: list[float]) -> Mark:
-    """Where records are sent."""
-    title = el("title", "records are sent")
-    return lambda y: [el("path", title, d="".join(f"M{x:.1f} {y - 9:g}v18" for x in xs), cls="ink-line", stroke_width=1.6)] if xs else []
+def signs_of(trace: Trace) -> list[str]:
+    """The word whose sign stands for each step: of a send whether it is held, of an effect whether it is the first."""
+    charged: set[str] = set()
+    found = []
+    for step in trace:
+        word = "held" if step.what == "send" and step.data.get("held") else step.what
+        if step.what == "effect":
+            key = str(step.data.get("record"))
+            word = "known" if not step.data["charged"] else "again" if key in charged else "charge"
+            charged |= {key} if step.data["charged"] else set()
+        found.append(word)
+    return found
 
 
-def _signs_of(row: ActorRow) -> list[tuple[str, float]]:
-    ends = [(span.end, span.x1) for span in row.spans]
-    return sorted([*row.signs, *ends], key=lambda sign: sign[1])
+def transactions(trace: Trace, xs: Sequence[float]) -> list[Spell]:
+    """From where to where each producer has a transaction open, as it sees it."""
+    since: dict[str, tuple[float, int]] = {}
+    found: list[Spell] = []
+    for step, x in zip(trace, xs, strict=True):
+        ends = step.what in ("begin", "commit_tx", "abort_tx", "kill") or step.data.get("fatal")
+        if ends and step.actor in since:
+            begun, tx = since.pop(step.actor)
+            found.append((step.actor, _open(begun, x, tx), f"transaction:{tx:d}"))
+        if step.what == "begin":
+            since[step.actor] = x, step.data["tx"]
+    return [*found, *((name, _open(begun, xs[-1], tx), f"transaction:{tx:d}") for name, (begun, tx) in since.items())]
 
 
-def _producers(story: TransactionStory, glyphs: dict[str, Glyph]) -> list[Row]:
-    """A row for each producer, for the network and for the database."""
-    rows: list[Row] = []
-    for name, row in story.producers.items():
-        named = [(span, (f"transaction {span.name}", f"tx {span.name}", span.name)) for span in row.spans]
-        boxes = [_box(span, ORANGE, words, BLACK, words[0], f"transaction:{span.name}") for span, words in named]
-        signs = [(what, x) for what, x in _signs_of(row) if what in glyphs]
-        rows.append(Lane(name, [*boxes, _sent(row.sent), glyph_marks(signs, glyphs)], ref=f"process:{name}"))
-    for name, found in (("network", story.network), ("database", story.effects)):
-        if found:
-            rows.append(Lane(name, [glyph_marks([(what, x) for x, what in found if what in glyphs], glyphs)]))
-    return [*rows, Drawn(4, lambda y: [])]
+def _open(x0: float, x1: float, tx: int) -> Bar:
+    return Bar(x0, x1, "transaction", f"transaction {tx:d}|tx {tx:d}|{tx:d}")
 
 
-def _coordinator(story: TransactionStory) -> list[Row]:
-    """A row for each transactional id: its states."""
-    told = "The coordinator holds, for each transactional id:"
-    rows: list[Row] = [Drawn(14, lambda y: [el("text", told, cls="grey", x=AXIS_LEFT, y=y + 10, font_size=11)])] if story.ids else []
-    for name, spans in story.ids.items():
-        boxes = []
-        for span in spans:
-            fill, colour, _ = STATES.get(span.name, ("none", "ink", ""))
-            short = SHORT.get(span.name, span.name)
-            words = (f"{span.name} {span.end}", span.name, short, short[:1])
-            boxes.append(_box(span, fill, words, colour, f"{span.name}, producer id / epoch {span.end}"))
-        rows.append(Lane(name, boxes, middle=11, thick=0, bold=False))
-    return [*rows, Drawn(8, lambda y: [])]
+def states_of(trace: Trace, xs: Sequence[float]) -> dict[str, list[Bar]]:
+    """What the coordinator holds of each transactional id, from when to when."""
+    found: dict[str, list[tuple[str, str] | None]] = {}
+    for number, step in enumerate(trace):
+        if step.what == "transition":
+            name, to = plain_text(step.data["transactional_id"], 12), plain_text(step.data["to"], 20)
+            row = found.setdefault(name, [None] * len(trace))
+            kind = to if to in FILLS else "Prepare" if to.startswith("Prepare") else "Empty"
+            told = f"{to} {step.data['pid']:d}/{step.data['epoch']:d}|{to}|{SHORT.get(to, to)}|{SHORT.get(to, to)[:1]}"
+            row[number:] = [(kind, told)] * (len(trace) - number)
+    return {name: bars(row, xs) for name, row in found.items()}
 
 
-def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
+def _draw_growth(ends: list[int], stable: list[int], xs: list[float], y: float) -> Svg:
     """The log's end and the last stable offset over the run, and between them what is not decided."""
-    high = max(1, *story.ends, 1) if story.ends else 1
+    high = max([1, *ends])
     scale = (CHART_TALL - 8) / high
     foot = y + CHART_TALL
 
@@ -279,7 +142,7 @@ def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
                 last = value
         return [*corners, (xs[-1], foot - (last or 0) * scale)] if xs else []
 
-    upper, lower = steps_of(story.ends), steps_of(story.stable)
+    upper, lower = steps_of(ends), steps_of(stable)
     parts = [
         el("text", "the log", cls="ink", x=LEFT, y=y + 16, font_weight="bold"),
         el("text", f"{high} offsets", cls="grey", x=LEFT, y=y + 30, font_size=11),
@@ -294,7 +157,7 @@ def _draw_growth(story: TransactionStory, xs: list[float], y: float) -> Svg:
     return group(*parts)
 
 
-def _legend(trace: Trace, story: TransactionStory, glyphs: dict[str, Glyph], panel: Panel, has_producers: bool) -> list[Item]:
+def _legend(trace: Trace, panel: Panel) -> list[Item]:
     found: list[Item] = [
         (el("path", d="M1 9H25", cls="ink-line", stroke_width=1.4), "the log's end"),
         (el("path", d="M1 9H25", stroke=BLUE, stroke_width=2.4), "the last stable offset"),
@@ -302,20 +165,7 @@ def _legend(trace: Trace, story: TransactionStory, glyphs: dict[str, Glyph], pan
     ]
     changes = [step for step in trace.steps if step.what in ("write", "marker")]
     worth = {look for step in [*changes, *trace.steps[-1:]] for look in panel.looks_of(step.state.get("log", [])).values()}
-    found += [(box_swatch(name), meaning) for name, (_, _, meaning) in BOX_LOOKS.items() if name in worth]
-    if not has_producers:
-        return found
-    if any(step.what == "send" for step in trace.steps):
-        found.append((el("path", d="M13 0V18", cls="ink-line", stroke_width=1.6), "records are sent"))
-    states = {span.name for spans in story.ids.values() for span in spans}
-    told: dict[str, str] = {STATES[name][2]: name for name in reversed(STATES) if name in states}
-    for meaning, name in reversed(told.items()):
-        fill, colour, _ = STATES[name]
-        box = _box(Span(0, 26, name), fill, (SHORT.get(name, name)[:1],), colour, meaning)
-        found.append((group(*box(9)), f"coordinator: {meaning}"))
-    signs = [what for row in story.producers.values() for what, _ in _signs_of(row)]
-    occurred = {*signs, *(what for _, what in (*story.network, *story.effects))}
-    return found + [(draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items() if what in occurred]
+    return [*found, *((box_swatch(name), meaning) for name, (_, _, meaning) in BOX_LOOKS.items() if name in worth)]
 
 
 STRIP_LEFT = AXIS_LEFT + 20
@@ -364,12 +214,26 @@ def box_swatch(look: str) -> Svg:
     return draw_log_box(look, "", 26, 18)
 
 
+def followed(trace: Trace, name: str) -> list[int]:
+    """A number of the state after each step; what a step does not tell is as before."""
+    found: list[int] = []
+    for step in trace:
+        found.append(step.state.get(name, found[-1] if found else 0))
+    return found
+
+
 class Panel:
     """The panel after each step, in pieces."""
 
-    def __init__(self, story: TransactionStory, trace: Trace) -> None:
-        self.story = story
-        self.end = max(story.ends, default=0)
+    def __init__(self, trace: Trace) -> None:
+        self.ends = followed(trace, "high_watermark")
+        self.stable = followed(trace, "lso")
+        self.records: dict[int, str] = {}  # offset -> record
+        for step in trace:
+            if step.actor == "broker" and step.what == "write":
+                records = range(step.data["first"], step.data["last"] + 1)
+                self.records |= {offset: str(record) for offset, record in enumerate(records, step.data["offset"])}
+        self.end = max(self.ends, default=0)
         self.wide = min(MOST_WIDE, max(LEAST_WIDE, (AXIS_RIGHT - STRIP_LEFT) // max(1, self.end)))
         self.room = (AXIS_RIGHT - STRIP_LEFT) // self.wide  # boxes that fit
         self.ids = min(MOST_IDS, max((len(step.state.get("coordinator", {})) for step in trace.steps), default=0))
@@ -393,7 +257,7 @@ class Panel:
         for row in log:
             look = row[5] or fate_of(row, log)
             for offset in range(row[0], row[1] + 1):
-                record = self.story.records.get(offset, "")
+                record = self.records.get(offset, "")
                 found[offset] = COPY if look in (COMMITTED, PLAIN) and record in seen else look
                 seen |= {record} if record and look in (COMMITTED, PLAIN) else set()
         return found
@@ -482,7 +346,7 @@ class Panel:
             left = max(row[0], first)
             boxes = []
             for offset in range(left, row[1] + 1):
-                box = draw_log_box(looks[offset], self.story.records.get(offset, ""), self.wide)
+                box = draw_log_box(looks[offset], self.records.get(offset, ""), self.wide)
                 ref = f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"
                 boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})", data_ref=ref))
             x, wide = self._x(left, first), (row[1] - left + 1) * self.wide

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.producer.diagram import error_word, in_words
 from kitlib.views.stage.deeds import (
     WHO,
     arrives,
@@ -35,6 +35,38 @@ from kitlib.views.stage.score import (
     Play,
     Setting,
 )
+
+# Error names as a broker says them -> what fits under a mark.
+SHORT_ERRORS = {
+    "NONE": "stored",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "gap",
+    "DUPLICATE_SEQUENCE_NUMBER": "duplicate",
+    "UNKNOWN_PRODUCER_ID": "unknown id",
+    "INVALID_PRODUCER_EPOCH": "old epoch",
+    "REQUEST_TIMED_OUT": "timed out",
+    "NETWORK_EXCEPTION": "no network",
+    "NOT_LEADER_OR_FOLLOWER": "not leader",
+    "NOT_ENOUGH_REPLICAS": "replicas",
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "replicas",
+    "MESSAGE_TOO_LARGE": "too large",
+    "CORRUPT_MESSAGE": "corrupt",
+    "TOPIC_AUTHORIZATION_FAILED": "not allowed",
+    "CLUSTER_AUTHORIZATION_FAILED": "not allowed",
+    "UNKNOWN_TOPIC_OR_PARTITION": "no topic",
+}
+
+
+def in_words(error: object) -> str:
+    """An error's name as a speech bubble says it: "out of order sequence number"."""
+    name = plain_text(error, 60)
+    return name.lower().replace("_", " ") if name.isupper() else name
+
+
+def error_word(error: object) -> str:
+    """An error's name, cut to what fits under a mark."""
+    name = plain_text(error, 60)
+    short = SHORT_ERRORS.get(name, name.lower().replace("_", " "))
+    return short if len(short) <= 12 else f"{short[:11]}…"
 
 
 def _request(step: Step) -> tuple[str, Any, Any]:
@@ -152,7 +184,7 @@ def _node_name(number: int) -> str:
     return "bootstrap" if number < 0 else f"broker {number}"
 
 
-def _node(step: Step) -> str:
+def node_of(step: Step) -> str:
     number = step.data.get("node", step.data.get("broker", step.data.get("to", 0)))
     return _node_name(number) if isinstance(number, int) else "broker 0"
 
@@ -200,7 +232,7 @@ SEND_PATH = Setting(
         "request": (
             leaves(
                 "accumulator",
-                _node,
+                node_of,
                 lambda step: AGAIN if step.data.get("attempt") else REQUEST,
                 _request,
                 span_of,
@@ -212,19 +244,19 @@ SEND_PATH = Setting(
         "no_answer": (_is_lost, says("sender", "was it stored?", True)),
         "requeue": (_collects,),
         "expire": (drops("accumulator", span_of), says("accumulator", "timed out", True), _collects),
-        "connect": (hops("sender", _node, QUESTION),),
-        "connected": (hops(_node, "sender", ACK),),
-        "disconnected": (says("sender", lambda step: f"no connection to {_node(step)}", True),),
-        "metadata_request": (hops("sender", _node, QUESTION, "metadata?"), hops(_node, "sender", ACK)),
-        "id_request": (hops("sender", _node, QUESTION, "id?"), hops(_node, "sender", ACK)),
-        "refuse": (_arrived(BAD_ANSWER, lambda play, step: _node(step)), says(_node, "[error?{error}|refused]", True)),
-        "move_leader": (says(_node, "the leader now"),),
-        "destroy": (loses_all(_node), becomes(DOWN, _node), drops(_node, "[records_gone>0?{records_gone} records]")),
+        "connect": (hops("sender", node_of, QUESTION),),
+        "connected": (hops(node_of, "sender", ACK),),
+        "disconnected": (says("sender", lambda step: f"no connection to {node_of(step)}", True),),
+        "metadata_request": (hops("sender", node_of, QUESTION, "metadata?"), hops(node_of, "sender", ACK)),
+        "id_request": (hops("sender", node_of, QUESTION, "id?"), hops(node_of, "sender", ACK)),
+        "refuse": (_arrived(BAD_ANSWER, lambda play, step: node_of(step)), says(node_of, "[error?{error}|refused]", True)),
+        "move_leader": (says(node_of, "the leader now"),),
+        "destroy": (loses_all(node_of), becomes(DOWN, node_of), drops(node_of, "[records_gone>0?{records_gone} records]")),
         "fault": (says("sender", "[cause?{cause}|]", True),),
-        "killed": (loses_all(_node), becomes(DOWN, _node)),
-        "started": (becomes(BACK, _node),),
-        "write": (_arrived(ANSWER, lambda play, step: _node(step)),),
-        "recognise": (_arrived(ANSWER, lambda play, step: _node(step)),),
+        "killed": (loses_all(node_of), becomes(DOWN, node_of)),
+        "started": (becomes(BACK, node_of),),
+        "write": (_arrived(ANSWER, lambda play, step: node_of(step)),),
+        "recognise": (_arrived(ANSWER, lambda play, step: node_of(step)),),
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),

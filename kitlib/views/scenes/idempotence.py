@@ -1,0 +1,620 @@
+"""A producer's run: what crosses between it and the broker, which batches each side knows, and what the log holds.
+
+The lanes are longer than the picture: a window on them follows the present. Below are, after each step, the batches that wait,
+those in flight, those that the broker remembers with what it has just forgotten, and the log. Two producers have rows of their own.
+
+What a step does not say is worked out here: which copy of a record a write makes, and whether the record lies behind one that was
+sent later. `kitlib.monitor.producing` counts the same for the verdict. A recorded trace may hold anything: what is no whole number
+is read as a default, what is long is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kitlib.mechanisms.protocol import increment_sequence
+from kitlib.text import plain_text
+from kitlib.trace import Step, Trace
+from kitlib.views.look import BAR_Y, CELLS, LEFT, LOG_LOOKS, LOOK_OF, STRIP, WIDTH, ZOOM
+from kitlib.views.partition.strip import bar_of, cells_of, frame_of, look_of, sign_of, swatch_of
+from kitlib.views.scene import MARGIN, Panels, Scene
+from kitlib.views.scenes.lanes import BROKEN_OFF, Lanes, spread, windowed
+from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, swatch
+from kitlib.views.stage.producers import error_word
+from kitlib.views.svg import Svg, el, group, letter_paint
+from kitlib.words.glyphs import (
+    BLACK,
+    BLUE,
+    CHECK,
+    CLOCK,
+    CROSS,
+    CROSSED_DISC,
+    CROSSED_SQUARE,
+    DIAMOND,
+    DISC,
+    GREEN,
+    ORANGE,
+    PINK,
+    RED,
+    SKY,
+    SQUARE,
+    Glyph,
+)
+from kitlib.words.idempotence import is_side
+
+PARTS = {
+    "all": "What crosses, and what does each side know?",
+    "lanes": "What crosses between producer and broker?",
+    "remembered": "Which batches would the broker recognise?",
+    "log": "What does the log hold?",
+}
+HAS_RECORDS, HAS_CURVES = False, True
+Data = dict[str, Any]
+
+SIGNS = {
+    "send": Glyph("the application sends records", "M-2 -4.5H2V4.5H-2Z", "ink", 0.8, SKY),
+    "request": Glyph("a request leaves", DISC, "ink", 1.2, ORANGE),
+    "again": Glyph("the batch is sent again", "M0 -6.5L6 4.5H-6Z", "ink", 1.2, RED),
+    "delay": Glyph("delayed in transit", CLOCK, ORANGE, 1.8, "paper"),
+    "duplicate_request": Glyph("sent on twice by the network", "M-5 0H-1L5 -5M-1 0L5 5", PINK, 2.4),
+    "write": Glyph("written", SQUARE, "ink", 1.2, GREEN),
+    "copy": Glyph("written once more: a second copy", f"{SQUARE}M-2.5 -2.5H2.5V2.5H-2.5Z", "ink", 1.2, PINK),
+    "recognise": Glyph("recognised as a duplicate: not written again", DIAMOND, "ink", 1.2, PINK),
+    "refuse": Glyph("refused by the broker", CROSSED_SQUARE, RED, 1.8, "paper"),
+    "answer": Glyph("an answer arrives: stored", DISC, "ink", 1.2, BLUE),
+    "error": Glyph("an answer arrives: an error", "M0 -6.5L6.5 0L0 6.5L-6.5 0ZM0 -3.2V0.6M0 2.4V3.2", RED, 1.8, "paper"),
+    "no_answer": Glyph("no answer came: given up waiting", CROSSED_DISC, RED, 1.8, "paper"),
+    "requeue": Glyph("back into the queue", "M5 -4H-1a4 4 0 0 0 0 8H5M2 1L5 4L2 7", RED, 1.8),
+    "delivered": Glyph("the application is notified: stored", CHECK, BLUE, 2.6),
+    "undelivered": Glyph("the application is notified: failed", CROSS, "ink", 2.6),
+    "id": Glyph("the producer gets its id or epoch", DIAMOND, "ink", 1.6, "paper"),
+    "restart": Glyph("the broker stops and comes back", "M-4 -8L0 -3L-4 3L0 8M2 -8L6 -3L2 3L6 8", RED, 2.2),
+    "expire": Glyph("something else at the broker", "M-5 -4H5M-5 0H5M-5 4H5", "ink", 1.6),
+    "cut": Glyph("the connection is cut", BROKEN_OFF, RED, 1.8),
+    "read": Glyph("the topic is read back", "M-7 0Q0 -7 7 0Q0 7 -7 0ZM-2 0a2 2 0 1 0 4 0a2 2 0 1 0 -4 0Z", "ink", 1.2, "paper"),
+}
+SPEAK_FOR_THEMSELVES = ("request", "write", "answer", "error", "refuse", "no_answer", "undelivered", "id", "expire", "read", "restart")
+SAME = {"refuse_to_start": "undelivered", "down": "restart", "delete": "expire", "fail_over": "expire"}
+MOST = 2**53  # what JavaScript holds exactly
+MOST_DIGITS = 7  # of both ends of a range of sequence numbers together, in a box
+MOST_SPAN = 100_000  # records of one batch
+
+
+def whole(value: object, default: int = -1) -> int:
+    """A whole number that a drawing can bear, or the default."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= MOST:
+        return default
+    return value
+
+
+def batch_name(batch: object) -> str:
+    """`batch 7`, and where the number is long `no. 1234`."""
+    number = whole(batch)
+    return f"batch {number}" if number < 1_000 else f"no. {number}"
+
+
+def sequence_word(seq: object, count: int) -> str:
+    """`seq 15-19`, `15-1019` where that is long, only the first where that is long, too."""
+    first = whole(seq)
+    if first < 0:
+        return "no seq"
+    last = increment_sequence(first, max(1, count) - 1)
+    if last == first or len(f"{first}{last}") > MOST_DIGITS:
+        return f"seq {first}" if len(str(first)) <= MOST_DIGITS else f"{first}"
+    return f"seq {first}-{last}" if len(f"{first}{last}") < 6 else f"{first}-{last}"
+
+
+def _request(data: Data) -> tuple[str, ...]:
+    first, before = whole(data.get("first"), 0), whole(data.get("attempt"), 0)
+    lines = batch_name(data.get("batch")), sequence_word(data.get("seq"), whole(data.get("last"), first) - first + 1)
+    return (f"try {before + 1}", *lines) if before > 0 else lines
+
+
+def _answer(data: Data) -> tuple[str, ...]:
+    return batch_name(data.get("batch")), error_word(data.get("error"))
+
+
+def _written(data: Data) -> tuple[str, ...]:
+    copy = data.get("copy", 1)
+    copies = "2nd copy" if copy == 2 else f"copy {copy}"
+    return batch_name(data.get("batch")), copies if copy > 1 else "late" if data.get("is_late") else f"at {whole(data.get('offset'))}"
+
+
+LINES: dict[str, Callable[[Data], tuple[str, ...]]] = {  # what stands at the signs
+    "request": _request,
+    "answer": _answer,
+    "no_answer": lambda data: (batch_name(data.get("batch")), "no answer"),
+    "undelivered": lambda data: (batch_name(data.get("batch")), "failed"),
+    "id": lambda data: (f"id {whole(data.get('pid'))}", f"epoch {whole(data.get('epoch'))}"),
+    "refuse_to_start": lambda data: ("refuses", "to start"),
+    "write": _written,
+    "recognise": lambda data: (batch_name(data.get("batch")), "known"),
+    "refuse": _answer,
+    "down": lambda data: ("goes", "down"),
+    "restart": lambda data: ({"kill": "killed", "up": "back"}.get(str(data.get("how")), "restart"),),
+    "expire": lambda data: ("id", "forgotten"),
+    "delete": lambda data: ("deletes", f"to {whole(data.get('to'), 0)}"),
+    "fail_over": lambda data: ("another", "leader"),
+    "read": lambda data: ("read",),
+}
+
+
+def sign_of_step(step: Step) -> str:
+    """The word whose sign stands for a step."""
+    data = step.data
+    if step.what == "request" and whole(data.get("attempt"), 0) > 0:
+        return "again"
+    if step.what == "answer" and data.get("error") != "NONE":
+        return "error"
+    if step.what == "write" and data.get("copy", 1) > 1:
+        return "copy"
+    return SAME.get(step.what, step.what)
+
+
+class Box(NamedTuple):
+    """A batch in a row, with its two lines."""
+
+    kind: str  # a key of FILLS
+    first: str = ""
+    second: str = ""
+    ref: str | None = None  # by which a page asks for its life
+    seq: int = -1  # of one that the broker remembers
+
+
+class Row(NamedTuple):
+    """A row of boxes: what waits, what is in flight, what the broker remembers."""
+
+    title: str
+    words: str
+    boxes: tuple[Box, ...]
+
+
+BOX_WIDE, BOX_PITCH, BOX_TALL, ROW_TALL, ROW_TOP = 66, 71, 36, 74, 20
+MOST_BOXES, HALF = 10, 5  # of a row, or half of them where two stand side by side
+RECORD_TALL, LOG_TALL = 48, 96
+
+
+@dataclass(slots=True)
+class Held:
+    """What each side holds, as the steps' states tell it."""
+
+    trace: Trace
+    actors: Sequence[str]
+    queues: dict[str, list[Any]] = field(default_factory=dict)
+    flying: dict[str, list[Any]] = field(default_factory=dict)
+    memories: dict[tuple[str, str], tuple[list[Any], list[Any], str]] = field(default_factory=dict)  # place -> known, forgotten, whose
+    tries: dict[tuple[str, int], int] = field(default_factory=dict)  # (producer, batch) -> attempts before
+    seen: set[str] = field(default_factory=set)  # kinds of boxes that need to be explained
+
+    def take(self, step: Step) -> None:
+        """Follow one step."""
+        data, producer, broker = step.data, step.state.get("producer"), step.state.get("broker")
+        owner = step.actor if step.actor in self.actors else self.actors[0]
+        if step.what == "request":
+            self.tries = self.tries | {(step.actor, whole(data.get("batch"))): whole(data.get("attempt"), 0)}
+        if isinstance(producer, dict):
+            queue, flying = _rows(producer.get("queue"), 3), _rows(producer.get("in_flight"), 4)
+            self.queues, self.flying = self.queues | {owner: queue}, self.flying | {owner: flying}
+            self.seen |= {"again" for row in queue if len(row) > 3 and whole(row[3], 0)}
+            self.seen |= {"unnumbered" for row in queue if row[1] in (None, -1)}
+            self.seen |= {"sent again" for row in flying if self.tries.get((owner, whole(row[1])), 0) > 0}
+        if isinstance(broker, dict) and "remembered" in broker:
+            place = str(data.get("topic")), str(data.get("partition"))
+            if "partition" not in data and len(self.memories) == 1:
+                place = next(iter(self.memories))
+            if "partition" in data or len(self.memories) == 1:
+                told = producer if isinstance(producer, dict) else {}
+                ids = whole(broker.get("pid", told.get("pid"))), whole(broker.get("epoch", told.get("epoch")))
+                self._remember(place, _rows(broker["remembered"], 4), f" of producer id {ids[0]}, epoch {ids[1]}" if ids[0] >= 0 else "")
+
+    def _remember(self, place: tuple[str, str], now: list[Any], whose: str) -> None:
+        known, gone, was = self.memories.get(place, (None, [], ""))
+        if now != known:
+            gone = [entry for entry in known or () if entry not in now]
+            self.seen |= {"forgotten"} if gone else set()
+        if (now, whose) != (known, was):
+            self.memories = self.memories | {place: (now, gone, whose)}
+
+    def rows(self, part: str) -> list[Row]:
+        """The rows now."""
+        settings, found = self.trace.settings, list[Row]()
+        most, slots = max(1, min(whole(settings.max_in_flight, 1), 1_000)), max(1, min(whole(settings.remembered_batches, 1), 1_000))
+        has_ids = settings.idempotence is not False
+        room = HALF if most <= HALF else MOST_BOXES
+        for actor in self.actors if part == "all" else ():
+            queue, flying = self.queues.get(actor, []), self.flying.get(actor, [])
+            name = "" if len(self.actors) == 1 else f"{plain_text(actor, 12)}: "
+            records = sum(whole(row[2], 0) for row in queue)
+            batches = f"{len(queue):,} {'batch' if len(queue) == 1 else 'batches'}"
+            words = f"{batches}, {records:,} {'record' if records == 1 else 'records'}" if queue else "nothing"
+            boxes = [self._waiting(actor, row, has_ids) for row in queue[:room]]
+            found.append(Row(f"{name}waiting" if name else "In the accumulator", words + _hidden(queue, room), tuple(boxes)))
+            requests = len({str(row[0]) for row in flying})
+            words = f"{requests} of at most {most}" + (f", with {len(flying)} batches" if requests != len(flying) else "")
+            boxes = [self._in_flight(actor, row) for row in flying[:room]]
+            boxes += [Box("free")] * max(0, min(most - len(flying), room - len(boxes)))
+            found.append(Row(f"{name}in flight" if name else "In flight", words + _hidden(flying, room), tuple(boxes)))
+        for (_, partition), (now, gone, whose) in self.memories.items():
+            ghosts = gone[-max(1, MOST_BOXES - max(slots, len(now))) :]
+            shown = now[-(MOST_BOXES - len(ghosts)) :]
+            boxes = [_remembered("forgotten", row) for row in ghosts] + [_remembered("remembered", row) for row in shown]
+            boxes += [Box("free")] * max(0, min(slots - len(now), MOST_BOXES - len(boxes))) if has_ids else []
+            words = f"{len(now)} {'batch' if len(now) == 1 else 'batches'}{whose}, at most {slots}" + (
+                f"; it has just forgotten {len(gone)}" if gone else ""
+            )
+            words = words if now or gone else "nothing of this producer yet"
+            words = words if has_ids else "nothing: without a producer id it cannot tell one batch from another"
+            of = f" of partition {plain_text(partition, 12)}" if len(self.memories) > 1 else ""
+            found.append(Row(f"The broker remembers{of}", words + _hidden(now, len(shown)), tuple(boxes)))
+        return found
+
+    def _ref(self, actor: str, batch: object) -> str:
+        owner = "" if actor == self.actors[0] else f"{plain_text(actor, 60)}/"
+        return f"batch:{owner}{plain_text(whole(batch), 40)}"
+
+    def _waiting(self, actor: str, row: list[Any], has_ids: bool) -> Box:
+        count, attempts = whole(row[2], 1), whole(row[3], 0) if len(row) > 3 else 0
+        told = sequence_word(row[1], count) if row[1] is not None and row[1] != -1 else "no number"
+        kind = "again" if attempts else "unnumbered" if told == "no number" and has_ids else "waits"
+        return Box(kind, batch_name(row[0]), told if has_ids else f"{count:,} rec.", self._ref(actor, row[0]))
+
+    def _in_flight(self, actor: str, row: list[Any]) -> Box:
+        kind = "sent again" if self.tries.get((actor, whole(row[1])), 0) > 0 else "in flight"
+        return Box(kind, batch_name(row[1]), sequence_word(row[2], whole(row[3], 1)), self._ref(actor, row[1]))
+
+
+def _rows(found: object, wide: int) -> list[list[Any]]:
+    """The rows of a list in a state that have at least so many items; all others are passed over."""
+    return [row for row in found if isinstance(row, list) and len(row) >= wide] if isinstance(found, list) else []
+
+
+def _hidden(found: list[Any], room: int) -> str:
+    return f"; {len(found) - room:,} more" if len(found) > room else ""
+
+
+def _remembered(kind: str, row: list[Any]) -> Box:
+    first, last, offset = (whole(value) for value in row[:3])
+    words = sequence_word(first, last - first + 1 if last >= first else 1)
+    return Box(kind, words, f"at {offset}" if kind == "remembered" else "forgotten", seq=first)
+
+
+class LogView(NamedTuple):
+    """One partition's log after a step."""
+
+    name: str
+    words: str
+    base: int
+    codes: str  # of all that it holds
+    records: tuple[int, ...]
+    window: int  # the first place that is shown as a box
+    has_bar: bool  # whether the run's log outgrows the boxes
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition's log while the steps go by: which copy of each record lies where, and what the application was told."""
+
+    name: str
+    room: int  # boxes that fit
+    has_bar: bool
+    base: int = -1
+    start: int = 0
+    records: list[int] = field(default_factory=list)
+    codes: list[str] = field(default_factory=list)  # see LOG_LOOKS
+    told: dict[int, str] = field(default_factory=dict)  # record -> A or ?
+    times: dict[int, int] = field(default_factory=dict)  # record -> how often it lies in the log
+    highest: int = -1
+    window: int = 0
+    view: LogView | None = None
+
+    @property
+    def end(self) -> int:
+        """The offset that the next record gets."""
+        return max(0, self.base) + len(self.records)
+
+    def write(self, offset: int, records: Iterable[int]) -> None:
+        """Records are stored from an offset on."""
+        self.base = offset if self.base < 0 else self.base
+        at = len(self.records)
+        before = self.highest
+        for record in records:
+            copy = self.times[record] = self.times.get(record, 0) + 1
+            self.codes.append("2" if copy > 1 else "O" if record < before else self.told.get(record, "n"))
+            self.records.append(record)
+            self.highest = max(self.highest, record)
+        if not self.window <= at <= len(self.records) <= self.window + self.room:
+            self.window = max(0, len(self.records) - self.room + self.room // 4)
+        self.view = None
+
+    def tell(self, first: int, last: int, is_stored: bool) -> None:
+        """The application is told of these records that they are stored, or that they failed."""
+        self.told |= dict.fromkeys(range(first, last + 1), "A" if is_stored else "?")
+        for at, record in enumerate(self.records):
+            if first <= record <= last and self.codes[at] in "nA?":
+                self.codes[at] = self.told[record]
+        self.view = None
+
+    def cut(self, offset: int) -> None:
+        """Nothing from an offset on is in the log any more."""
+        kept = max(0, offset - max(0, self.base))
+        del self.records[kept:], self.codes[kept:]
+        self.times = {}
+        for record in self.records:
+            self.times[record] = self.times.get(record, 0) + 1
+        self.highest = max(self.records, default=-1)
+        self.view = None
+
+    def read(self, offset: int, ranges: Iterable[tuple[int, int]]) -> None:
+        """What the topic holds from an offset on, which has the last word."""
+        found = [record for first, last in ranges for record in range(first, min(last, first + MOST_SPAN) + 1)]
+        if found != self.records[max(0, offset - max(0, self.base)) :]:
+            self.cut(offset)
+            runs = [at for at, record in enumerate(found) if at == 0 or record != found[at - 1] + 1]
+            for begin, end in pairwise([*runs, len(found)]):
+                self.write(offset + begin, found[begin:end])
+
+    def delete(self, to: int) -> None:
+        """The log begins at an offset now."""
+        self.start, gone = to, max(0, min(to - max(0, self.base), len(self.codes)))
+        self.codes[:gone] = "G" * gone
+        self.view = None
+
+    def after(self) -> LogView:
+        """What it is now."""
+        if self.view is None:
+            codes = "".join(self.codes)
+            told = [f"{len(codes):,} {'record' if len(codes) == 1 else 'records'}"]
+            copies = codes.count("2")
+            told += [f"{copies:,} second {'copy' if copies == 1 else 'copies'}"] if copies else []
+            told += [f"{codes.count('O'):,} out of order"] if "O" in codes else []
+            told += [f"{codes.count('G'):,} deleted since"] if "G" in codes else []
+            self.view = LogView(self.name, ", ".join(told), max(0, self.base), codes, tuple(self.records), self.window, self.has_bar)
+        return self.view
+
+
+class Reader:
+    """What is known while the steps go by."""
+
+    def __init__(self, trace: Trace, part: str) -> None:
+        self.trace, self.part = trace, part
+        actors = dict.fromkeys(step.actor for step in trace if step.actor.startswith("producer"))
+        self.held = Held(trace, list(actors)[:2] or ["producer"])
+        highest = max((whole(step.data.get("last"), 0) for step in trace), default=0)
+        self.box_wide = {1: 20, 2: 20, 3: 24, 4: 30, 5: 36}.get(len(str(highest)), 48)
+        written = [whole(step.data.get("offset")) + 1 for step in trace if step.what == "write"]
+        self.has_bar = max([highest, *written]) >= STRIP // self.box_wide  # whether a log may outgrow its boxes
+        self.logs: dict[tuple[str, str], Log] = {}
+        self.arrived: dict[tuple[str, ...], int] = {}  # (topic, partition, batch) -> how often it came to the broker
+        self.steps: list[Step] = []  # with what the log makes of them
+        self.rows: list[Callable[[], list[Row]]] = []
+        self.views: list[list[LogView]] = []
+        self.spots: list[tuple[int, int, int]] = []  # of each step the log, the place in it and the number of records that it is about
+        self.acked = 0
+        self.curves: dict[str, list[int]] = {name: [] for name in ("in flight", "waiting", "acked", "second copies")}
+        for step in trace:
+            self.take(step)
+
+    @property
+    def log_tall(self) -> int:
+        """How much height each log takes."""
+        return LOG_TALL + (ZOOM + 14 if self.has_bar else 0)
+
+    def take(self, step: Step) -> None:
+        """Take one step."""
+        data = self._known(step)
+        self.steps.append(Step(step.number, step.at_ms, step.actor, step.what, data, step.state))
+        self.held.take(step)
+        held = replace(self.held)
+        self.rows.append(lambda: held.rows(self.part))
+        self.spots.append((-1, 0, 0))
+        log = self._log(data)
+        if log is not None:
+            self._follow(step, data, log)
+        self.views.append([log.after() for log in self.logs.values()])
+        counts = (
+            sum(map(len, held.flying.values())),
+            sum(map(len, held.queues.values())),
+            self.acked,
+            sum(log.codes.count("2") for log in self.logs.values()),
+        )
+        for values, count in zip(self.curves.values(), counts, strict=True):
+            values.append(count)
+
+    def _known(self, step: Step) -> Data:
+        """The step's data, and of what arrives at the broker: how often it came, and what its writing would make."""
+        if step.what not in ("write", "recognise", "refuse"):
+            return step.data
+        data = dict(step.data)
+        batch = str(data.get("topic")), str(data.get("partition")), str(data.get("batch"))
+        data["arrival"] = self.arrived[batch] = self.arrived.get(batch, 0) + 1
+        if log := self._log(data):
+            first = whole(data.get("first"), 0)
+            data["copy"] = log.times.get(first, 0) + 1
+            data["is_late"] = data["copy"] == 1 and first < log.highest
+        return data
+
+    def _log(self, data: Data) -> Log | None:
+        if "topic" not in data or "partition" not in data:
+            return None
+        key = str(data["topic"]), str(data["partition"])
+        if key not in self.logs:
+            topic = str(data["topic"]).removeprefix(f"kit.{self.trace.run}.")
+            name = f"{plain_text(topic, 60)}, partition {plain_text(data['partition'], 12)}"
+            self.logs[key] = Log(name, STRIP // self.box_wide, self.has_bar)
+        return self.logs[key]
+
+    def _follow(self, step: Step, data: Data, log: Log) -> None:
+        first = whole(data.get("first"), 0)
+        last = max(first, min(whole(data.get("last"), first), first + MOST_SPAN))
+        broker = step.state.get("broker")
+        told = broker if isinstance(broker, dict) else {}
+        if step.what in ("restart", "fail_over") and len(self.logs) == 1 and whole(told.get("log_end"), log.end) < log.end:
+            log.cut(whole(told.get("log_end"), 0))
+        match step.what:
+            case "write":
+                log.write(max(0, whole(data.get("offset"), log.end)), range(first, last + 1))
+            case "read":
+                log.read(whole(data.get("first_offset"), 0), [(whole(a, 0), whole(b)) for a, b in data.get("records", [])])
+            case "delivered" | "undelivered":
+                self.acked += last - first + 1 if step.what == "delivered" else 0
+                log.tell(first, last, step.what == "delivered")
+        if step.what in ("write", "recognise") and whole(data.get("offset")) >= 0:
+            self.spots[-1] = [*self.logs.values()].index(log), data["offset"] - max(0, log.base), last - first + 1
+        start = told.get("log_start")
+        if isinstance(start, int) and start != log.start:
+            log.delete(start)
+
+
+def to_scene(trace: Trace, part: str) -> Scene:
+    """The scene of a trace; a `part` of it has the lanes alone, or a panel without them."""
+    reader = Reader(trace, part)
+    has_lanes, has_rows, has_logs = part in ("all", "lanes"), part in ("all", "remembered"), part in ("all", "log")
+    last = reader.rows[-1]() if reader.rows and has_rows else []
+    beside = whole(trace.settings.max_in_flight, 1) <= HALF
+    tall = _rows_tall(last, beside) + (reader.log_tall * len(reader.logs) if has_logs else 0)
+    names = [*reader.held.actors[:1], "broker", *reader.held.actors[1:]]
+    foot = PITCH * (len(names) - 1) + 110 if has_lanes else 0
+    scene = Scene("A producer", PARTS[part], height=foot + (30 if has_lanes else 0), panel_height=tall, right=WIDTH - MARGIN)
+    scene.top, scene.bottom = (8, foot) if has_lanes else (0, 0)
+    known = replace(trace, steps=reader.steps)
+
+    def lane_of(step: Step) -> str:
+        return step.actor if is_side(step.actor) or step.actor in names else ""
+
+    def lines_of(step: Step) -> Sequence[str]:
+        return LINES[step.what](step.data) if step.what in LINES and lane_of(step) not in ("", "network") else ()
+
+    xs = spread(known, lines_of, lane_of)
+    signs = SIGNS | {what: SIGNS[like] for what, like in SAME.items()}
+    lanes = Lanes(known, xs, signs, lane_of, word_of=sign_of_step, lines_of=lines_of, names=names, between="network", pitch=PITCH)
+    if has_lanes:
+        windowed(scene, lanes, 46)
+    scene.x_of_step = xs if has_lanes else [0.0] * len(xs)
+    scene.said = [trace.vocabulary.sentence(step.actor, step.what, step.data) for step in reader.steps]
+    scene.drawn = Panels(lambda at: _panel(reader, at, beside, has_rows, has_logs), lambda at: _words(reader, at, has_rows, has_logs))
+    scene.legend = _legend(reader, lanes if has_lanes else None, has_rows, has_logs)
+    scene.curves = reader.curves if part == "all" else {}
+    return scene
+
+
+PITCH = 116  # from one lane to the next
+
+
+def _rows_tall(rows: Sequence[Row], beside: bool) -> int:
+    flying = sum(row.title.lower().endswith("in flight") for row in rows)
+    return ROW_TALL * (len(rows) - (flying if beside else 0)) + 8 if rows else 8
+
+
+def _panel(reader: Reader, at: int, beside: bool, has_rows: bool, has_logs: bool) -> Svg:
+    step, y, pieces = reader.steps[at], 8, list[Svg]()
+    subject = batch_name(step.data.get("batch")) if "batch" in step.data else ""
+    seq = whole(step.data.get("seq")) if step.actor == "broker" else -1
+    for row in reader.rows[at]() if has_rows else ():
+        is_beside = beside and row.title.lower().endswith("in flight")
+        y -= ROW_TALL if is_beside else 0
+        x = WIDTH - LEFT - HALF * BOX_PITCH + BOX_PITCH - BOX_WIDE if is_beside else LEFT
+        rings = (at for at, box in enumerate(row.boxes) if (box.first == subject and box.ref) or 0 <= seq == box.seq)
+        pieces += (_draw_title(row.title, row.words, x, y + 12), _draw_row(row.boxes, x, y + ROW_TOP))
+        pieces.append(Svg("", [_ring(x + place * BOX_PITCH, y + ROW_TOP, BOX_WIDE, BOX_TALL) for place in rings]))
+        y += ROW_TALL
+    for number, view in enumerate(reader.views[at] if has_logs else ()):
+        where, first, count = reader.spots[at]
+        top, wide = y + reader.log_tall * number, reader.box_wide
+        title = f"The log of {view.name}" if len(reader.logs) > 1 else "The log"
+        pieces += (_draw_title(title, view.words if view.codes else "no record yet", LEFT, top + 12), _draw_log(view, wide, top))
+        begin, end = max(first, view.window), min(first + count, view.window + STRIP // wide)
+        if where == number and end > begin:
+            box = LEFT + (begin - view.window) * wide, top + reader.log_tall - LOG_TALL + 22, (end - begin) * wide
+            pieces.append(_ring(*box, RECORD_TALL))
+    return Svg("", pieces)
+
+
+@lru_cache(4_000)
+def _ring(x: int, y: int, wide: int, tall: int) -> Svg:
+    """Around what a step is about."""
+    return el("rect", cls="ink-line", x=x - 3, y=y - 3, width=wide + 6, height=tall + 6, rx=5, fill="none", stroke_width=2)
+
+
+def _words(reader: Reader, at: int, has_rows: bool, has_logs: bool) -> str:
+    told = [f"{row.title.lower()}: {row.words}" for row in (reader.rows[at]() if has_rows else ())]
+    return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in (reader.views[at] if has_logs else ())])
+
+
+@lru_cache(4_000)
+def _draw_title(title: str, words: str, x: int, y: int) -> Svg:
+    """What a row or a log is, and what it holds in words."""
+    return el("text", el("tspan", title, font_weight="bold"), el("tspan", words, dx=8), cls="ink", x=x, y=y, font_size=12)
+
+
+@lru_cache(4_000)
+def _draw_row(boxes: tuple[Box, ...], x: int, y: int) -> Svg:
+    """The boxes of a row."""
+    if not boxes:
+        return el("path", d=f"M{x} {y + BOX_TALL / 2}h40", cls="grey-line", stroke_dasharray="1 4")
+    at = (f"translate({x + place * BOX_PITCH} {y})" for place in range(len(boxes)))
+    return group(*(group(draw_batch(box), transform=place, data_ref=box.ref) for place, box in zip(at, boxes, strict=False)))
+
+
+@lru_cache(4_000)
+def draw_batch(box: Box) -> Svg:
+    """A batch's box with its two lines; one that was forgotten is crossed out."""
+    look = FILLS[box.kind]
+    parts = [draw_fill(look, 0.5, 0.5, BOX_WIDE - 1, BOX_TALL - 1, look.meaning, 3)]
+    if box.kind == "forgotten":
+        parts.append(el("path", d=f"M0 {BOX_TALL}L{BOX_WIDE} 0", stroke=RED, stroke_width=1.4))
+    if box.kind in ("again", "sent again"):
+        parts.append(el("path", d=f"M{BOX_WIDE - 13} 0H{BOX_WIDE}V13Z", fill=RED, stroke=BLACK, stroke_linejoin="round"))
+    paint = letter_paint(look.text, 3 * (box.kind == "forgotten"))
+    for line, y in ((box.first, 15), (box.second, 29)):
+        bold = "bold" if line.startswith(("batch ", "no. ")) else None
+        parts += [el("text", line, x=BOX_WIDE / 2, y=y, text_anchor="middle", font_size=11, font_weight=bold, **paint)] if line else []
+    return group(*parts)
+
+
+@lru_cache(2_000)
+def _draw_log(view: LogView, wide: int, y: int) -> Svg:
+    """A box for each record of the close-up, and the bar of a long log above them."""
+    room, codes = STRIP // wide, view.codes
+    top = 22 + (ZOOM + 14 if view.has_bar else 0)
+    parts = []
+    if not codes:
+        parts.append(el("path", d=f"M{LEFT} {top + RECORD_TALL / 2}h40", cls="grey-line", stroke_dasharray="1 4"))
+    labelled = -9
+    for at in range(view.window, min(view.window + room, len(codes))):
+        x = LEFT + (at - view.window) * wide
+        is_label = x >= labelled and (at == view.window or view.records[at] != view.records[at - 1] + 1 or at % 5 == 0)
+        labelled = x + 7 * len(str(view.base + at)) + 12 if is_label else labelled
+        label = [el("text", f"{view.base + at}", cls="grey", x=2, y=RECORD_TALL + 13, font_size=11)] if is_label else []
+        parts.append(group(draw_record(codes[at], view.records[at], wide), *label, transform=f"translate({x} {top})"))
+    return group(*_draw_bar(view, room), *parts, transform=f"translate(0 {y})")
+
+
+def _draw_bar(view: LogView, room: int) -> list[Svg]:
+    """The whole of a long log, as the strips of other runs have it, and where the close-up looks."""
+    if not view.has_bar or not view.codes:
+        return []
+    scale = STRIP / max(room, len(view.codes))
+    beam, bracket = look_of(LEFT + view.window * scale, LEFT + min(len(view.codes), view.window + room) * scale)
+    return [group(beam, *bar_of(tuple(cells_of(view.codes, CELLS)), view.base, scale), bracket, transform=f"translate(0 {22 - BAR_Y})")]
+
+
+@lru_cache(10_000)
+def draw_record(code: str, record: int, wide: int) -> Svg:
+    """A record's box: its number, and below it the letter of its fate."""
+    paint = letter_paint(LOOK_OF[code].text, 4 * LOOK_OF[code].hatch)
+    number = el("text", f"{record}", x=wide / 2, y=14, text_anchor="middle", font_size=11, **paint)
+    return group(frame_of(code, wide), number, *sign_of(code, wide))
+
+
+def _legend(reader: Reader, lanes: Lanes | None, has_rows: bool, has_logs: bool) -> list[Item]:
+    """What occurred; signs with words of their own, and boxes in a row whose title says it, are left out."""
+    quiet = {SIGNS[what].meaning for what in SPEAK_FOR_THEMSELVES}
+    found = [item for item in lanes.legend(has_arrows=False) if item[1] not in quiet] if lanes else []
+    found += [(swatch(kind), FILLS[kind].meaning) for kind in FILLS if has_rows and kind in reader.held.seen]
+    shown = {id(view): view for views in reader.views for view in views} if has_logs else {}
+    codes = {code for view in shown.values() for code in set(view.codes)}
+    return found + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]
