@@ -57,11 +57,11 @@ def users_home() -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: one worker for each core and for each WORKER_BYTES of memory, whichever are fewer, and at least two.
+    """For `-n auto`: one for each core and for each WORKER_BYTES of memory, whichever are fewer, at least two; and one for pure files.
 
-    With one more than cores the real parts answer so late that each run has a few tests which miss their deadline.
+    With one more for the real parts these answer so late that each run has a few tests which miss their deadline.
     """
-    return max(2, min(os.cpu_count() or 1, psutil.virtual_memory().total // WORKER_BYTES))
+    return 1 + max(2, min(os.cpu_count() or 1, psutil.virtual_memory().total // WORKER_BYTES))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -117,7 +117,9 @@ def built_site(kit_home: Path, tmp_path_factory: pytest.TempPathFactory, worker_
 @pytest.fixture(scope="session", autouse=True)
 def kit_home() -> Iterator[Path]:
     """The session's KIT_HOME, in the environment of everything the tests start; removed at the end, with a leak check."""
+    from kitlib.lab import workspace
     from kitlib.spark import server as spark_server
+    from kitlib.spark import warden as spark_warden
 
     jars = users_home() / "jars"
     room = Path(tempfile.mkdtemp(prefix="kit-"))
@@ -143,6 +145,7 @@ def kit_home() -> Iterator[Path]:
     try:
         yield room / "home"
         spark_server.down()
+        kept = [each for each in (spark_server._scratch(), spark_warden.token_file(workspace.run_dir())) if each.exists()]
         left = [] if wait_for(lambda: not our_processes(), 10) else our_processes()
         told = [describe(process) for process in left]  # before they are killed: a zombie has no command line
         for process in left:
@@ -154,6 +157,7 @@ def kit_home() -> Iterator[Path]:
         shutil.rmtree(room, ignore_errors=True)
     files_left = files_outside() - files_before if os.environ.get("KIT_TEST_STRICT") else set()
     assert not told, f"processes of the tests were left running: {told}"
+    assert not kept, f"Spark has left {kept}"
     assert not files_left, f"files were left outside of the workspace: {sorted(map(str, files_left))}"
 
 

@@ -1,8 +1,9 @@
 """Several tests at a time: each worker of `make test` has a workspace, a broker and a Spark of its own.
 
 Most tests of the real parts wait for those. There is a worker for each core, where there is memory for it. A file
-is run whole, in its order, by one worker. A test that is marked `alone` has a deadline so near that a
-neighbour could make it miss it: while it runs, the other workers wait.
+is run whole, in its order, by one worker. One more worker takes the pure files alone, at a low priority: it has
+the cores while the others wait. A test that is marked `alone` has a deadline so near that a neighbour could make
+it miss it: while it runs, the other workers wait.
 
 A few tests that failed are run once more, alone, after the summary: on two busy cores a real broker, Spark or
 Chromium may answer late for once. Both results are on the screen, and the second one counts. A test that
@@ -20,11 +21,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from tests.conftest import carries
 
@@ -32,6 +36,8 @@ CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
 LONGEST = "test_notebooks.py"  # a quarter of an hour
+PURE = "pure"  # a file of the shared folder: the names of the files that need no real part
+LOW = 10  # the priority of the worker that takes them
 AGAIN = 8  # at most so many failed tests are run once more
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
 
@@ -44,8 +50,33 @@ def has_workers(config: pytest.Config) -> bool:
     return not is_worker(config) and config.getoption("dist", "no") != "no"
 
 
+def is_behind(worker: dict[str, Any]) -> bool:
+    """Whether this is the worker that takes pure files alone: the last, of more than two."""
+    return worker["workercount"] > 2 and worker["workerid"] == f"gw{worker['workercount'] - 1}"
+
+
+class Scheduler(LoadFileScheduling):  # type: ignore[misc]
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if is_behind(node.workerinput):
+            pure = Path(os.environ[NAME], PURE).read_text().splitlines()
+            if not (waiting := [file for file in self.workqueue if file in pure]):
+                return node.shutdown()
+            self.workqueue.move_to_end(waiting[0], last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduler:
+    return Scheduler(config, log)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Before the workers start: one temporary folder for all that they make."""
+    if is_worker(config) and is_behind(config.workerinput):  # type: ignore[attr-defined]
+        with suppress(OSError):  # Linux weighs sessions first, and then the processes of each
+            os.setsid()
+            Path("/proc/self/autogroup").write_text(str(LOW))
+        os.nice(LOW)
     if has_workers(config):
         os.environ[NAME] = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="kit-")
         tempfile.tempdir = None
@@ -70,6 +101,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             files.setdefault(item.path, []).append(item)
         items[:] = [item for file in sorted(files.values(), key=turn_of) for item in file]
+        if is_behind(config.workerinput):  # type: ignore[attr-defined]
+            names = [file[0].nodeid.partition("::")[0] for file in files.values() if turn_of(file) == 2]
+            (ROOM / PURE).write_text("\n".join(names))
 
 
 def turn_of(file: list[pytest.Item]) -> int:

@@ -201,12 +201,13 @@ def test_setup_brings_developers_tools_to_those_who_ask_and_keeps_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("sign", ["pyvenv.cfg", "lib/python*/site-packages/pip/__init__.py", "lib/python*/site-packages/kit_tool*"])
+@pytest.mark.parametrize(
+    ("sign", "number"), [("pyvenv.cfg", signal.SIGINT), ("pip/__init__.py", signal.SIGKILL), ("site-packages/kit_tool*", signal.SIGINT)]
+)
 def test_setup_interrupted_is_completed_by_the_next_run(project: Path, wheels: Path, sign: str, number: signal.Signals) -> None:
     """Ctrl-C or a kill while it works leaves nothing that is taken for complete, no process, and the next run completes it."""
     process = bootstrap(project, wheels, "--dev")
-    assert wait_for(lambda: any((project / ".venv").glob(sign)), 60)
+    assert wait_for(lambda: any((project / ".venv").rglob(sign)), 60)
     os.killpg(process.pid, number)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == (130 if number is signal.SIGINT else -number)

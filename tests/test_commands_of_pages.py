@@ -62,7 +62,8 @@ def meant(command: str) -> str:
     return command
 
 
-COMMANDS = commands()
+ENDS = ["kit down", "kit lab", "kit reset --all"]  # the broker and Spark, which the others share: those come last
+COMMANDS = sorted(commands(), key=lambda command: ENDS.index(command) if command in ENDS else -1)
 READ = [command for command in COMMANDS if command.startswith(READ_ONLY) or "--port" in command]
 
 
@@ -92,6 +93,7 @@ def home(kit_home: Path, learner: Path, formatted: Path, tmp_path_factory: pytes
     """The learner's workspace: `kit reset` would find there what the other tests have left in theirs."""
     home = make_home(tmp_path_factory.mktemp("learners") / "home", (kit_home / "jars").resolve())
     format_home(home, formatted)
+    run(learner, home, "kit up --spark", home)
     yield home
     run(learner, home, "kit down", home)
 

@@ -52,8 +52,8 @@ TESTS = {  # of each row: the tests that hold it
     13: ["lab/test_endings.py::test_lab_killed_leaves_nothing_and_opens_again_at_once"],
     14: [
         "lab/test_endings.py::test_reaper_killed_ends_the_lab_and_leaves_nothing",
-        "lab/test_endings.py::test_lab_and_reaper_killed_together_are_cleared_by_the_next_lab",
-        "lab/test_hard_times.py::test_lab_and_all_that_watches_it_killed_together_are_cleared_by_the_next_lab",
+        "lab/test_endings.py::test_lab_killed_with_its_reaper_or_while_that_was_stopped_is_cleared_by_the_next_lab",
+        "lab/test_hard_times.py::test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_the_next_lab_or_down",
         "lab/test_broker_faults.py::test_warden_killed_leaves_an_orphan_that_the_next_start_ends",
     ],
     15: [
@@ -62,8 +62,11 @@ TESTS = {  # of each row: the tests that hold it
         "test_bootstrap.py::test_setup_interrupted_is_completed_by_the_next_run",
     ],
     16: ["lab/test_endings.py::test_terminal_closed_ends_the_lab"],
-    17: ["lab/test_lab.py::test_kernel_killed_ends_its_session_and_nothing_else"],
-    18: ["lab/test_spark.py::test_session_in_a_hostile_environment_is_quiet_and_kit_down_leaves_nothing"],
+    17: [
+        "lab/test_lab.py::test_kernel_killed_ends_nothing_else",
+        "lab/test_spark.py::test_kernel_that_is_killed_ends_its_queries_and_nobody_elses",
+    ],
+    18: ["lab/test_spark.py::test_session_in_a_hostile_environment_is_quiet_and_a_killed_warden_is_made_good"],
     19: [
         "pipelines/test_partition_manager_source.py::test_killed_anywhere_any_number_of_times_a_query_loses_nothing",
         "pipelines/test_acker_on_spark.py::test_trees_with_fails_and_open_ones_end_as_with_the_plain_acker_also_after_a_crash",

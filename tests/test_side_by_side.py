@@ -24,17 +24,20 @@ CONFTEST = "from tests.conftest import *\n"
 PLUGINS = ("-p", "no:cacheprovider", "-p", "xdist", "-p", "pytest_timeout")  # the others take seconds to import
 
 
-def options() -> list[str]:
-    """What `make test` gives to pytest before ARGS, with two workers: the small suites have two files for them."""
+def options(workers: int = 2) -> list[str]:
+    """What `make test` gives to pytest before ARGS, with two workers: most small suites have two files for them."""
     [line] = re.findall(r"-m pytest (.*) \$\(ARGS\)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
-    return line.replace("-n auto", "-n 2").split()
+    return line.replace("-n auto", f"-n {workers}").split()
 
 
-@pytest.mark.parametrize(("cores", "gigabytes", "workers"), [(2, 24, 2), (4, 8, 2), (1, 2, 2), (8, 16, 4), (8, 64, 8)])
+@pytest.mark.parametrize(("cores", "gigabytes", "workers"), [(2, 24, 3), (4, 8, 3), (1, 2, 3), (8, 16, 5), (8, 64, 9)])
 def test_there_is_a_worker_for_each_core_where_there_is_memory(
     cores: int, gigabytes: int, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A laptop with little memory, or an old one with one core, has two workers all the same: most tests of the real parts wait."""
+    """A laptop with little memory, or an old one with one core, has two workers all the same: most tests of the real parts wait.
+
+    One more, for pure files, waits for them.
+    """
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=gigabytes * 1_000_000_000))
     assert pytest_xdist_auto_num_workers() == workers
@@ -49,14 +52,14 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(suite: Path, **files: str) -> subprocess.Popen[str]:
+def start(suite: Path, workers: int = 2, **files: str) -> subprocess.Popen[str]:
     """Run the files with the options of `make test`."""
     for name, text in files.items():
         (suite / f"test_{name}.py").write_text(text)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(suite / "temporary"), "SUITE": str(suite)}
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(), "."], cwd=suite, start_new_session=True, text=True,
+        [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(workers), "."], cwd=suite, start_new_session=True, text=True,
         env={**kept, **own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell has it ignored by what runs in the background
@@ -111,6 +114,16 @@ def test_two_files_are_run_at_once_and_what_is_alone_is_run_alone(suite: Path) -
     before = ended[: ended.index("last")]
     assert before.count("one") == 40 or before.count("two") == 40, "a file of `alone` was begun before one of the others was done"
     assert not list((suite / "temporary").iterdir())
+
+
+def test_one_more_worker_takes_pure_files_alone_at_a_low_priority(suite: Path) -> None:
+    """It ends when there is none left, though the real parts have work."""
+    real = "import os, pytest\n@pytest.mark.kafka\ndef test_where(): assert os.environ['PYTEST_XDIST_WORKER'] != 'gw2'\n"
+    pure = f"import os\ndef test_where(): assert (os.environ['PYTEST_XDIST_WORKER'], os.nice(0) > {os.nice(0)}) == ('gw2', True)\n"
+    files = dict.fromkeys(("one", "two", "three", "four"), real) | {"pure": pure}
+    process = start(suite, workers=3, **files)
+    said = finish(process)
+    assert process.returncode == 0 and "5 passed" in said, said
 
 
 def test_whoever_is_judged_by_a_clock_is_alone(request: pytest.FixtureRequest) -> None:

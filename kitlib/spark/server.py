@@ -284,6 +284,7 @@ def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # a JSON line on stderr for each error
+        "spark.python.factory.idleWorkerMaxPoolSize": "2",  # of each session: as many as a job of its own has slots
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit alone makes more than the usual 100
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -302,9 +303,8 @@ def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str
 def _sockets() -> dict[str, str]:
     """Let Java and Python meet in a folder, if its path is fit for a socket, and not at a port.
 
-    At a port Java serves whoever comes first, and that can be a Kafka client which looks for a broker that
-    listened there before. A path may be too long for a socket; and PySpark 4.2's worker puts that of a state
-    server into lower case (`worker.py`, `Conf.get`), so one with a capital letter in it would not be found.
+    At a port Java serves whoever comes first, and that can be a Kafka client which looks for a broker that listened there before. A path
+    may be too long for a socket; and PySpark 4.2's worker puts that of a state server into lower case (`worker.py`, `Conf.get`).
     """
     folder = _sockets_folder()
     is_short = len(os.fsencode(folder) + SOCKET_NAME.encode()) <= LONGEST_SOCKET_PATH

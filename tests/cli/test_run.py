@@ -37,19 +37,18 @@ def test_a_knob_that_there_is_not_names_the_nearest(kit: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("name", experiments.names())
-def test_run_prints_question_trace_and_sentence(kit: Callable[..., Any], name: str) -> None:
-    """An experiment on the model prints its title, its question, its trace's words, its verdict and its figure."""
-    code, out, err = kit(name)
-    trace, figure = get(name).run(), get(name).figure
+def test_run_prints_question_trace_and_sentence_or_one_line_of_json(kit: Callable[..., Any], name: str) -> None:
+    """An experiment on the model prints its title, its question, its trace's words, its verdict and its figure.
+
+    --json prints one object with run, knobs, seed, verdict and figure, and nothing else.
+    """
+    trace, figure = get(name).run(seed=3), get(name).figure
+    assert figure
     verdict = judge(trace)
-    assert (code, err) == (0, "") and figure
-    told = f"{trace!r}\n{verdict}\n{figure.measure(trace, verdict).sentence}.\n"
-    assert out == f"{get(name).title}\n{get(name).question}\n\n{told}"
-
-
-@pytest.mark.parametrize("name", experiments.names())
-def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) -> None:
-    """--json prints one object with run, knobs, seed, verdict and figure, and nothing else."""
+    measured = figure.measure(trace, verdict)
+    code, out, err = kit(name, "--seed", "3")
+    assert (code, err) == (0, "")
+    assert out == f"{get(name).title}\n{get(name).question}\n\n{trace!r}\n{verdict}\n{measured.sentence}.\n"
     code, out, err = kit(name, "--json", "--seed", "3")
     told = json.loads(out)
     assert (code, err, len(out.splitlines())) == (0, "", 1)
@@ -58,10 +57,7 @@ def test_run_json_is_one_line_that_parses(kit: Callable[..., Any], name: str) ->
     kinds = tuple(told["verdict"]["counts"])  # none where the verdict is about no records
     assert kinds in ((), ANOMALIES, PRODUCER_ANOMALIES, TRANSACTION_ANOMALIES)
     assert kinds or "record was" not in told["verdict"]["sentence"]
-    trace, figure = get(name).run(seed=3), get(name).figure
-    verdict = judge(trace)
-    assert told["verdict"] == json.loads(json.dumps(verdict.to_json()))
-    assert figure and told["figure"] == figure.measure(trace, verdict).to_json()
+    assert told["verdict"] == json.loads(json.dumps(verdict.to_json())) and told["figure"] == measured.to_json()
 
 
 def test_run_that_is_cut_is_printed_as_such(kit: Callable[..., Any]) -> None:

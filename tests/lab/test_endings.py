@@ -96,23 +96,8 @@ def test_reaper_killed_ends_the_lab_and_leaves_nothing(new_home: Path) -> None:
     assert_all_gone(lab, 0)
 
 
-def test_lab_and_reaper_killed_together_are_cleared_by_the_next_lab(new_home: Path) -> None:
-    """When lab and watcher are killed at once, the next lab finds what they left and ends it (row 6)."""
-    lab = Lab(new_home).open()
-    child = int(lab.kernel().run("import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"))
-    (reaper,) = lab.find("-m kitlib.lab.reaper")
-    for process in (reaper, psutil.Process(lab.process.pid)):
-        process.kill()
-    lab.wait()
-    again = Lab(new_home).open()
-    assert "earlier lab had left behind" in again.said
-    assert has_ended(child) and len(again.find("-m jupyterlab")) == 1
-    assert again.end() == 130
-    assert_all_gone(again, 0)
-
-
-def test_lab_killed_whose_reaper_was_stopped_is_cleared_by_the_next_lab(new_home: Path) -> None:
-    """The next lab wakes the watcher, which then ends what it had to."""
+def test_lab_killed_with_its_reaper_or_while_that_was_stopped_is_cleared_by_the_next_lab(new_home: Path) -> None:
+    """The next lab wakes a watcher that was stopped, which then ends what it had to; else it ends what is left itself (row 6)."""
     lab = Lab(new_home).open()
     (reaper,) = lab.find("-m kitlib.lab.reaper")
     reaper.suspend()
@@ -120,8 +105,16 @@ def test_lab_killed_whose_reaper_was_stopped_is_cleared_by_the_next_lab(new_home
     lab.wait()
     again = Lab(new_home).open()
     assert has_ended(reaper.pid) and len(again.find("-m jupyterlab")) == 1
-    assert again.end() == 130
-    assert_all_gone(again, 0)
+    child = int(again.kernel().run("import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"))
+    (reaper,) = again.find("-m kitlib.lab.reaper")
+    for process in (reaper, psutil.Process(again.process.pid)):
+        process.kill()
+    again.wait()
+    last = Lab(new_home).open()
+    assert "earlier lab had left behind" in last.said
+    assert has_ended(child) and len(last.find("-m jupyterlab")) == 1
+    assert last.end() == 130
+    assert_all_gone(last, 0)
 
 
 def test_second_ctrl_c_ends_by_force(new_home: Path) -> None:

@@ -26,7 +26,7 @@ from kitlib.lab.clients import client_config, describe
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
-from tests.conftest import has_ended
+from tests.conftest import check_loopback, has_ended, listening
 from tests.lab import records
 from tests.lab.labs import Lab
 from tests.lab.records import Books, check_nothing_lost, produce, send, start_producer
@@ -175,44 +175,43 @@ def test_two_hundred_runs_left_behind_are_gone_after_one_reset(kept: Kept, kit_h
     wait_until(are_gone, 30, "their topics are gone")
 
 
-def test_lab_and_all_that_watches_it_killed_together_are_cleared_by_the_next_lab(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """kill -9 of lab, reaper and warden at once: the next lab ends what is left, and serves all that was acknowledged."""
-    monkeypatch.setenv("KIT_HOME", str(new_home))
-    monkeypatch.delenv("KIT_RUN", raising=False)
-    lab = Lab(new_home).open()
-    kept = Kept()
-    warden = broker_start.living_state()
-    assert warden is not None
-    (reaper,) = lab.find("-m kitlib.lab.reaper")
-    for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
-        os.kill(pid, signal.SIGKILL)
-    lab.wait()
-    again = Lab(new_home).open()
-    assert has_ended(kept.cluster.pids[0])
-    check_nothing_lost(kafka_server.ensure(), kept.books)
-    assert again.end() == 130
-    assert_all_gone(again, 0)
-
-
-def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_down(
+def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_the_next_lab_or_down(
     new_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 of lab, reaper and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left."""
+    """kill -9 of lab, reaper and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left.
+
+    All of it listens on 127.0.0.1 alone. The next lab keeps Spark, whose own warden lives, ends the rest, and serves what was
+    acknowledged; what that lab leaves, `kit down` ends, and Spark.
+    """
     monkeypatch.setenv("KIT_HOME", str(new_home))
+    monkeypatch.delenv("KIT_RUN", raising=False)
+
+    def kill(lab: Lab) -> int:
+        warden = broker_start.living_state()
+        assert warden is not None
+        (reaper,) = lab.find("-m kitlib.lab.reaper")
+        for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
+            os.kill(pid, signal.SIGKILL)
+        lab.wait()
+        return warden.nodes[0].pid
+
     lab = Lab(new_home).open()
-    spark = lab.kernel().run("from kitlib.spark.sessions import session; print(session().server['java'])")
-    warden = broker_start.living_state()
-    assert warden is not None
-    (reaper,), (server,), (kernel,) = map(lab.find, ("-m kitlib.lab.reaper", "-m jupyterlab", "ipykernel_launcher"))
-    for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
-        os.kill(pid, signal.SIGKILL)
-    lab.wait()
+    spark = int(lab.kernel().run("from kitlib.spark.sessions import session; print(session().server['java'])", 120).split()[-1])
+    (server,), (kernel,) = map(lab.find, ("-m jupyterlab", "ipykernel_launcher"))
+    check_loopback(lab.processes())
+    assert {spark, server.pid} <= {process.pid for _, _, process in listening(lab.processes())}
+    kept = Kept()
+    broker = kill(lab)
     told = subprocess.run([sys.executable, "-m", "kitlib", "status"], capture_output=True, text=True, check=False).stdout
-    assert f"Kafka (process {warden.nodes[0].pid}) runs, but what looked after it has ended." in told
+    assert f"Kafka (process {broker}) runs, but what looked after it has ended." in told
     for part in (f"JupyterLab (process {server.pid})", f"a kernel (process {kernel.pid})", f"process {spark}, 1 session(s)"):
         assert part in told
+    again = Lab(new_home).open()
+    assert all(map(has_ended, (broker, kernel.pid, server.pid))) and psutil.pid_exists(spark)
+    check_nothing_lost(kafka_server.ensure(), kept.books)
+    kill(again)
     subprocess.run([sys.executable, "-m", "kitlib", "down"], check=True, capture_output=True)
-    assert_all_gone(lab, 0)
+    assert_all_gone(again, 0)
 
 
 def test_books_notice_a_lost_record(kept: Kept) -> None:

