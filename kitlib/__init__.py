@@ -18,15 +18,15 @@ from typing import Any
 __version__ = "0.2.0"
 __all__ = [
     "Acker", "IdempotentProducer", "KafkaLog", "Leader", "PartitionManager", "Player", "SpoutConfig",
-    "check", "explain", "hint", "judge", "predict", "run", "show", "solution",
+    "check", "every_fault", "explain", "hint", "judge", "predict", "run", "show", "solution",
 ]  # fmt: skip
 
 # Told as text: this package lies below all rooms, which import it.
 _ROOMS = {
     "Acker": "mechanisms.acker", "IdempotentProducer": "experiments.parts", "KafkaLog": "experiments.parts",
     "Leader": "mechanisms.broker.leader", "PartitionManager": "mechanisms.partition_manager", "SpoutConfig": "mechanisms.partition_manager",
-    "Player": "views", "check": "exercises", "explain": "exercises", "hint": "exercises", "judge": "monitor.delivery",
-    "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",
+    "Player": "views", "check": "exercises", "every_fault": "views", "explain": "exercises", "hint": "exercises",
+    "judge": "monitor.delivery", "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",
 }  # fmt: skip
 
 

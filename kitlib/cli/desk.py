@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kitlib.cli import app
-from kitlib.cli.knob_options import knob_option
+from kitlib.cli.experiments import knob_option
 from kitlib.desk.settings import DEEDS, KNOBS, settled
 from kitlib.errors import KnobError
 from kitlib.experiments.knobs import as_text

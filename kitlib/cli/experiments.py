@@ -14,9 +14,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from kitlib import experiments
 from kitlib.cli import app, dashed
-from kitlib.cli.knob_options import knob_option
 from kitlib.experiments.experiment import BACKENDS
 from kitlib.experiments.interventions import ScriptError
+from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.script import MOST_CHARS, Script
 from kitlib.experiments.stored import compare_logs
 from kitlib.lab import workspace
@@ -79,6 +79,14 @@ def _compare_with_model(trace: Trace, verdict: Verdict, model: Trace) -> None:
     typer.echo(judge(model).parts_from(verdict) or "The model's verdict on this script is the same.")
     if any(step.what == "read" for step in trace):
         typer.echo(compare_logs(model, trace))
+
+
+def knob_option(knob: Knob) -> inspect.Parameter:
+    """The parameter of a command's function for a knob; the knob itself checks its value."""
+    default = "unlimited" if knob.default == UNLIMITED else str(knob.default).lower()
+    told = f"{knob.help} {knob.range[0].upper()}{knob.range[1:]}; default: {default}."
+    option = typer.Option(f"--{knob.name.replace('_', '-')}", metavar="|".join(knob.choices) or knob.kind.upper(), help=told)
+    return inspect.Parameter(knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None)
 
 
 @cache

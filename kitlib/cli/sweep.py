@@ -28,25 +28,36 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keep all rows in this file: .csv, .json (lines) or .parquet.")
     ] = None,
-    most: Annotated[int, typer.Option(help="The most runs that the grid may have.")] = 200_000,
+    most: Annotated[int | None, typer.Option(help="The most runs that the grid may have, or the most schedules that are run.")] = None,
+    faults: Annotated[int, typer.Option(help="Not a grid, but one run under all schedules of at most so many faults, 1 to 3.")] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="LINE", help='With --faults: lines of a script that begin so, such as "lose answer".')
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON lines instead of the table.")] = False,
 ) -> None:
     """Run every combination of settings with every seed, and show in how many of the runs each anomaly appeared.
 
-    Rows are kept in the workspace: a sweep that was stopped goes on where it was.
+    With --faults, show which faults break the run. Rows are kept in the workspace: what was stopped goes on where it was.
     """
     varied = {name: _values(text) for name, text in map(_pair, over or [])}
     shared: dict[str, Any] = dict(map(_pair, fixed or []))
     if out:
         _check(out)
+    if faults and varied:
+        raise KnobError("--faults varies what is done to one run, and --over its knobs. Give one of the two.")
     from kitlib.pipelines.sweep import sweep as run_sweep
     from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
+    from kitlib.views import every_fault
 
+    bound: dict[str, Any] = {} if most is None else {"most": most}
     with sessions.lent():
-        rows: Any = run_sweep(experiment, varied, seeds, most=most, **shared).toPandas()
+        found = every_fault(experiment, faults, only=only or (), **bound, **shared) if faults else None
+        rows: Any = run_sweep(experiment, varied, seeds, **bound, **shared).toPandas() if found is None else found.rows
     rows.attrs.clear()  # Spark's measures of its own query, which Parquet has no place for
     if as_json:
         typer.echo(rows.to_json(orient="records", lines=True), nl=False)
+    elif found is not None:
+        typer.echo(found.sentence)
     else:
         _show(experiment, rows, list(varied))
     if out:

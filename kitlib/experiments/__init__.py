@@ -6,12 +6,13 @@ An experiment's module is imported when the experiment is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.experiment import DECLARED, Experiment
 from kitlib.experiments.script import Script
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.trace import Trace
@@ -66,7 +67,9 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Experiment:
-    """The experiment with this name. KnobError when there is none."""
+    """The experiment with this name, the kit's or one that was declared elsewhere. KnobError when there is none."""
+    if name not in _MODULES and name in DECLARED:
+        return DECLARED[name]
     if name not in _MODULES:
         meant = "".join(f" Did you mean '{near}'?" for near in get_close_matches(str(name), _MODULES, n=1))
         raise KnobError(f"there is no experiment '{str(name)[:60]}'.{meant} The experiments are {', '.join(_MODULES)}.")
@@ -83,10 +86,11 @@ def run(
     name: str | None = None, backend: str = "model", seed: int = 1, script: Script | str | None = None,
     manager: type[PartitionManager] | None = None, **knobs: Any,
 ) -> Trace:
-    """Run an experiment by name, or by its script; as Experiment.run."""
+    """Run an experiment by name, or by its script, as Experiment.run; `manager` is a PartitionManager of one's own."""
     if isinstance(script, str):
         script = Script.parse(script)
     name = name or (script.experiment if script else None)
     if name is None:
         raise KnobError("run: neither an experiment's name nor a script was given. Give one of them.")
-    return get(name).run(backend=backend, seed=seed, script=script, manager=manager, **knobs)
+    found = get(name)
+    return (found if manager is None else replace(found, manager=manager)).run(backend=backend, seed=seed, script=script, **knobs)

@@ -55,6 +55,7 @@ class Experiment:
     domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
     figure: Figure | None = None  # the number that the question asks for
     front: tuple[str, ...] = ()  # the knobs that a player puts beside the picture, three to five where there are so many
+    manager: type[PartitionManager] | None = None  # a learner's own, in the place of the kit's
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -86,7 +87,7 @@ class Experiment:
 
     def run(
         self, backend: str = "model", seed: int = 1, script: Script | str | None = None, is_stopped: Callable[[], bool] | None = None,
-        manager: type[PartitionManager] | None = None, **knobs: Any,
+        **knobs: Any,
     ) -> Trace:
         """Run the story and return its trace; `judge` of kitlib.monitor.delivery gives the verdict.
 
@@ -94,15 +95,19 @@ class Experiment:
         trace is also kept in the topic `kit.trace.<run>`. KnobError for a bad knob, seed or backend; ScriptError for a
         script that cannot be read, is another experiment's, or does not fit; LabError when no broker can be had.
         `is_stopped` is asked at each step; once it says True the run ends with RunStopped, and leaves nothing open.
-        `manager` takes the place of the kit's PartitionManager, a class of your own that has it as its base.
         """
         if script is None:
-            return self._run(backend, seed, knobs, None, is_stopped=is_stopped, manager=manager)
+            return self._run(backend, seed, knobs, None, is_stopped=is_stopped)
         found = script if isinstance(script, Script) else Script.parse(script)
         if found.experiment != self.name:
             raise ScriptError(f"{self.name}: the script is one of {found.experiment}. Run it with that experiment.")
         knobs, seed = {**found.knobs, **knobs}, found.seed if seed == 1 else seed
-        return self._run(backend, seed, knobs, None, found.interventions, is_stopped, manager)
+        return self._run(backend, seed, knobs, None, found.interventions, is_stopped)
+
+    def run_noting(self, seed: int = 1, **knobs: Any) -> tuple[Trace, Interventions]:
+        """The run on the model without a script, and the messages that a script could have named in it."""
+        noted = Interventions()
+        return self._run("model", seed, knobs, None, noted=noted), noted
 
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
@@ -148,14 +153,14 @@ class Experiment:
 
     def _run(
         self, backend: str, seed: int, given: dict[str, Any], fork: Fork | None, script: Sequence[Intervention] = (),
-        is_stopped: Callable[[], bool] | None = None, manager: type[PartitionManager] | None = None,
+        is_stopped: Callable[[], bool] | None = None, noted: Interventions | None = None,
     ) -> Trace:
-        if manager is not None and not hasattr(self.kind, "manager_type"):
+        if self.manager is not None and not hasattr(self.kind, "manager_type"):
             raise KnobError(f"{self.name}: it has no PartitionManager, so `manager` cannot replace it. Leave it out.")
         settings = settle(self.knobs, given, self.name)
         for each in script:
             self.check_takes(each)
-        interventions = Interventions.of(script)
+        interventions = Interventions.of(script) if noted is None else noted
         if backend not in BACKENDS:
             raise KnobError(f"{self.name}: backend is {str(backend)[:40]!r}, expected one of {', '.join(BACKENDS)}.")
         if backend == "kafka":
@@ -175,12 +180,12 @@ class Experiment:
         with backend_of(backend, run_name) as place:
             twin = getattr(self.kind, "on_kafka", "") if backend == "kafka" else ""
             run = (resolve_name(twin) if twin else self.kind)(trace, place, Settings(settings), fork)
-            if script:
+            if script or noted is not None:
                 run.interventions = interventions
             if is_stopped is not None:
                 run.is_stopped = is_stopped
-            if manager is not None:
-                run.manager_type = manager
+            if self.manager is not None:
+                run.manager_type = self.manager
             try:
                 run.tell(self.story, **settings.given(*_parameters(self.story)))
             except RunIsOver as over:
@@ -195,6 +200,9 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<Experiment {self.name}: {self.title}>"
+
+
+DECLARED: dict[str, Experiment] = {}  # by name: those whose modules are imported, and those of others than the kit
 
 
 def experiment(
@@ -231,7 +239,9 @@ def experiment(
                 raise KnobError(f"{story.__name__}: front names {name}, expected some of its knobs, {', '.join(knobs)}.")
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
-        return Experiment(story.__name__, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
+        name = story.__name__
+        found = DECLARED[name] = Experiment(name, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
+        return found
 
     return declare
 

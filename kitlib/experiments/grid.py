@@ -13,30 +13,35 @@ import gc
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import settle
+from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 
 MOST_RUNS = 200_000
 MOST_SEED = 2**63 - 1
 LONGEST_ERROR = 500  # characters
+AND = " and "  # between the lines of a script in a row
 COUNTS = ("steps", "appended", "processed", "late_ms")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The runs of one experiment on the model: knobs that vary, knobs that are fixed, and seeds."""
+    """The runs of one experiment on the model: knobs that vary, knobs that are fixed, seeds, and what scripts do to them."""
 
     name: str
     over: dict[str, tuple[Any, ...]]
     fixed: dict[str, Any]
     seeds: Sequence[int]
+    scripts: Sequence[str] = ("",)  # the lines of each, with AND between them
+    manager: type[Any] | None = None  # a PartitionManager of one's own
 
     @classmethod
     def of(
@@ -45,8 +50,9 @@ class Grid:
         over: Mapping[str, Iterable[Any]] | None = None,
         seeds: int | Iterable[int] = 1,
         most: int = MOST_RUNS,
+        manager: type[Any] | None = None,
         **fixed: Any,
-    ) -> Grid:
+    ) -> Self:
         """A grid whose values have all been checked. A number of `seeds` means the seeds 1 to that number.
 
         KnobError for an unknown experiment or knob, a value outside a knob's range, a knob without values, a knob that is
@@ -60,7 +66,7 @@ class Grid:
             raise KnobError(f"{experiment}: {both[0]} is both varied and fixed. Give it in one of the two places.")
         checked = {name: tuple(dict.fromkeys(map(knobs[name].check, values))) for name, values in varied.items()}
         kept = {name: value for name, value in settle(found.knobs, fixed, experiment).items() if name not in checked}
-        grid = cls(experiment, checked, kept, _seeds(experiment, seeds))
+        grid = cls(experiment, checked, kept, _seeds(experiment, seeds), manager=manager)
         if len(grid) > most:
             raise KnobError(
                 f"{experiment}: the grid has {len(grid):,} runs, and at most {most:,} were asked for. "
@@ -71,7 +77,7 @@ class Grid:
     @property
     def experiment(self) -> Experiment:
         """The experiment itself."""
-        return get(self.name)
+        return get(self.name) if self.manager is None else replace(get(self.name), manager=self.manager)
 
     @cached_property
     def knobs(self) -> tuple[str, ...]:
@@ -84,28 +90,29 @@ class Grid:
         return judge(self.experiment.run(**self.fixed)).kinds
 
     def __len__(self) -> int:
-        return math.prod(map(len, self.over.values())) * len(self.seeds)
+        return math.prod(map(len, self.over.values())) * len(self.scripts) * len(self.seeds)
 
     def key(self, place: int) -> tuple[Any, ...]:
-        """The values of all knobs and the seed of the run at this place; the seeds change fastest."""
+        """The values of all knobs, the script and the seed of the run at this place; the seeds change fastest, then the scripts."""
         place, seed = divmod(place, len(self.seeds))
+        place, script = divmod(place, len(self.scripts))
         values = dict(self.fixed)
         for name, choices in reversed(self.over.items()):
             place, choice = divmod(place, len(choices))
             values[name] = choices[choice]
-        return (*(values[name] for name in self.knobs), self.seeds[seed])
+        return (*(values[name] for name in self.knobs), self.scripts[script], self.seeds[seed])
 
     def row(self, place: int) -> dict[str, Any]:
         """Run the run at this place and judge it: one row of a sweep."""
-        *values, seed = self.key(place)
-        return self.row_of(dict(zip(self.knobs, values, strict=True)), seed)
+        *values, script, seed = self.key(place)
+        return self.row_of(dict(zip(self.knobs, values, strict=True)), seed, script)
 
-    def row_of(self, knobs: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    def row_of(self, knobs: Mapping[str, Any], seed: int, script: str = "") -> dict[str, Any]:
         """The row of any run of the experiment, in the grid or not. A run that raises is a row with its error."""
-        row: dict[str, Any] = {"experiment": self.name, **knobs, "seed": seed, "error": None}
+        row: dict[str, Any] = {"experiment": self.name, **knobs, "seed": seed, "script": script, "error": None}
         try:
-            with _no_collection():
-                trace = self.experiment.run(seed=seed, **knobs)
+            with uncollected():
+                trace = self.experiment.run(script=script_of(self.name, script, seed), **knobs)
                 verdict = judge(trace)
         except Exception as error:  # noqa: BLE001 - whatever a run raises is its result
             return row | {"error": f"{type(error).__name__}: {error}"[:LONGEST_ERROR]}
@@ -119,6 +126,11 @@ class Grid:
         return row
 
 
+def script_of(experiment: str, script: str, seed: int, knobs: Mapping[str, Any] | None = None) -> Script:
+    """The script of a row: what its column `script` says."""
+    return Script(experiment, seed, knobs or {}, tuple(map(Intervention.parse, filter(None, script.split(AND)))))
+
+
 def rows_of(grid: Grid, schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
     """Arrow batches of rows for Arrow batches of places; an executor of Spark needs no more of the kit than this."""
     for batch in batches:
@@ -126,8 +138,8 @@ def rows_of(grid: Grid, schema: Any, batches: Iterable[Any]) -> Iterator[Any]:
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without Python's cycle collector, which takes a quarter of a run's time and finds nothing before the trace is dropped."""
+def uncollected() -> Iterator[None]:
+    """Without Python's cycle collector, which takes a quarter of a run's time and finds nothing before trace and pictures are dropped."""
     was_on = gc.isenabled()
     gc.disable()
     try:

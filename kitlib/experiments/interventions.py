@@ -25,10 +25,9 @@ from kitlib.errors import KnobError
 from kitlib.text import plain_text
 
 MOST_MS = 600_000  # of a delay, and of a break
-THINGS = ("request", "answer", "record", "tuple", "ack of record", "ack of tuple", "heartbeat", "commit")
 OF_SOMEONE = ("request", "answer", "heartbeat", "commit")  # each sender counts its own
 _ON_A_THING = re.compile(
-    rf"(?P<verb>lose|delay|double|fail) (?P<thing>{'|'.join(THINGS)}) (?P<number>\d{{1,9}})(?: attempt (?P<attempt>\d{{1,6}}))?"
+    r"(?P<verb>lose|delay|double|fail) (?P<thing>[a-z]{1,40}(?: of [a-z]{1,40})?) (?P<number>\d{1,9})(?: attempt (?P<attempt>\d{1,6}))?"
     r"(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
     re.ASCII,
 )
@@ -37,13 +36,17 @@ _ON_A_PROCESS = re.compile(
     rf"(?P<verb>{'|'.join(TO_A_PROCESS)}) (?P<process>\S.{{0,40}}?) at (?P<at>\d{{1,9}}) ms(?: for (?P<ms>\d{{1,9}}) ms)?", re.ASCII
 )
 GRAMMAR = (
-    f"lose, delay, double or fail, then {', '.join(THINGS[:-1])} or {THINGS[-1]} and its number "
+    "lose, delay, double or fail, then a message that the story has and its number "
     '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
 )
 
 
 class ScriptError(KnobError):
     """A run's script cannot be read, or does not fit its experiment."""
+
+
+class MissedError(ScriptError):
+    """A line of a script met nothing: its message never came, or its process was not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Intervention:
     @property
     def thing(self) -> str:
         """What it is done to, without a number: "answer", "ack of record"; "" for a process."""
-        return "" if self.is_to_process else next(thing for thing in reversed(THINGS) if self.target.startswith(thing))
+        return "" if self.is_to_process else re.split(r" \d", self.target, maxsplit=1)[0]
 
     def is_one_of(self, takes: Sequence[str]) -> bool:
         """Whether a run with these forms takes it; a word in capitals stands for any process, whose name the run checks."""
@@ -137,7 +140,7 @@ class Interventions:
     by_target: dict[str, Intervention] = field(default_factory=dict)  # of messages
     breaks: list[Intervention] = field(default_factory=list)  # those to come, the next one first
     left: set[Intervention] = field(default_factory=set)  # those that have not happened
-    seen: dict[str, int] = field(default_factory=dict)  # thing -> the highest number of one that the run has had
+    seen: dict[str, tuple[str, int]] = field(default_factory=dict)  # target -> (thing, number) of each message that the run has had
     mends: list[tuple[int, Intervention]] = field(default_factory=list)  # (ms, what ends then) of those that `next_turn` has told
 
     @classmethod
@@ -153,8 +156,9 @@ class Interventions:
 
     def on(self, thing: str, number: int, tail: str = "") -> Intervention | None:
         """What is to be done to this message, which the run has now; it has happened then."""
-        self.seen[thing] = max(self.seen.get(thing, number), number)
-        found = self.by_target.get(f"{thing} {number}{tail}")
+        target = f"{thing} {number}{tail}"
+        self.seen[target] = thing, number
+        found = self.by_target.get(target)
         if found is not None:
             self.left.discard(found)
         return found
@@ -186,7 +190,8 @@ class Interventions:
 
     def _why_not(self, missed: Intervention) -> str:
         """Why it never happened, as far as the numbers that the run has had can tell."""
-        thing, last = missed.thing.replace("ack of", "acked"), self.seen.get(missed.thing)
+        thing = missed.thing.replace("ack of", "acked")
+        last = max((number for had, number in self.seen.values() if had == missed.thing), default=None)
         which = missed.target.removeprefix(missed.thing).strip()  # "7", "7 attempt 2", "3 of producer 2"
         if last is None:
             return f"this run has no {thing}"
@@ -201,4 +206,4 @@ class Interventions:
                 had = f"the run was over at {now_ms:,} ms"
             else:
                 had = self._why_not(each)
-            raise ScriptError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')
+            raise MissedError(f'{where}: "{each}" never happened: {had}. Change that line of the script, or leave it out.')

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
+from kitlib.experiments.interventions import Intervention, Interventions, MissedError
 from kitlib.settings import Settings
 from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range
@@ -153,10 +153,10 @@ class Run:
         """It is back; nothing when the story has seen to that, or has let it die for good."""
         raise NotImplementedError
 
-    def no_process(self, found: Intervention, kind: str, names: Iterable[str]) -> ScriptError:
+    def no_process(self, found: Intervention, kind: str, names: Iterable[str]) -> MissedError:
         """That a line of the script names none of these, which are there at that time."""
         there = ", ".join(names) or "none"
-        return ScriptError(f'{self.trace.experiment}: "{found}" names no {kind} that runs then. Running: {there}. Change that line.')
+        return MissedError(f'{self.trace.experiment}: "{found}" names no {kind} that runs then. Running: {there}. Change that line.')
 
     def tell(self, story: Callable[..., None], /, **given: Any) -> None:
         """Tell the story with its knobs. A run that has only observed what the story is about does so in its own way."""

@@ -97,7 +97,7 @@ def _judge(trace: Trace) -> Verdict:
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
-            ledgers[lane] = LEDGERS[trace.domain](*lane, trace.settings)
+            ledgers[lane] = LEDGERS.get(trace.domain, LEDGERS["spout"])(*lane, trace.settings)
         ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
     is_cut = trace.cut_at is not None
     lanes = tuple(ledger.verdict(is_cut) for ledger in ledgers.values())
@@ -310,11 +310,11 @@ class DeliveryLedger:
         self.overtaken.update(each for each in self.passed if each < offset)
 
     def _on_fail(self, step: Step) -> None:
-        offset, will_retry = step.data["offset"], step.data.get("retry", True)
+        offset, will_retry, why = step.data["offset"], step.data.get("retry", True), step.data.get("why")
         self.open_since.pop(offset, None)
         self._end_tuple(offset)
         self.replays[offset] += 1
-        self.fates[offset] = self.reasons.failure(will_retry, is_timeout=step.data.get("why") == "timeout")
+        self.fates[offset] = self.reasons.failure(will_retry, why == "timeout", step.state.get("emitted_to_offset", MAX_OFFSET) - offset)
         if not will_retry:
             self.refused[offset] = self.fates[offset]
         elif not self.reasons.retries_wait:
@@ -461,7 +461,7 @@ def _delivered(reasons: type[Reasons]) -> Callable[[str, int, Settings], Ledger]
     return lambda topic, partition, settings: DeliveryLedger(topic, partition, reasons(settings))
 
 
-# Which ledger judges a domain's lanes, and by which rules.
+# Which ledger judges a domain's lanes, and by which rules; of any other domain a spout's.
 Ledger = DeliveryLedger | ProducerLedger | TransactionLedger  # of one partition
 LEDGERS: dict[str, Callable[[str, int, Settings], Ledger]] = {
     "spout": _delivered(Reasons),

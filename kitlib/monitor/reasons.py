@@ -116,10 +116,10 @@ class Reasons:
         """Why a share group handed out no new record."""
         return ""
 
-    def failure(self, will_retry: bool, is_timeout: bool) -> str:
-        """Why a record that failed may hold up the commit."""
+    def failure(self, will_retry: bool, is_timeout: bool, behind: int) -> str:
+        """Why a record that failed may hold up the commit; it is so far `behind` the end of what was fetched."""
         if not will_retry:
-            return f"{self._bound_told}: a failure that far back is not retried"
+            return f"{self._bound_told}: a failure that far back is not retried" if behind > self._bound else ""
         if self.retries_wait:
             return WAITS_FOR_RETRY
         if is_timeout:

@@ -19,18 +19,19 @@ import html
 import os
 import re
 import shutil
-import tempfile
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from IPython.display import display
@@ -41,7 +42,8 @@ from rich.progress import Progress as Bar
 
 import kitlib
 from kitlib.errors import DiskError
-from kitlib.experiments.grid import MOST_RUNS, Grid, rows_of
+from kitlib.experiments.grid import COUNTS, MOST_RUNS, Grid, rows_of
+from kitlib.experiments.schedules import MISSED, does
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
 from kitlib.spark import sessions as kit_spark
@@ -49,17 +51,17 @@ from kitlib.text import plain_text
 
 SECONDS_PER_JOB = 5.0  # long enough for Spark's own time not to count, short enough to lose little when stopped
 JOBS_AT_ONCE = 2  # the next job fills the cores that the last tasks of this one leave idle
-MOST_PER_TASK = 5_000
+MOST_PER_TASK, MOST_HERE = 5_000, 5_001
 HASH = "[0-9a-f]{16}"  # what a folder of rows is called: the hash of the code that made them
 ARROW = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "choice": pa.string()}
 MODELS = ("java", "mechanisms", "more", "monitor", "words", "experiments")  # the rooms whose code makes a row
 
 Progress = Callable[[int, int], None]  # rows that are there, rows asked for
-Key = tuple[Any, ...]  # the values of all knobs and the seed, as `Grid.key` has them
+Key = tuple[Any, ...]  # the values of all knobs, the script and the seed, as `Grid.key` has them
 
 
 def sweep(
-    experiment: str,
+    experiment: str | Grid,
     over: Mapping[str, Iterable[Any]] | None = None,
     seeds: int | Iterable[int] = 1,
     *,
@@ -71,24 +73,38 @@ def sweep(
 ) -> DataFrame:
     """Run every combination of the values in `over` with every seed on the model; one row a run.
 
-    The columns are `experiment`, all knobs, `seed`, `steps`, `appended`, `processed`, `late_ms` (ms), `figure` (the experiment's figure
-    of merit, in its unit), `is_violation`, each anomaly's count, the number of its first witness (`lost`, `lost_step`), and `error`:
-    the sentence of a run that raised, whose other columns are then null.
+    The columns are `experiment`, all knobs, `seed`, `script` (what is done to the run), `steps`, `appended`, `processed`, `late_ms`
+    (ms), `figure` (the experiment's figure of merit, in its unit), `is_violation`, each anomaly's count, the number of its first
+    witness (`lost`, `lost_step`), and `error`: the sentence of a run that raised, whose other columns are then null.
 
-    `seeds` is a number of seeds, or the seeds. `fixed` are knobs that all runs share. The master is that of the session,
-    so `KIT_SPARK_MASTER` moves the work to a cluster, to which the kit's code is sent along.
+    `seeds` is a number of seeds, or the seeds. `fixed` are knobs that all runs share; a Grid says all of this. The master is that
+    of the session, so `KIT_SPARK_MASTER` moves the work to a cluster, to which the kit's code is sent along.
     Without `progress`, a bar is shown where somebody watches. `folder` keeps the rows; by default one in the workspace.
 
     KnobError as `Grid.of`; LabError when Spark fails; DiskError when a row cannot be kept. Ctrl-C cancels Spark's jobs;
     finished rows are kept.
     """
-    grid = Grid.of(experiment, over, seeds, most, **fixed)
-    store = Store.open(grid, None if folder is None else Path(folder))
-    places = {grid.key(place): place for place in range(len(grid))}
-    found = store.read(places)
-    missing = [place for key, place in places.items() if key not in found]
-    with one_sentence(f"sweep of {grid.name}"), _shown(progress, grid) as (tell, say):
+    grid = experiment if isinstance(experiment, Grid) else Grid.of(experiment, over, seeds, most, **fixed)
+    with one_sentence(f"sweep of {grid.name}"), shown(progress, grid) as (tell, say):
         spark = spark or kit_spark.session(say=say)
+        return spark.createDataFrame(rows_in_order(grid, spark, tell, folder))
+
+
+def run_grid(grid: Grid, spark: SparkSession | bool | None, progress: Progress | None) -> Any:
+    """The rows as a pandas DataFrame: of more than 5,000 runs made on Spark, unless `spark` says where (True: on the lab's)."""
+    with one_sentence(f"sweep of {grid.name}"), shown(progress, grid) as (tell, say):
+        where = len(grid) > MOST_HERE if spark is None else spark
+        session = where if not isinstance(where, bool) else kit_spark.session(say=say) if where else None
+        return rows_in_order(grid, session, tell).to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+
+
+def rows_in_order(grid: Grid, spark: SparkSession | None, tell: Progress, folder: str | PathLike[str] | None = None) -> pa.Table:
+    """The grid's rows: those that are kept, and the others made on Spark, or in this process. Rows of a learner's class are not kept."""
+    with TemporaryDirectory() as passing:
+        store = Store.open(grid, Path(passing) if grid.manager else None if folder is None else Path(folder))
+        places = {grid.key(place): place for place in range(len(grid))}
+        found = store.read(places)
+        missing = [place for key, place in places.items() if key not in found]
         tell(len(found), len(grid))
 
         def keep(made: pa.Table) -> None:
@@ -96,15 +112,44 @@ def sweep(
             found.add(made)
             tell(len(found), len(grid))
 
-        if missing:
+        if missing and spark is not None:
             _run_missing(spark, grid, missing, store.schema, keep)
-        return spark.createDataFrame(found.in_order(places))
+        for made in _made_here(grid, missing if spark is None else [], store.schema):
+            keep(made)
+        return found.in_order(places)
+
+
+def _made_here(grid: Grid, missing: Sequence[int], schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows at these places, in tables of about a second."""
+    rows: list[dict[str, Any]] = []
+    began = time.monotonic()
+    for place in missing:
+        rows.append(grid.row(place))
+        if time.monotonic() - began >= 1 or place == missing[-1]:
+            yield pa.Table.from_pylist(rows, schema=schema)
+            rows, began = [], time.monotonic()
+
+
+def told_of(counts: Sequence[int], rows: pd.DataFrame, plain: Any, broken: Mapping[str, pd.DataFrame], harmful: pd.DataFrame) -> str:
+    """How many of all schedules do what, the smallest of each, and what none of them does."""
+    runs, errors, seen = f"{len(rows):,}", rows["error"].dropna().astype(str), {kind: found for kind, found in broken.items() if len(found)}
+    of = f"{runs} schedules with {('one fault', 'at most two faults', 'at most three faults')[len(counts) - 1]}"
+    of += f", a sample of the {sum(counts):,} there are" if sum(counts) > len(rows) else ""
+    told = [f"{len(each):,} {does(kind, len(each))}; the smallest: {each['script'].iloc[0]}" for kind, each in seen.items()]
+    none, violated = [does(kind, 1) for kind in broken if kind not in seen], harmful[harmful["is_violation"].astype(bool)]["script"]
+    parts = [f"Of {of}, {'. '.join(told)}." if told else f"{of}."]
+    parts += [f"None of {runs} {', '.join(none[:-1])}{' or ' if none[1:] else ''}{none[-1]}."] if none else []
+    parts += [f"No setting explains {len(violated):,} of them; the smallest: {violated.iloc[0]}."] if len(violated) else []
+    had, missed = ", ".join(f"{plain[kind]} {kind}" for kind in broken if plain[kind]), errors.str.startswith(MISSED)
+    parts += [f"The run without a fault has {had} already; only what comes on top of that counts."] if had else []
+    parts += [f"{missed.sum():,} never came about: the message was not sent, or the run was over."] if missed.any() else []
+    return " ".join([*parts, *([f"{(~missed).sum():,} ended in an error: {errors[~missed].iloc[0]}"] if (~missed).any() else [])])
 
 
 def schema_of(grid: Grid) -> pa.Schema:
     """The columns of a sweep's rows."""
     knobs = [(knob.name, ARROW[knob.kind]) for knob in grid.experiment.knobs]
-    counts = [(name, pa.int64()) for name in ("steps", "appended", "processed", "late_ms")]
+    counts = [("script", pa.string()), *((name, pa.int64()) for name in COUNTS)]
     anomalies = [(name, pa.int64()) for kind in grid.kinds for name in (kind, f"{kind}_step")]
     figures = [("figure", pa.float64()), ("is_violation", pa.bool_())]
     return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
@@ -120,7 +165,7 @@ class Rows:
     def add(self, rows: pa.Table, wanted: Container[Key] | None = None) -> None:
         """Take rows; of those that are not `wanted` only their room is taken."""
         first = sum(table.num_rows for table in self.tables)
-        keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "seed")), strict=True)
+        keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "script", "seed")), strict=True)
         self.numbers.update((key, number) for number, key in enumerate(keys, first) if wanted is None or key in wanted)
         self.tables.append(rows)
 
@@ -230,7 +275,7 @@ def send_code(spark: SparkSession) -> None:
     """Give Pythons on other machines the kit's code, as an artifact of the session. Spark takes the same file only once."""
     if str(spark.conf.get("spark.master", "")).startswith("local["):  # the very Python that runs here
         return
-    with tempfile.TemporaryDirectory() as room:
+    with TemporaryDirectory() as room:
         archive = Path(room) / "kitlib.zip"
         write_archive(archive)
         spark.addArtifacts(str(archive), pyfile=True)
@@ -249,7 +294,7 @@ def _unkept(folder: Path, error: OSError) -> DiskError:
 
 
 @contextmanager
-def _shown(progress: Progress | None, grid: Grid) -> Iterator[tuple[Progress, Callable[[str], object]]]:
+def shown(progress: Progress | None, grid: Grid) -> Iterator[tuple[Progress, Callable[[str], object]]]:
     """What is told how many rows there are, `progress` or a bar in a terminal or a notebook; and what is told why nothing moves yet."""
     console = Console(stderr=True)
     if progress is not None:

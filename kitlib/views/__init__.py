@@ -7,12 +7,12 @@ show(trace, 40, part="tree")   # a topology's tree of tuples, and the acker's nu
 show(trace, part="lanes")      # of a producer's run: what crosses between it and the broker
 show(trace, part="curves")     # throughput, queues and timeouts of a long run, over time
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
+every_fault("answers_lost")    # all schedules of at most two faults, and those that break something
 FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
 predict("happy_path", "Where is the commit?", answer="commit")   # asks before it shows the run
 compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 draw_history(history)          # what groups committed over time; where it went back or vanished
-draw_signs(commits, samples)   # the signs of an offset that goes back, on one time axis
 lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
 side_by_side(name, over="max_in_flight", values=(1, 5))  # records a second, latency and copies of two settings
 life(trace, "record:orders/0/17")  # what happened to one record, when and by which rule
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kitlib.views.browser.compared import compare
+    from kitlib.views.browser.every_fault import every_fault
     from kitlib.views.browser.failure_map import FailureMap
     from kitlib.views.browser.player import Player
     from kitlib.views.browser.prediction import predict
@@ -34,11 +35,10 @@ if TYPE_CHECKING:
     from kitlib.views.pictures.history import draw_history
     from kitlib.views.pictures.lag_window import draw_window
     from kitlib.views.pictures.logs import lay_under, side_by_side
-    from kitlib.views.pictures.signs import draw_signs
 
 __all__ = [
-    "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_signs", "draw_window", "lay_under", "life",
-    "predict", "show", "side_by_side",
+    "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_window", "every_fault",
+    "lay_under", "life", "predict", "show", "side_by_side",
 ]  # fmt: skip
 
 _MODULES = {
@@ -48,8 +48,8 @@ _MODULES = {
     "Player": "browser.player",
     "draw_checkpoint": "pictures.checkpoint",
     "draw_history": "pictures.history",
-    "draw_signs": "pictures.signs",
     "draw_window": "pictures.lag_window",
+    "every_fault": "browser.every_fault",
     "lay_under": "pictures.logs",
     "life": "lives",
     "predict": "browser.prediction",

@@ -12,7 +12,7 @@ from kitlib.experiments import names, run
 from kitlib.experiments.transactions.transaction_stories import commit_and_abort
 from kitlib.mechanisms.lag import Window
 from kitlib.monitor.commit_history import GroupPartition
-from kitlib.views import draw_history, draw_signs, draw_window, scene
+from kitlib.views import draw_history, draw_window, scene
 from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
@@ -21,7 +21,7 @@ from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, ope
 from tests.browser.test_player_producer import COLLISIONS
 from tests.views.grouping import a_rebalance
 from tests.views.projector import Projector
-from tests.views.test_history_picture import commits, rewound
+from tests.views.test_history_picture import commits
 from tests.views.test_lag_picture import CASES
 from tests.views.test_unclean_scene import a_monitored_run, an_election
 from tests.views.traces import some_steps_of
@@ -120,7 +120,7 @@ def test_words_of_a_scene_are_readable_and_the_picture_has_a_name(page: Page) ->
 def test_words_of_pictures_of_lag_and_commits_do_not_collide(chromium: Browser) -> None:
     """The same for windows of commits with each rule, for a history, and for the signs of a rewind."""
     pictures = [draw_window(window, name="billing on orders-0") for window, _, _ in CASES.values()]
-    pictures += [draw_window(Window([], [5], 3, 5)), draw_signs(*rewound(12)), draw_signs([], []), draw_history({})]
+    pictures += [draw_window(Window([], [5], 3, 5)), draw_history({})]
     names = [GroupPartition("a-group-with-a-long-name", "a.topic.with.a.long.name", number) for number in range(14)]
     pictures.append(draw_history({where: commits(10, 12_345_678, 40, None, 3) for where in names}))
     page = chromium.new_page(viewport={"width": 800, "height": 1200})

@@ -155,7 +155,7 @@ def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_
     said = {
         ("--script", str(tmp_path / "none")): "cannot be read: No such file",
         ("--script", str(file)): "it is not UTF-8 text",
-        ("answers_lost", "--do", "lose answr 4"): 'got "lose answr 4", expected lose, delay, double or fail',
+        ("answers_lost", "--do", "lose answr 4"): 'does not take "lose answr 4". It takes: lose request N',
         ("answers_lost", "--do", "lose answer 999"): "never happened: the last answer of this run is number",
         ("compacted_topic", "--do", "lose answer 4"): "compacted_topic takes no interventions",
         ("--json", "answers_lost"): "options before answers_lost are those of a script",

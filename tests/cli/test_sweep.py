@@ -40,6 +40,15 @@ def test_kit_sweep_shows_shares_and_writes_the_rows(
     assert [path.name for path in tmp_path.iterdir() if "rows" in path.name] == [out.name]
 
 
+def test_kit_sweep_of_faults_says_which_schedules_break_the_run(command_line: CommandLine, tmp_path: Path) -> None:
+    """In one sentence, or as rows; where there are few schedules, without Spark."""
+    asked = ("sweep", "answers_lost", "--faults", "1", "--only", "lose answer", "--set", "lost_answers=0", "--set", "idempotence=false")
+    code, told, _ = command_line(*asked, "--out", str(tmp_path / "rows.csv"))
+    found = pd.read_csv(tmp_path / "rows.csv")
+    assert code == 0 and told.startswith(f"Of {len(found)} schedules with one fault, {len(found)} duplicate a record; the smallest: lose")
+    assert command_line(*asked, "--json")[1].count('"script":"lose answer') == len(found)
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
@@ -48,6 +57,7 @@ def test_kit_sweep_shows_shares_and_writes_the_rows(
         (("--out", "rows.txt"), "ends in '.txt', expected one of .csv, .json, .parquet"),
         (("--out", "nowhere/rows.csv"), "there is no folder nowhere"),
         (("--over", "records=20,many"), "records is 'many', expected"),
+        (("--over", "records=20,30", "--faults", "2"), "Give one of the two"),
     ],
 )
 def test_kit_sweep_refuses_before_spark_starts(command_line: CommandLine, asked: tuple[str, str], told: str) -> None:

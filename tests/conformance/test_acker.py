@@ -27,25 +27,6 @@ changed = partial(changed_in, SCENARIOS)
 
 
 @pytest.mark.parametrize(
-    ("name", "number", "path", "value", "field"),
-    [
-        ("one_tuple", 0, "state.acker.0.0.1", 3, "state.acker"), ("one_tuple", 0, "state.acker.0.0.3", False, "state.acker"),
-        ("one_tuple", 0, "state.acker.0.0.2", 1.0, "state.acker"), ("one_tuple", 0, "state.acker.0.0.2", True, "state.acker"),
-        ("one_tuple", 0, "state.acker_size", 2, "state.acker_size"), ("one_tuple", 0, "state.acker_size", True, "state.acker_size"),
-        ("one_tuple", 1, "result.emits", [], "result.emits"), ("one_tuple", 1, "result.emits.0.task", 2, "result.emits"),
-        ("one_tuple", 1, "result.input_acks", 0, "result.input_acks"), ("one_tuple", 1, "result.exception", {}, "result.exception"),
-        ("spout_ack", 1, "result.spout.0.event", "fail", "result.spout"), ("spout_ack", 0, "state.spouts", {}, "state.spouts.1"),
-        ("spout_ack", 0, "state.spouts.1.0.0.1", "m2", "state.spouts.1"), ("one_tuple", 0, "state.undelivered", 0, "state.undelivered"),
-        ("ack_in_flight_at_timeout", 2, "state.undelivered", 0, "state.undelivered"),
-    ],
-)  # fmt: skip
-def test_conform_changed_recording_names_the_field(name: str, number: int, path: str, value: Any, field: str) -> None:
-    """Whichever field of a recorded step is changed is the one that the difference names."""
-    found = conform(replay, iter([changed(name, number, path, value)]))
-    assert [(first.step, first.field) for first in found.differences] == [(number, field)]
-
-
-@pytest.mark.parametrize(
     ("path", "value", "words"),
     [
         ("args.id", "6001", "id is '6001', expected a whole number"), ("args.id", [1], "id is [1], expected a whole number"),

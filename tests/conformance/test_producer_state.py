@@ -46,31 +46,6 @@ def test_replay_takes_any_broker_that_is_built_from_a_config() -> None:
 changed = partial(changed_in, SCENARIOS)
 
 
-@pytest.mark.parametrize(
-    ("name", "number", "path", "value", "field"),
-    [
-        ("happy_path", 1, "result.outcome", "DUPLICATE", "result.outcome"),
-        ("happy_path", 1, "result.base_offset", 0, "result.base_offset"),
-        ("happy_path", 1, "result.error_code", False, "result.error_code"), ("happy_path", 1, "result.extra", 1, "result.extra"),
-        ("gap", 1, "result.error", "NONE", "result.error"), ("gap", 1, "result.exception", "X", "result.exception"),
-        ("happy_path", 1, "state.log_end_offset", 9, "state.log_end_offset"),
-        ("happy_path", 1, "state.producer_ids", [], "state.producer_ids"),
-        ("happy_path", 1, "state.first_unstable_offset", 0, "state.first_unstable_offset"),
-        ("happy_path", 1, "state.producers.1000.batches.0.1", 7, "state.producers.1000.batches"),
-        ("happy_path", 1, "state.producers.1000.last_seq", 3.0, "state.producers.1000.last_seq"),
-        ("happy_path", 1, "state.producers.1000.txn_first_offset", 0, "state.producers.1000.txn_first_offset"),
-        ("happy_path", 1, "state.verification", {}, "state.verification"), ("producer_expiration", 3, "state", {}, "state"),
-        ("producer_expiration", 3, "result.now", 0, "result.now"),
-        ("verification_is_required", 1, "state.verification.lowest_seq", 1, "state.verification.lowest_seq"),
-        ("verification_is_required", 1, "result.outcome", "NOT_NEEDED", "result.outcome"),
-    ],
-)  # fmt: skip
-def test_conform_changed_recording_names_the_field(name: str, number: int, path: str, value: Any, field: str) -> None:
-    """Whichever field of a recorded step is changed is the one that the difference names."""
-    found = conform(replay, iter([changed(name, number, path, value)]))
-    assert [(first.step, first.field) for first in found.differences] == [(number, field)]
-
-
 def test_conform_does_not_compare_messages() -> None:
     """A refusal agrees whatever its words, as these are Kafka's own."""
     assert conform(replay, iter([changed("gap", 1, "result.message", "in other words")])).agrees

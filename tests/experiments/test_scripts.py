@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KitError
 from kitlib.experiments import every, get, run
-from kitlib.experiments.interventions import MOST_MS, THINGS, Intervention, ScriptError
+from kitlib.experiments.interventions import MOST_MS, Intervention, ScriptError
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
 
 PLAIN = "answers_lost records=60 lost_answers=0 idempotence=false"
 
+THINGS = ["request", "answer", "record", "ack of tuple", "heartbeat", "vote"]  # a story may have a message of its own
 numbers = st.integers(0, 10**9 - 1)
 delays = st.integers(1, MOST_MS)
 on_things = st.builds(lambda verb, thing, number: Intervention(verb, f"{thing} {number}"), st.sampled_from(["lose", "double", "fail"]),

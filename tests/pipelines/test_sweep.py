@@ -17,10 +17,13 @@ import pytest
 
 from kitlib.errors import DiskError
 from kitlib.experiments.grid import Grid
+from kitlib.experiments.schedules import FaultGrid
 from kitlib.lab import workspace
+from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.pipelines import sweep as sweeps
 from kitlib.pipelines.sweep import Store, schema_of, sweep
 from kitlib.spark import server, sessions
+from kitlib.views import every_fault
 from tests.conftest import mentions, our_processes, wait_for
 
 NAME = "small_max_offset_behind"
@@ -49,6 +52,24 @@ def rows(frame: Any) -> list[dict[str, Any]]:
 def test_sweep_has_the_rows_of_a_plain_loop_in_its_order(spark: Any, home: Path, name: str) -> None:
     """Whatever the domain, with each of its anomalies in a column of its own."""
     assert rows(sweep(name, seeds=[5, 3], spark=spark)) == plain(Grid.of(name, seeds=[5, 3]))
+
+
+def test_every_schedule_of_faults_is_run_on_spark_as_here(spark: Any, home: Path) -> None:
+    """The same rows, kept for the next time; a learner's own class goes to the executors, and its rows are not kept."""
+
+    class Forgets(PartitionManager):
+        def fail(self, offset: int) -> bool:
+            self.pending.discard(offset)
+            return False
+
+    given: dict[str, Any] = {"only": "lose answer", "lost_answers": 0, "records": 12}
+    grid = FaultGrid.of_faults("answers_lost", 2, **given)
+    assert rows(sweep(grid, spark=spark)) == plain(grid)
+    told: list[tuple[int, int]] = []
+    assert len(every_fault("answers_lost", spark=False, progress=lambda *each: told.append(each), **given).rows) == len(grid) - 1
+    assert told == [(len(grid), len(grid))]
+    own = every_fault(NAME, 1, only="fail", records=8, outage_ms=0, manager=Forgets, spark=spark, progress=lambda *each: None)
+    assert (own.rows["lost"] == 1).all() and not list(home.glob(f"sweeps/{NAME}/*/*.parquet"))
 
 
 def test_sweep_makes_only_rows_that_are_not_there(spark: Any, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +212,7 @@ ON_A_BARE_MACHINE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from kitlib.experiments.grid import Grid
+from kitlib.experiments.schedules import FaultGrid
 print(json.dumps([Grid.of(name).row(0) for name in sys.argv[2:]]))
 """
 

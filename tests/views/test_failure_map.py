@@ -56,25 +56,6 @@ def test_own_setting_is_marked_and_a_setting_that_was_not_run_is_dashed(rows: pd
     assert svg.count('stroke-dasharray="2 3"') == 1
 
 
-@pytest.mark.parametrize(
-    ("mine", "at"),
-    [
-        ({"max_offset_behind": 7, "fetch_records": 2}, (156, 97)),  # halfway between 5 and 9
-        ({"max_offset_behind": 9, "fetch_records": 6}, (186, 84)),
-        ({"max_offset_behind": 90, "fetch_records": 10}, (276, 71)),  # beyond the last one, on its edge
-        ({"max_offset_behind": 5, "fetch_records": 10}, None),  # it has the frame
-        ({"max_offset_behind": 5}, None),
-        ({"max_offset_behind": "many", "fetch_records": 10}, None),
-    ],
-)
-def test_own_setting_that_was_not_run_is_a_dot_between_the_cells(rows: pd.DataFrame, mine: dict[str, Any], at: Any) -> None:
-    """Where its numbers lie; its title names it."""
-    svg = FailureMap(rows, "max_offset_behind", "fetch_records", mine=mine).svg()
-    assert ("your setting: " in svg) == (at is not None) == ("<circle" in svg)
-    if at is not None:
-        assert f'cx="{at[0]}' in svg and f'cy="{at[1]}' in svg
-
-
 def test_a_small_grid_is_run_at_once_and_an_unlimited_knob_is_called_so() -> None:
     """Rows of a grid are those of a sweep over it; 2^63 - 1 is a word in the picture and in the sentence."""
     over = {"max_offset_behind": [5, "unlimited"], "fetch_records": [10]}

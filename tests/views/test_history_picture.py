@@ -9,10 +9,10 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.rewinds import Sample, rewinds
-from kitlib.views import draw_history, draw_signs
+from kitlib.views import draw_history
 from kitlib.views.pictures.clock import Clock, clock_over
 from kitlib.views.pictures.history import MOST_ROWS, points_of, short
-from kitlib.views.pictures.signs import look_for_signs, thinned
+from kitlib.views.pictures.signs import draw_rows, look_for_signs, thinned
 from kitlib.words.glyphs import RED
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import SPACE, texts
@@ -137,22 +137,10 @@ def test_the_three_signs_stand_at_one_moment_on_one_axis() -> None:
     found, samples = rewound(12)
     seen = look_for_signs(found, samples)
     assert seen.moments_ms == [NOON + 12_000] and seen.surges and seen.spikes
-    picture = draw_signs(found, samples)
-    assert repr(picture).startswith("1 step back; 0 vanished commits; ") and "1 lag spike" in repr(picture)
-    told = texts(picture.svg)
-    assert all(name in told for name in ("Offsets", "Rates", "Lag", "−620"))
-    assert "more went out than had come in and waited" in picture.svg
-
-
-def test_a_calm_partition_has_no_red_but_in_the_legend() -> None:
-    """No sign, no mark; nothing seen is a picture that says so."""
-    found, samples = rewound(-1)
-    assert repr(draw_signs(found, samples)) == (
-        "0 steps back; 0 vanished commits; 0 records at least went out again; 0 lag spikes."
-    )
-    assert len(red_lines(draw_signs(found, samples).svg)) < len(red_lines(draw_signs(*rewound(12)).svg))
-    assert "nothing was seen in this time" in texts(draw_signs([], []).svg)
-    assert draw_signs(found, []).svg and draw_signs([], samples).svg
+    assert seen.sentence.startswith("1 step back; 0 vanished commits; ") and "1 lag spike" in seen.sentence
+    drawn = str(draw_rows(seen, Clock(NOON, NOON + 20_000, 0, 300)))
+    assert all(f">{name}<" in drawn for name in ("Offsets", "Rates", "Lag", "−620"))
+    assert "more went out than had come in and waited" in drawn
 
 
 def test_an_excused_step_back_is_no_moment() -> None:
@@ -173,4 +161,3 @@ def test_names_of_groups_and_topics_are_text(payload: str) -> None:
     """A group and a topic may be called anything, and so may who committed."""
     by = [Committed(0, 1, 50, by=payload), Committed(1, 2, 3, by=payload)]
     assert_only_text(draw_history({GroupPartition(payload, payload, 0): by}))
-    assert_only_text(draw_signs(by, []))

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import Topic
-from kitlib.experiments.interventions import Intervention, ScriptError
+from kitlib.experiments.interventions import Intervention, MissedError
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
@@ -123,11 +123,11 @@ class TopologyStory(Run):
         return (found.verb, found.ms or 0) if found else None
 
     def _plan_break(self, run: TopologyRun, found: Intervention) -> None:
-        """ScriptError when the topology has no such task."""
+        """MissedError when the topology has no such task."""
         names = {task.name: task for tasks in (run.spouts, run.bolts, run.ackers) for task in tasks.values()}
         task = names.get(found.target)
         if task is None:
-            raise ScriptError(f'{self.trace.experiment}: "{found}" names no task of its topology. There are {", ".join(names)}.')
+            raise MissedError(f'{self.trace.experiment}: "{found}" names no task of its topology. There are {", ".join(names)}.')
 
         def happen() -> None:
             self.interventions.left.discard(found)

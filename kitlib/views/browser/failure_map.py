@@ -5,14 +5,12 @@
     FailureMap(Grid.of("slow_group", {"poll_records": [15, 20], "work_ms": [50, 100]}), "poll_records", "work_ms", "duplicated")
 
 A cell is one setting: its number is the percentage of seeds with the anomaly, and its colour repeats it. A click on a cell
-opens one of its runs in a player, with the anomaly when there is such a run. `mine` is a frame around its cell, or a dot
-between cells. Where there are no widgets it is a picture.
+opens one of its runs in a player, with the anomaly when there is such a run. `mine` has a frame. Without widgets it is a picture.
 """
 
 from __future__ import annotations
 
 import textwrap
-from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +25,7 @@ from kitlib.experiments.grid import Grid
 from kitlib.experiments.knobs import told_value
 from kitlib.views.browser.player import Player, joined
 from kitlib.views.svg import Svg, document, el, group
-from kitlib.words.glyphs import BLUE, RED
+from kitlib.words.glyphs import RED
 
 WIDTH, LEFT, TOP, CELL_TALL = 820, 96, 58, 26
 WIDEST_CELL, NARROWEST_LABEL = 60, 26
@@ -129,8 +127,6 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             el("text", self.y, x=16, y=TOP - 10, cls="ink"),
             el("text", self.x, x=LEFT + len(self.xs) * pitch / 2, y=bottom + 36, text_anchor="middle", cls="ink"),
         ]
-        if (dot := self._dot(number, pitch)) is not None:
-            cells.append(dot)
         lines = textwrap.wrap(self.sentence, LINE)
         told = [el("text", line, x=16, y=bottom + 64 + 18 * at, cls="ink") for at, line in enumerate(lines)]
         return document(title, self.sentence, group(*names, *across, *down, *cells, *told), WIDTH, bottom + 62 + 18 * len(lines))
@@ -154,20 +150,6 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if self.mine and all(self.mine.get(name, value) == value for name, value in zip(self.axes, where, strict=True)):
             parts.append(el("rect", cls="ink-line", fill="none", stroke_width=3, **box))
         return group(*parts, data_cell=f"{column},{row}")
-
-    def _dot(self, number: int, pitch: float) -> Svg | None:
-        """One's own setting as a dot between the cells, where no cell is this setting; None without numbers to place it by."""
-        own = [self.mine.get(self.x), self.mine.get(self.y)]
-        if (self.by and self.mine.get(self.by, self.slices[number]) != self.slices[number]) or None in own:
-            return None
-        if own[0] in self.xs and own[1] in self.ys:
-            return None
-        column, row = _between(self.xs, own[0]), _between(self.ys, own[1])
-        if column is None or row is None:
-            return None
-        told = f"your setting: {self._setting(tuple(self.mine[name] for name in self.axes if name in self.mine))}"
-        x, y = LEFT + column * pitch, TOP + (len(self.ys) - row) * CELL_TALL
-        return group(el("title", told), el("circle", cls="ink-line", fill=BLUE, stroke_width=2, cx=x, cy=y, r=5))
 
     def open_run(self, **setting: Any) -> Player:
         """The player of a run of this setting: the first seed with the anomaly, or the first seed."""
@@ -196,17 +178,6 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         return {**(data or {}), "image/svg+xml": self.svg(self.picture.at), "text/plain": self.sentence}, metadata
-
-
-def _between(values: list[Any], own: Any) -> float | None:
-    """Where a value lies among sorted ones, in cells from the first one's edge: in the middle of its own cell, or on the line
-    between two. None when it cannot be compared."""
-    if own in values:
-        return values.index(own) + 0.5
-    try:
-        return float(bisect_left(values, own))
-    except TypeError:
-        return None
 
 
 class MapPicture(anywidget.AnyWidget):

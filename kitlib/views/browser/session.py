@@ -9,17 +9,17 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 
 from __future__ import annotations
 
-import gc
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
 from kitlib.experiments.deeds import with_deed
 from kitlib.experiments.experiment import Experiment
+from kitlib.experiments.grid import uncollected
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob, settle
 from kitlib.experiments.script import Script
@@ -58,6 +58,8 @@ class Session:
             what = Script.parse(what)
         if isinstance(what, Trace) and (knobs or seed != 1):
             raise KnobError("Player: a recorded trace has no knobs to set. Give an experiment's name instead.")
+        given = dict(knobs or {})
+        manager = given.pop("manager", None)
         self.experiment: Experiment | None
         self.knobs: tuple[Knob, ...] = ()
         if isinstance(what, Trace):
@@ -66,9 +68,10 @@ class Session:
         else:
             script = what if isinstance(what, Script) else None
             named = what.experiment if isinstance(what, Script) else what
-            self.experiment = get(named) if isinstance(named, str) else named
+            found = get(named) if isinstance(named, str) else named
+            self.experiment = found if manager is None else replace(found, manager=manager)
             self.knobs = self.experiment.knobs
-            self.trace = self.experiment.run(backend=backend, seed=seed, script=script, **(knobs or {}))
+            self.trace = self.experiment.run(backend=backend, seed=seed, script=script, **given)
         self.verdict: Verdict = judge(self.trace)
         self.part = part
         if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
@@ -98,7 +101,7 @@ class Session:
         With `may_wait` only the step that is shown may be drawn; `complete` then draws the others.
         What is not a KitError is told too, and raised again.
         """
-        with _uncollected():
+        with uncollected():
             self._answer(question, may_wait)
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,13 +117,13 @@ class Session:
 
     def turn(self, values: dict[str, Any], seed: int) -> None:
         """Run anew with these knobs and this seed, and let the page's controls follow. KnobError for a bad one."""
-        with _uncollected():
+        with uncollected():
             self._rerun(values, seed)
             self._tell_anew()
 
     def show(self, trace: Trace) -> None:
         """Show another run of the same experiment, and let the page's controls follow."""
-        with _uncollected():
+        with uncollected():
             self.trace, self._base = trace, None
             self._tell_anew()
 
@@ -136,7 +139,7 @@ class Session:
     def complete(self) -> None:
         """Draw the steps that are not drawn yet."""
         if not self.is_whole and self._frames is not None:
-            with _uncollected():
+            with uncollected():
                 self.frames, self.is_whole = played(self._frames, comparison=self.comparison, held_at=self._held_at), True
             self.told = {**self.told, "isWhole": True}
 
@@ -268,18 +271,6 @@ class Session:
             "outcome": self.comparison.to_json(),
             "isWhole": self.is_whole,
         }
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """A run and its pictures make many small objects; a full collection amid them costs more than both."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

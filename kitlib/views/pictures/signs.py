@@ -1,4 +1,4 @@
-"""`draw_signs`: the signs of an offset that goes back, on one time axis.
+"""The signs of an offset that goes back, on one time axis.
 
 Whoever looks at a cluster from outside sees three curves: what is committed beside the log's end, records a
 second in and out, and the lag. Each alone has an innocent reading; when the commit steps back, more goes out
@@ -24,15 +24,13 @@ from kitlib.monitor.rewinds import (
     surges,
     vanished,
 )
-from kitlib.views.look import LEFT, WIDTH
-from kitlib.views.picture import Picture
-from kitlib.views.pictures.clock import Placed, clock_over, figure
+from kitlib.views.look import LEFT
+from kitlib.views.pictures.clock import Placed, figure
 from kitlib.views.pictures.history import draw_marks, points_of, stair
-from kitlib.views.svg import Svg, document, el, group, legend
+from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED
 from kitlib.words.template import count
 
-QUESTION = "Which signs could have been seen, and when?"
 CHART_LEFT, CHART_RIGHT = 176, 736
 PITCH, RISE = 86, 52  # from one row to the next, and a curve's height
 ROWS = ("Offsets", "Rates", "Lag")
@@ -77,21 +75,6 @@ def look_for_signs(commits: Sequence[Committed], samples: Sequence[Sample], grou
     return Seen(
         in_order(commits), samples, [*rewinds(commits), *vanished(commits, groups)], surges(samples), lag_spikes(samples)
     )
-
-
-def draw_signs(commits: Sequence[Committed], samples: Sequence[Sample], groups: Sequence[GroupSeen] = ()) -> Picture:
-    """Committed offset, rates and lag of one partition, with the signs in them. Nothing seen is a picture that says so."""
-    seen = look_for_signs(commits, samples, groups)
-    times = [*(each.at_ms for each in commits), *(each.at_ms for each in samples)]
-    clock = clock_over(times, CHART_LEFT, CHART_RIGHT)
-    top, foot = 40, 40 + SIGNS_TALL
-    heading = el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold")
-    nothing = Svg() if times else el("text", "nothing was seen in this time", cls="ink", x=CHART_LEFT, y=top + 40)
-    swatches, height = legend(signs_legend(), foot + 30)
-    body = group(
-        heading, clock.draw(foot, top), group(draw_rows(seen, clock), transform=f"translate(0 {top})"), nothing, swatches
-    )
-    return Picture(seen.sentence, document("The signs of an offset that goes back", seen.sentence, body, WIDTH, foot + 40 + height))
 
 
 def draw_rows(seen: Seen, clock: Placed) -> Svg:
