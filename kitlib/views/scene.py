@@ -273,6 +273,9 @@ SCENES: dict[str, SceneKind] = {
 }  # domain -> the scene of its traces
 
 
+FOLLOWED = ("spout", "topology", "share")  # whose records, trees or batches are followed instead
+
+
 def kind_of(trace: Trace) -> SceneKind | None:
     """The kind of scene that a trace is drawn as, or None where records, trees or batches are followed."""
-    return SCENES.get(trace.domain)
+    return None if trace.domain in FOLLOWED else SCENES.get(trace.domain) or SceneKind("kitlib.views.scenes.plain")

@@ -96,7 +96,7 @@ def test_chosen_schedule_opens_its_run_in_a_player() -> None:
     player = found.player
     assert found.children[-1] is player and player.trace.script == [script] and player.trace.settings.records == 12
     assert player.step == player.verdict.first("duplicated").witness
-    assert found._repr_mimebundle_()[0]["text/plain"] == found.sentence
+    assert found._repr_mimebundle_()[0]["text/plain"] == found.sentence == repr(found)
 
 
 def test_partition_manager_of_ones_own_is_swept_and_played() -> None:

@@ -52,6 +52,9 @@ class EveryFault(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         self.children = (*self.told, self.player)
         return self.player
 
+    def __repr__(self) -> str:
+        return self.sentence
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         found = super()._repr_mimebundle_(**kwargs)
         data, metadata = found if isinstance(found, tuple) else (found, {})
