@@ -77,6 +77,22 @@ class TriesNewOnesFirst(Base):
             super().fill()
 
 
+class TakesAllOfARetry(Base):
+    def fill(self) -> None:
+        failed = set(self.failed)
+        offset = min(failed) if failed else self.emitted_to_offset
+        records = self.log.fetch(offset)
+        if records is None:
+            self.emitted_to_offset = self.configured()
+            return
+        for record in records:
+            if record.offset >= offset:
+                self.pending.add(record.offset)
+                self.waiting_to_emit.append(record)
+                self.failed.discard(record.offset)
+                self.emitted_to_offset = max(self.emitted_to_offset, record.offset + 1)
+
+
 class ForgetsAfterAReset(Base):
     """What failed is gone with the range."""
 
@@ -124,6 +140,23 @@ class EmitsNulls(Base):
         return self.waiting_to_emit.popleft() if self.waiting_to_emit else None
 
 
+class TakesOlderOfABatch(Base):
+    """All of a compressed batch, which is fetched whole."""
+
+    def fill(self) -> None:
+        again = bool(self.failed)
+        records = self.log.fetch(min(self.failed) if again else self.emitted_to_offset)
+        if records is None:
+            self.emitted_to_offset = self.configured()
+            return
+        for record in records:
+            if not again or record.offset in self.failed:
+                self.pending.add(record.offset)
+                self.waiting_to_emit.append(record)
+                self.failed.discard(record.offset)
+                self.emitted_to_offset = max(self.emitted_to_offset, record.offset + 1)
+
+
 class BreaksAtAFailure(Base):
     def fail(self, offset: int) -> None:
         raise LookupError("not yet written")
@@ -151,6 +184,6 @@ class AroundTheKits:
 
 PLANTED: list[Callable[..., Any]] = [
     CommitsWhatIsEmitted, CommitsBeforeItIsKept, NeverCommitsBackwards, CommitsEachTime, StartsWhereItStopped, StartsAtTheConfigured,
-    TakesAStoredZero, IsNeverTooFarBehind, TriesNewOnesFirst, ForgetsAfterAReset, ClearsWithTheAck,
-    FailsTakeOutOfPending, FailsAlways, NeverGivesUp, EmitsNulls, BreaksAtAFailure,
+    TakesAStoredZero, IsNeverTooFarBehind, TriesNewOnesFirst, TakesAllOfARetry, ForgetsAfterAReset, ClearsWithTheAck,
+    FailsTakeOutOfPending, FailsAlways, NeverGivesUp, EmitsNulls, TakesOlderOfABatch, BreaksAtAFailure,
 ]  # fmt: skip

@@ -23,6 +23,11 @@ class NobodyWaits(solutions.SenderNumbers):
         return batch.seq is not None or super().may_leave(batch)
 
 
+class RetriesTogether(solutions.SenderNumbers):
+    def may_leave(self, batch: Any) -> bool:
+        return batch.seq is None or True
+
+
 class CountsBatches(solutions.SenderNumbers):
     """The bug of kafkajs#598, on its own side."""
 
@@ -70,14 +75,47 @@ class LeavesTheGap(solutions.SenderNumbers):
         super().failed(batch, False)
 
 
+class AlwaysAGap(solutions.SenderNumbers):
+    def failed(self, batch: Any, leaves_gap: bool) -> None:
+        super().failed(batch, True)
+
+
 class HasNoDoubt(solutions.SenderNumbers):
     def expired(self, batch: Any) -> None:
         self.forget(self.of(batch), batch)
 
 
+class DoubtsTheNeverSent(solutions.SenderNumbers):
+    def expired(self, batch: Any) -> None:
+        known = self.of(batch)
+        self.forget(known, batch)
+        known.in_doubt = known.next_seq
+
+
+class DoubtsForever(solutions.SenderNumbers):
+    def before_run(self) -> None:
+        doubts = {partition: known.in_doubt for partition, known in self.partitions.items()}
+        super().before_run()
+        for partition, doubt in doubts.items():
+            self.partitions[partition].in_doubt = doubt
+
+
+class LastStoredGoesBack(solutions.SenderNumbers):
+    def stored(self, batch: Any) -> None:
+        known = self.of(batch)
+        known.acked = batch.last_seq
+        self.forget(known, batch)
+
+
 class DropsThePartsOfASplit(solutions.SenderNumbers):
     def split(self, batch: Any, parts: list[Any]) -> None:
         self.forget(self.of(batch), batch)
+
+
+class RaisesAtOnce(solutions.SenderNumbers):
+    def refused(self, batch: Any, error: str, log_start: int | None) -> None:
+        super().refused(batch, error, log_start)
+        super().before_run()
 
 
 class BreaksAtARetry(solutions.SenderNumbers):
@@ -86,7 +124,8 @@ class BreaksAtARetry(solutions.SenderNumbers):
 
 
 PLANTED: list[Callable[[], Any]] = [
-    ToTheFront, ToTheBack, NobodyWaits, CountsBatches, NumbersAnewAtEachRetry, NeverBegins, AlwaysBegins, ForgetsTheLogStart,
-    AllPartitionsBeginAtOnce, OnlyTheEpochRises, LeavesTheGap, HasNoDoubt, DropsThePartsOfASplit, BreaksAtARetry,
+    ToTheFront, ToTheBack, NobodyWaits, RetriesTogether, CountsBatches, NumbersAnewAtEachRetry, NeverBegins, AlwaysBegins,
+    ForgetsTheLogStart, AllPartitionsBeginAtOnce, OnlyTheEpochRises, LeavesTheGap, AlwaysAGap, HasNoDoubt, DoubtsTheNeverSent,
+    DoubtsForever, LastStoredGoesBack, DropsThePartsOfASplit, RaisesAtOnce, BreaksAtARetry,
 ]  # fmt: skip
-RARE = {AllPartitionsBeginAtOnce}  # no named script shows it
+RARE = {AllPartitionsBeginAtOnce, LastStoredGoesBack, RaisesAtOnce}  # no named script shows these
