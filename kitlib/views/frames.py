@@ -45,7 +45,7 @@ class Frames:
         if self.cut and number == len(self) - 1:
             return self.trace.sentence(step)
         if self.scene:
-            return self.scene.said[number]
+            return self.scene.said_at(number)
         return self.trace.sentence(step)
 
     @property

@@ -49,6 +49,7 @@ class Panels:
 
     draw: Callable[[int], Svg]
     told: Callable[[int], str]
+    said: Callable[[int], str]  # the sentence of the step
 
 
 NOW_AT = 566  # where the present stands in a window that has moved, from the axis' left end on
@@ -103,7 +104,7 @@ class Scene:
     said: list[str] = field(default_factory=list)
     panels: list[Svg] = field(default_factory=list)
     words: list[str] = field(default_factory=list)  # what each panel shows, in words
-    drawn: Panels | None = None  # instead of `panels` and `words`
+    drawn: Panels | None = None  # instead of `said`, `panels` and `words`
     window: Window | None = None  # of a body that is longer than the picture
     curves: dict[str, list[int]] = field(default_factory=dict)  # numbers to be drawn over the run below it
 
@@ -148,6 +149,10 @@ class Scene:
         place = bisect_right(self.x_of_step, x)
         gap = self.x_of_step[place] - x if place < len(self.x_of_step) else 2 * HALF_SIGN
         return round(x + min(HALF_SIGN, gap / 2), 1)
+
+    def said_at(self, number: int) -> str:
+        """The sentence of a step."""
+        return plain_text(self.drawn.said(number), MOST_SAID) if self.drawn else self.said[number]
 
     def words_after(self, number: int) -> str:
         """What the panel shows after a step, in words."""
@@ -255,7 +260,8 @@ class SceneKind:
     def to_scene(self, trace: Trace, part: str = "all") -> Scene:
         """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
         scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
-        laid = len(scene.x_of_step), len(scene.said), len(scene.said if scene.drawn else scene.panels)
+        places = len(scene.x_of_step)
+        laid = places, places if scene.drawn else len(scene.said), places if scene.drawn else len(scene.panels)
         if laid != (len(trace),) * 3:
             raise TraceError(
                 f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places, {laid[1]} "

@@ -494,8 +494,11 @@ def to_scene(trace: Trace, part: str) -> Scene:
     if has_lanes:
         windowed(scene, lanes, 46)
     scene.x_of_step = xs if has_lanes else [0.0] * len(xs)
-    scene.said = [trace.vocabulary.sentence(step.actor, step.what, step.data) for step in reader.steps]
-    scene.drawn = Panels(lambda at: _panel(reader, at, beside, has_rows, has_logs), lambda at: _words(reader, at, has_rows, has_logs))
+    scene.drawn = Panels(
+        lambda at: _panel(reader, at, beside, has_rows, has_logs),
+        lambda at: _words(reader, at, has_rows, has_logs),
+        lambda at: trace.vocabulary.sentence(reader.steps[at].actor, reader.steps[at].what, reader.steps[at].data),
+    )
     scene.legend = _legend(reader, lanes if has_lanes else None, has_rows, has_logs)
     scene.curves = reader.curves if part == "all" else {}
     return scene

@@ -53,7 +53,7 @@ def score_of(trace: Trace) -> Stage:
     """The score of a run in which every step takes one second. TraceError when a step's data are not what its word promises."""
     clock = PlayClock([float(number) for number in range(len(trace))], [step.at_ms for step in trace])
     with trace.following("be drawn"):
-        return to_stage(trace, clock, STAGES[trace.domain])
+        return to_stage(trace, clock, replace(STAGES[trace.domain], lines=None))  # what stands in the boxes of the stage, no lane shows
 
 
 @dataclass(slots=True)
