@@ -93,10 +93,8 @@ class Tally:
         witness, offset = min(self.seen, key=lambda each: each[0], default=(None, None))
         explained = Counter({reason: count for reason, count in self.reasons.items() if reason})
         steps, offsets = (tuple(sorted(each[at] for each in self.seen)) for at in (0, 1))
-        unexplained = self.reasons[""]
-        return Anomaly(
-            self.kind, len(self.seen), witness, offset, tuple(explained.most_common()), unexplained, self.unit, steps, offsets
-        )
+        told = tuple(explained.most_common()), self.reasons[""], self.unit
+        return Anomaly(self.kind, len(self.seen), witness, offset, *told, steps, offsets)
 
 
 def told_reasons(reasons: Sequence[tuple[str, int]], count: int) -> str:
@@ -129,15 +127,19 @@ class LaneVerdict:
         return self.anomalies[kind].count if kind in self.anomalies else 0
 
 
-def _explained(marks: Mapping[str, str]) -> str:
-    """What is said of the anomalies after their sums: `Explained by acks=0: ....`, or `Lost: explained by ....` for each of several."""
-    if len(marks) == 1:
-        (mark,) = marks.values()
-        return f"{mark[:1].upper()}{mark[1:]}."
+def _by_mark(marks: Mapping[str, str]) -> dict[str, str]:
+    """What is said of anomalies -> of which: "lost and skipped"."""
     by_mark: dict[str, list[str]] = {}
     for kind, mark in marks.items():
         by_mark.setdefault(mark, []).append(kind)
-    return " ".join(f"{' and '.join(kinds).capitalize()}: {mark}." for mark, kinds in by_mark.items())
+    return {mark: " and ".join(kinds) for mark, kinds in by_mark.items()}
+
+
+def _explained(marks: Mapping[str, str]) -> str:
+    """What is said of the anomalies after their sums: `Explained by acks=0: ....`, or `Lost: explained by ....` for each of several."""
+    if len(marks) > 1:
+        return " ".join(f"{kinds.capitalize()}: {mark}." for mark, kinds in _by_mark(marks).items())
+    return "".join(f"{mark[:1].upper()}{mark[1:]}." for mark in marks.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +172,7 @@ class Verdict:
     @property
     def kinds(self) -> tuple[str, ...]:
         """The anomalies that were looked for, in their order; none where the run was not about records."""
-        found = dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)
-        return tuple(found) or (() if self.subject else ANOMALIES)
+        return tuple(dict.fromkeys(kind for lane in self.lanes for kind in lane.anomalies)) or (() if self.subject else ANOMALIES)
 
     @property
     def appended(self) -> int:
@@ -208,8 +209,7 @@ class Verdict:
 
     def first(self, kind: str) -> Anomaly:
         """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
-        seen = [found for found in self._all(kind) if found.count]
-        return min(seen, key=lambda anomaly: anomaly.witness or 0, default=Anomaly(kind))
+        return min(filter(lambda found: found.count, self._all(kind)), key=lambda found: found.witness or 0, default=Anomaly(kind))
 
     def _all(self, kind: str) -> list[Anomaly]:
         return [lane.anomalies[kind] for lane in self.lanes if kind in lane.anomalies]
@@ -279,17 +279,16 @@ class Verdict:
 
     def __repr__(self) -> str:
         reasons = self.reasons
-        told = [self.sums, *(f"  {kind}: {mark}" for kind, mark in reasons.items())] if len(reasons) > 1 else [self.sentence]
+        told = [self.sums, *(f"  {kinds}: {mark}" for mark, kinds in _by_mark(reasons).items())] if len(reasons) > 1 else [self.sentence]
         wrap = partial(textwrap.fill, width=WIDE, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
         return "\n".join(map(wrap, [*filter(None, [self.heading]), *told]))
 
     def _repr_html_(self) -> str:
         left = "<td style='text-align: left'"
-        reasons = self.reasons.items()
-        found = [f"<td>{self.counts[kind]}</td>{left}>{kind}</td>{left}>{html.escape(mark)}</td>" for kind, mark in reasons]
+        found = [f"<td>{self.counts[kind]}</td>{left}>{kind}</td>{left}>{html.escape(mark)}</td>" for kind, mark in self.reasons.items()]
         if none := ", ".join(kind for kind, count in self.counts.items() if not count):
             found.append(f"<td>0</td>{left} colspan='2'>{none}</td>")
         rows = "".join(f"<tr>{cells}</tr>" for cells in found)
         heading = f"<p>{html.escape(self.heading)}</p>" if self.heading else ""
-        told = html.escape(self.sums if reasons else self.sentence)
+        told = html.escape(self.sums if self.reasons else self.sentence)
         return f"<div>{heading}<p><b>{told}</b></p><table><tbody>{rows}</tbody></table></div>"

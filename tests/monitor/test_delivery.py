@@ -206,8 +206,9 @@ def test_sentence_says_what_happened(case: str) -> None:
     verdict = told(story, **knobs)
     assert verdict.sentence == sentence
     assert max(map(len, repr(verdict).splitlines())) <= 110
-    reasons = [f"{kind}: {mark}" for kind, mark in verdict.reasons.items()]
-    assert " ".join(repr(verdict).split()) == " ".join([verdict.sums, *reasons] if len(reasons) > 1 else [sentence])
+    by_mark = {mark: [kind for kind, told in verdict.reasons.items() if told == mark] for mark in verdict.reasons.values()}
+    reasons = [f"{' and '.join(kinds)}: {mark}" for mark, kinds in by_mark.items()]
+    assert " ".join(repr(verdict).split()) == " ".join([verdict.sums, *reasons] if len(verdict.reasons) > 1 else [sentence])
 
 
 def test_append_with_parts_for_other_records_is_refused() -> None:
