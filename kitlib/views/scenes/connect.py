@@ -33,7 +33,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs, strict=True)]}, glyphs_of(trace), tall=22)
     rows: list[Row] = [signs, Spans({name: bars([_owner(state, name) for state in states], xs) for name in names}, refs)]
     lines = [rows_of(state) for state in states]
-    most = max([len(each) for line in lines for _, (_, each), _ in line], default=1)
+    most = max([len(each) for line in lines for _, (_, each), *_ in line], default=1)
     table = Table(("connectors", "tasks"), (2, max(4, most)), max(map(len, lines), default=1))
     legend = [(swatch("runs"), "a task, run by the worker named"), (swatch("nobody"), "nobody runs it")]
     legend += [(swatch("connector"), "a connector"), *(signs.legend() if part == "all" else [])]

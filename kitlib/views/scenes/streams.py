@@ -52,7 +52,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     kinds |= {"nobody"} if part == "all" else set()
     legend = [(swatch(kind), meaning) for kind, meaning in MEANS.items() if kind in kinds]
     lines = [rows_of(state) for state in states]
-    most = max([len(each) for line in lines for _, (each,), _ in line], default=1)
+    most = max([len(each) for line in lines for _, (each,), *_ in line], default=1)
     table = Table(("tasks",), (max(6, min(most, MOST_BOXES)),), max(map(len, lines), default=1))
     panels = ((table.draw(line), words_of(state)) for line, state in zip(lines, states, strict=True))
     if part == "layout":
@@ -81,7 +81,7 @@ def rows_of(state: State) -> list[Line]:
     for name, one in state.get("instances", {}).items():
         for thread, tasks in (one["threads"] if one["up"] else {f"{name}: dead": []}).items():
             cells = [Cell(kind, MARKS[kind].format(task), "", f"task:{task}") for task, kind, _ in tasks]
-            found.append(Line(f"thread {thread}" if one["up"] else thread, [cells], f"member:{name}"))
+            found.append(Line(f"thread {thread}" if one["up"] else thread, [cells], f"member:{name}", "nothing to do" if one["up"] else ""))
     return found
 
 

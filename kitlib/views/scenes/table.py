@@ -22,6 +22,7 @@ class Line(NamedTuple):
     name: str
     cells: Sequence[Sequence[Cell]]  # of each column
     ref: str | None = None  # of the thing that it stands for
+    empty: str = ""  # what stands in a column without a box
 
 
 class Cell(NamedTuple):
@@ -55,11 +56,11 @@ class Table:
     def draw(self, rows: Sequence[Line]) -> list[Svg]:
         """The table, a piece for its head and one for each row."""
         pieces = [_head(tuple(zip(self.heads, self._lefts(), strict=True)))]
-        for number, (name, cells, ref) in enumerate(rows[: self.most]):
+        for number, (name, cells, ref, empty) in enumerate(rows[: self.most]):
             self.seen |= {cell.kind for each in cells for cell in each}
             shown = tuple(tuple(each[: most + 1]) for each, most in zip(cells, self.room, strict=True))
             more = tuple(len(each) - most for each, most in zip(cells, self.room, strict=True))
-            drawn = _row(name, shown, more, tuple(self.room), tuple(self._lefts()), self.wide, HEAD + ROW * number)
+            drawn = _row(name, shown, more, tuple(self.room), tuple(self._lefts()), self.wide, HEAD + ROW * number, empty)
             pieces.append(group(drawn, data_ref=ref) if ref else drawn)
         if len(rows) > self.most:
             told = f"and {len(rows) - self.most} more"
@@ -87,14 +88,16 @@ def _head(heads: tuple[tuple[str, float], ...]) -> Svg:
 @lru_cache(4_000)
 def _row(
     name: str, cells: tuple[tuple[Cell, ...], ...], more: tuple[int, ...], room: tuple[int, ...], lefts: tuple[float, ...], wide: float,
-    y: int,
+    y: int, empty: str,
 ) -> Svg:  # fmt: skip
     parts = [el("text", name, cls="ink", x=LEFT, y=y + 14, font_size=11)]
     for boxes, left, most, beyond in zip(cells, lefts, room, more, strict=True):
         for place, cell in enumerate(boxes[:most]):
             box = draw_box(cell.kind, left + place * wide, y, wide - GAP, BOX_TALL, cell.words, cell.title)
             parts.append(group(box, data_ref=cell.ref) if cell.ref else box)
-        if not boxes:
+        if not boxes and empty:
+            parts.append(el("text", empty, cls="grey", x=left, y=y + 14, font_size=11))
+        elif not boxes:
             parts.append(el("path", d=f"M{left:.1f} {y + BOX_TALL / 2:g}h{wide - GAP:.1f}", cls="grey-line", stroke_dasharray="1 4"))
         if beyond > 0:
             parts.append(el("text", f"+{beyond:,}", cls="ink", x=left + most * wide, y=y + 14, font_size=11))
