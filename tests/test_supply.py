@@ -244,10 +244,3 @@ def test_tree_names_no_registry_no_machine_and_no_unfinished_work() -> None:
         asked = pattern if inside.parts[0] == "tests" else pattern + HOMES
         found += [f"{inside}: {match.group(0)}" for match in re.finditer(asked, text)]
     assert not found
-
-
-def test_modules_can_be_read_in_a_sitting() -> None:
-    """No Python file of kitlib is longer than 600 lines; a concept that fits stays in one."""
-    sizes = {path.relative_to(REPOSITORY).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
-             for path in (REPOSITORY / "kitlib").rglob("*.py")}  # fmt: skip
-    assert not {name: size for name, size in sizes.items() if size > 600}

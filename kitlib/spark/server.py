@@ -338,10 +338,10 @@ def _distribution() -> Path:
 
 
 def _python() -> Path:
-    """This very Python, which runs `kitlib.spark.knock` where Spark asks for its own."""
+    """This very Python, which runs `kitlib.spark.knock` where Spark asks for its own; a listener's would print the token."""
     path = _distribution() / "python"
     workspace.write_atomic(path, f"""#!/bin/sh
-case "$2" in {knock.STOCK}) set -- -m {knock.__name__} ;; esac
+case "$2" in {knock.STOCK}) set -- -m {knock.__name__} ;; *.listener_worker) exec >/dev/null ;; esac
 exec {shlex.quote(sys.executable)} "$@"
 """)
     path.chmod(0o700)

@@ -153,8 +153,9 @@ def session(
         if found is None and (remote := os.environ.get("KIT_SPARK_REMOTE", "").strip()):
             found = _connected(DefaultChannelBuilder(_checked(remote)), None)
         elif found is None:
-            if spark_server.living() is None:
-                (say or _say_in_cell)(f"Spark is starting; {spark_server.last_start()}. Read on meanwhile.")
+            is_learners = "ipykernel" in sys.modules and FOLDER not in os.environ  # with it, outputs are compared with another run's
+            if (say or is_learners) and spark_server.living() is None:
+                (say or print)(f"Spark is starting; {spark_server.last_start()}. Read on meanwhile.")
             server = spark_server.ensure(master, spark_ui, of_server)
             token = spark_warden.token_file(workspace.run_dir()).read_text()
             found = _connected(_Channel(f"sc://{LOOPBACK}:{server['port']}/;token={token}"), server)
@@ -171,11 +172,6 @@ def session(
                     "End it with `kit down`, then give the setting to the first session()."
                 ) from error
         return cast(SparkSession, found)  # one of Spark Connect has the same methods and is of another class
-
-
-def _say_in_cell(line: str) -> None:
-    if "ipykernel" in sys.modules and FOLDER not in os.environ:  # with it, outputs are compared with those of another run
-        print(line, flush=True)
 
 
 def _connected(builder: DefaultChannelBuilder, server: State | None) -> Session:
