@@ -58,7 +58,7 @@ def texts(svg: str) -> list[str]:
 
 def boxes_at(trace: Trace, title: str, step: int) -> list[tuple[str, str, str]]:
     """Kind and lines of the boxes in the row that begins so, after a step."""
-    row = next(row for row in Reader(trace, "all").rows[step]() if row.title.startswith(title))
+    row = next(row for row in Reader(trace, "all").rows(step) if row.title.startswith(title))
     return [(box.kind, box.first, box.second) for box in row.boxes]
 
 
@@ -125,7 +125,7 @@ def test_random_runs_agree_in_log_rows_and_curves(seed: int, steps: int, has_ids
         state = step.state["producer"]
         assert reader.curves["waiting"][step.number] == len(state["queue"])
         assert reader.curves["in flight"][step.number] == len(state["in_flight"])
-        row = next(row for row in reader.rows[step.number]() if row.title == "In flight")
+        row = next(row for row in reader.rows(step.number) if row.title == "In flight")
         assert [box.first for box in row.boxes if box.kind != "free"] == [f"batch {batch}" for _, batch, *_ in state["in_flight"]]
     lost = [each for each in score_of(trace).travellers if is_lost(each)]
     assert sum(each.count for each in lost) == sum(step.what in ("lose_request", "lose_answer") for step in trace.steps)
@@ -182,7 +182,7 @@ def test_a_second_producer_has_its_lane_below_the_broker() -> None:
     trace = two_producers()
     told = texts(show(trace, part="lanes").svg)
     assert [name for name in told if name in ("producer", "broker", "producer 2")] == ["producer", "producer 2", "broker"]
-    assert [row.title for row in Reader(trace, "all").rows[-1]()][:4] == [
+    assert [row.title for row in Reader(trace, "all").rows(-1)][:4] == [
         "producer: waiting", "producer: in flight", "producer 2: waiting", "producer 2: in flight",
     ]  # fmt: skip
     refused = step_of(trace, "refuse")
@@ -318,7 +318,7 @@ def test_partitions_have_rows_and_logs_of_their_own() -> None:
         each.send()
         each.round_trip()
     reader = Reader(run.trace, "all")
-    assert [row.title for row in reader.rows[-1]()][2:] == [f"The broker remembers of partition {p}" for p in (0, 1)]
+    assert [row.title for row in reader.rows(-1)][2:] == [f"The broker remembers of partition {p}" for p in (0, 1)]
     assert [view.words for view in reader.views[-1]] == ["5 records"] * 2
 
 

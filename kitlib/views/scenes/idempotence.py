@@ -390,13 +390,17 @@ class Reader:
         self.logs: dict[tuple[str, str], Log] = {}
         self.arrived: dict[tuple[str, ...], int] = {}  # (topic, partition, batch) -> how often it came to the broker
         self.steps: list[Step] = []  # with what the log makes of them
-        self.rows: list[Callable[[], list[Row]]] = []
+        self.kept: list[Held] = []  # after each step
         self.views: list[list[LogView]] = []
         self.spots: list[tuple[int, int, int]] = []  # of each step the log, the place in it and the number of records that it is about
         self.acked = 0
         self.curves: dict[str, list[int]] = {name: [] for name in ("in flight", "waiting", "acked", "second copies")}
         for step in trace:
             self.take(step)
+
+    def rows(self, at: int) -> list[Row]:
+        """The rows after a step."""
+        return self.kept[at].rows(self.part)
 
     @property
     def log_tall(self) -> int:
@@ -406,18 +410,18 @@ class Reader:
     def take(self, step: Step) -> None:
         """Take one step."""
         data = self._known(step)
-        self.steps.append(Step(step.number, step.at_ms, step.actor, step.what, data, step.state))
+        self.steps.append(step if data is step.data else Step(step.number, step.at_ms, step.actor, step.what, data, step.state))
         self.held.take(step)
-        held = replace(self.held)
-        self.rows.append(lambda: held.rows(self.part))
+        now = self.held
+        self.kept.append(Held(now.trace, now.actors, now.queues, now.flying, now.memories, now.tries))
         self.spots.append((-1, 0, 0))
         log = self._log(data)
         if log is not None:
             self._follow(step, data, log)
         self.views.append([log.after() for log in self.logs.values()])
         counts = (
-            sum(map(len, held.flying.values())),
-            sum(map(len, held.queues.values())),
+            sum(map(len, self.held.flying.values())),
+            sum(map(len, self.held.queues.values())),
             self.acked,
             sum(log.codes.count("2") for log in self.logs.values()),
         )
@@ -473,7 +477,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; a `part` of it has the lanes alone, or a panel without them."""
     reader = Reader(trace, part)
     has_lanes, has_rows, has_logs = part in ("all", "lanes"), part in ("all", "remembered"), part in ("all", "log")
-    last = reader.rows[-1]() if reader.rows and has_rows else []
+    last = reader.rows(-1) if reader.kept and has_rows else []
     beside = whole(trace.settings.max_in_flight, 1) <= HALF
     tall = _rows_tall(last, beside) + (reader.log_tall * len(reader.logs) if has_logs else 0)
     names = [*reader.held.actors[:1], "broker", *reader.held.actors[1:]]
@@ -516,7 +520,7 @@ def _panel(reader: Reader, at: int, beside: bool, has_rows: bool, has_logs: bool
     step, y, pieces = reader.steps[at], 8, list[Svg]()
     subject = batch_name(step.data.get("batch")) if "batch" in step.data else ""
     seq = whole(step.data.get("seq")) if step.actor == "broker" else -1
-    for row in reader.rows[at]() if has_rows else ():
+    for row in reader.rows(at) if has_rows else ():
         is_beside = beside and row.title.lower().endswith("in flight")
         y -= ROW_TALL if is_beside else 0
         x = WIDTH - LEFT - HALF * BOX_PITCH + BOX_PITCH - BOX_WIDE if is_beside else LEFT
@@ -543,7 +547,7 @@ def _ring(x: int, y: int, wide: int, tall: int) -> Svg:
 
 
 def _words(reader: Reader, at: int, has_rows: bool, has_logs: bool) -> str:
-    told = [f"{row.title.lower()}: {row.words}" for row in (reader.rows[at]() if has_rows else ())]
+    told = [f"{row.title.lower()}: {row.words}" for row in (reader.rows(at) if has_rows else ())]
     return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in (reader.views[at] if has_logs else ())])
 
 
