@@ -45,13 +45,13 @@ def sweep(
         _check(out)
     if faults and varied:
         raise KnobError("--faults varies what is done to one run, and --over its knobs. Give one of the two.")
+    from kitlib import views
     from kitlib.pipelines.sweep import sweep as run_sweep
     from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
-    from kitlib.views import every_fault
 
     bound: dict[str, Any] = {} if most is None else {"most": most}
     with sessions.lent():
-        found = every_fault(experiment, faults, only=only or (), **bound, **shared) if faults else None
+        found = views.every_fault(experiment, faults, only=only or (), **bound, **shared) if faults else None
         rows: Any = run_sweep(experiment, varied, seeds, **bound, **shared).toPandas() if found is None else found.rows
     rows.attrs.clear()  # Spark's measures of its own query, which Parquet has no place for
     if as_json:

@@ -167,14 +167,14 @@ class Experiment:
             self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
+        domain = self.domain or getattr(self.kind, "domain", "")
         if backend == "kafka":
-            resolve_name("kitlib.experiments.groups.kafka_members:check_homes")(self.domain or getattr(self.kind, "domain", ""))
+            resolve_name("kitlib.experiments.groups.kafka_members:check_homes")(domain)
         if backend == "kafka" and "session_ms" in settings:
             resolve_name("kitlib.experiments.groups.kafka_members:fit_session")(self.knobs, settings, given)
         check_seed(seed, self.name)
         slug = self.name.replace("_", "-")
         run_name = f"{slug}-{uuid.uuid4().hex[:8]}" if backend == "kafka" else f"{slug}-model-{seed}"
-        domain = self.domain or getattr(self.kind, "domain", "")
         trace = Trace(run_name, self.name, backend, seed, settings, domain=domain, script=[*map(str, script)])
         trace.simulated = getattr(self.kind, "simulated", "") if backend == "kafka" else ""
         with backend_of(backend, run_name) as place:

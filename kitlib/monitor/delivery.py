@@ -130,8 +130,8 @@ class DeliveryLedger:
     loose: set[int] = field(default_factory=set)  # records for which a tuple was sent that is not anchored
     unread: set[int] = field(default_factory=set)  # passed by a commit before they were emitted
     claimed: set[int] = field(default_factory=set)  # passed unprocessed by the commit right behind them
-    passed: set[int] = field(default_factory=set)  # passed unprocessed by a commit, since the last start
-    overtaken: set[int] = field(default_factory=set)  # of those passed, the ones with a newer record that their reader processed
+    passed: set[int] = field(default_factory=set)  # passed unprocessed by a commit since the last start, and not overtaken yet
+    overtaken: set[int] = field(default_factory=set)  # of those passed so, the ones with a newer record that their reader processed
     newest: dict[str, int] = field(default_factory=dict)  # who processes -> the newest record that it has processed since the last start
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
@@ -262,7 +262,7 @@ class DeliveryLedger:
         self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
-        self.tracked = self.tracked | {offset} if step.data.get("root") is not None else self.tracked - {offset}
+        (self.tracked.discard if step.data.get("root") is None else self.tracked.add)(offset)
         self.last_error, self.is_quiet = "", False
 
     def _on_execute(self, step: Step) -> None:
@@ -307,7 +307,8 @@ class DeliveryLedger:
             self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(history))
         self.highest_processed = max(self.highest_processed, offset)
         self.newest[step.actor] = max(self.newest.get(step.actor, -1), offset)
-        self.overtaken.update(each for each in self.passed if each < offset)
+        self.overtaken |= (now := {each for each in self.passed if each < offset})
+        self.passed -= now
 
     def _on_fail(self, step: Step) -> None:
         offset, will_retry, why = step.data["offset"], step.data.get("retry", True), step.data.get("why")
@@ -392,11 +393,9 @@ class DeliveryLedger:
                 self.unread.add(offset)
             elif not self._is_processed(offset):
                 self.unread.discard(offset)
-                self.passed.add(offset)
                 if offset == to - 1:
                     self.claimed.add(offset)
-                if any(offset < newest for newest in self.newest.values()):
-                    self.overtaken.add(offset)
+                (self.overtaken if any(offset < newest for newest in self.newest.values()) else self.passed).add(offset)
 
     def _stall_at(self, offset: int, commit: Step) -> Stall:
         return Stall(

@@ -45,6 +45,7 @@ from kitlib.words.glyphs import (
     Glyph,
 )
 from kitlib.words.idempotence import is_side
+from kitlib.words.template import count
 
 PARTS = {
     "all": "What crosses, and what does each side know?",
@@ -229,8 +230,7 @@ class Held:
             queue, flying = self.queues.get(actor, []), self.flying.get(actor, [])
             name = "" if len(self.actors) == 1 else f"{plain_text(actor, 12)}: "
             records = sum(whole(row[2], 0) for row in queue)
-            batches = f"{len(queue):,} {'batch' if len(queue) == 1 else 'batches'}"
-            words = f"{batches}, {records:,} {'record' if records == 1 else 'records'}" if queue else "nothing"
+            words = f"{count(len(queue), 'batch', 'batches')}, {count(records, 'record')}" if queue else "nothing"
             boxes = [self._waiting(actor, row, has_ids) for row in queue[:room]]
             found.append(Row(f"{name}waiting" if name else "In the accumulator", words + _hidden(queue, room), tuple(boxes)))
             requests = len({str(row[0]) for row in flying})
@@ -243,9 +243,8 @@ class Held:
             shown = now[-(MOST_BOXES - len(ghosts)) :]
             boxes = [_remembered("forgotten", row) for row in ghosts] + [_remembered("remembered", row) for row in shown]
             boxes += [Box("free")] * max(0, min(slots - len(now), MOST_BOXES - len(boxes))) if has_ids else []
-            words = f"{len(now)} {'batch' if len(now) == 1 else 'batches'}{whose}, at most {slots}" + (
-                f"; it has just forgotten {len(gone)}" if gone else ""
-            )
+            words = f"{count(len(now), 'batch', 'batches')}{whose}, at most {slots}"
+            words += f"; it has just forgotten {len(gone)}" if gone else ""
             words = words if now or gone else "nothing of this producer yet"
             words = words if has_ids else "nothing: without a producer id it cannot tell one batch from another"
             of = f" of partition {plain_text(partition, 12)}" if len(self.memories) > 1 else ""
@@ -367,9 +366,9 @@ class Log:
         """What it is now."""
         if self.view is None:
             codes = "".join(self.codes)
-            told = [f"{len(codes):,} {'record' if len(codes) == 1 else 'records'}"]
+            told = [count(len(codes), "record")]
             copies = codes.count("2")
-            told += [f"{copies:,} second {'copy' if copies == 1 else 'copies'}"] if copies else []
+            told += [count(copies, "second copy", "second copies")] if copies else []
             told += [f"{codes.count('O'):,} out of order"] if "O" in codes else []
             told += [f"{codes.count('G'):,} deleted since"] if "G" in codes else []
             self.view = LogView(self.name, ", ".join(told), max(0, self.base), codes, tuple(self.records), self.window, self.has_bar)
@@ -425,8 +424,8 @@ class Reader:
             self.acked,
             sum(log.codes.count("2") for log in self.logs.values()),
         )
-        for values, count in zip(self.curves.values(), counts, strict=True):
-            values.append(count)
+        for values, number in zip(self.curves.values(), counts, strict=True):
+            values.append(number)
 
     def _known(self, step: Step) -> Data:
         """The step's data, and of what arrives at the broker: how often it came, and what its writing would make."""
