@@ -75,13 +75,12 @@ class Group:
         told = {"group.id": self.name, "enable.auto.commit": False, "auto.offset.reset": "earliest", "client.id": "app"} | settings
         consumer = Consumer(client_config(self.cluster, **told))
         consumer.subscribe([topic or self.topic])
-        left = RECORDS if reads is None else reads
         try:
-            wait_until(lambda: consumer.poll(0) or consumer.assignment(), 30, "the member has its partitions")
-            while left:
+            if reads == 0:
+                wait_until(lambda: consumer.poll(0) or consumer.assignment(), 30, "the member has its partitions")
+            for _ in range(RECORDS if reads is None else reads):  # the first poll that gives a record has joined too
                 message = consumer.poll(30)
                 assert message is not None and message.error() is None
-                left -= 1
             yield consumer
         finally:
             consumer.close()

@@ -65,9 +65,9 @@ class Lab:
         assert words in self.said, self.said
 
     def open(self, seconds: float = 60) -> Lab:
-        """Wait until the lab has printed its address."""
-        assert wait_for(lambda: URL.search(self.said) or self.process.poll() is not None, seconds), self.said
-        assert URL.search(self.said), self.said
+        """Wait until the lab has printed its address, or has ended and said why."""
+        wait_for(lambda: URL.search(self.said) or not self.reader.is_alive(), seconds)
+        self._match()
         return self
 
     @property

@@ -42,7 +42,7 @@ def test_scene_of_two_sends_numbers_the_nine_steps() -> None:
 
 def rows_after(trace: Trace) -> list[list[tuple[str, list[list[str]]]]]:
     """The table's rows after each step: a partition's name, and the words in the boxes of its columns."""
-    return [[(name, [[cell.words for cell in cells] for cells in columns]) for name, columns, _ in path.rows()] for path in paths(trace)]
+    return [[(name, [[cell.words for cell in cells] for cells in columns]) for name, columns, *_ in path.rows()] for path in paths(trace)]
 
 
 def test_panel_follows_a_batch_through_the_table() -> None:
