@@ -7,8 +7,7 @@ that has too much got something twice.
 A record of the counts has a word as its key and as its value a decimal number. With "totals" the last
 record of a word counts, with "increments" their sum. What cannot be read is counted and passed over.
 
-`count_audit` is a Spark job over the two topics, `count_audits` one over the topics of several jobs;
-`audit_counts` is the same in plain Python, over records that are already here.
+`count_audit` is a Spark job over the two topics, `count_audits` one over the topics of several jobs.
 
 Left out: what came in between. A total that was wrong for a while and then right again shows only in
 `repeated` and `fell`.
@@ -17,9 +16,7 @@ Left out: what came in between. A total that was wrong for a while and then righ
 from __future__ import annotations
 
 import html
-import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +31,7 @@ from kitlib.text import html_table, plain_text, text_table
 from kitlib.trace import Trace
 
 WORDS_SHOWN = 12
-COUNT = "[0-9]{1,18}"  # the same to Java and Python
+COUNT = "[0-9]{1,18}"
 EXACT = "decimal(38,0)"
 COLUMNS = ("word", "in the lines", "counted", "missing", "too many")
 GUARANTEES = {
@@ -43,8 +40,6 @@ GUARANTEES = {
     (True, False): "at most once",
     (True, True): "none",
 }
-
-Record = tuple[bytes | None, bytes | None]  # key and value
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,41 +238,6 @@ def audit_frames(jobs: Mapping[str, Counted | WordCount], lines: DataFrame, coun
     return audits
 
 
-def audit_counts(lines: Iterable[bytes | None], counts: Iterable[Record], emit: Emit = "totals") -> CountAudit:
-    """The same audit over records that are here, in the order of their offsets."""
-    _check_emit(emit)
-    truth: Counter[str] = Counter()
-    counted: Counter[str] = Counter()
-    highest: dict[str, int] = {}
-    seen: set[tuple[str, int]] = set()
-    records = repeated = fell = unreadable = 0
-    for line in lines:
-        text = _text(line)
-        unreadable += text is None
-        truth.update(word for word in re.split("[ \t\n\x0b\f\r]+", text or "") if word)
-    for key, value in counts:
-        word, count = _text(key), _count(value)
-        if word is None or count is None:
-            unreadable += 1
-            continue
-        records += 1
-        if emit == "totals":
-            repeated += (word, count) in seen
-            fell += count < highest.get(word, count)
-            seen.add((word, count))
-            highest[word] = max(count, highest.get(word, count))
-            counted[word] = count
-        else:
-            counted[word] += count
-    words = sorted((word for word in truth.keys() | counted.keys() if truth[word] or counted[word]), key=str.encode)
-    audited = [WordAudit(word, truth[word], counted[word]) for word in words]
-    wrong = sorted((row for row in audited if row.missing or row.extra), key=lambda row: -row.missing - row.extra)
-    return CountAudit(
-        len(audited), len(audited) - len(wrong), truth.total(), sum(row.missing for row in audited),
-        sum(row.extra for row in audited), records, repeated, fell, unreadable, tuple(wrong[:WORDS_SHOWN]),
-    )  # fmt: skip
-
-
 def _records(counts: DataFrame) -> DataFrame:
     """The records of the counts: topic, partition, offset, word, count; the last two None where one cannot be read."""
     text = F.try_validate_utf8(F.col("value").cast("string"))
@@ -320,18 +280,6 @@ def _by(name: str, frame: DataFrame) -> dict[str, dict[str, int]]:
     """A frame's rows by one of its columns, the other ones as whole numbers; a sum over nothing is 0."""
     rows = (row.asDict() for row in frame.collect())
     return {row.pop(name): {part: int(value or 0) for part, value in row.items()} for row in rows}
-
-
-def _text(value: bytes | None) -> str | None:
-    try:
-        return None if value is None else value.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _count(value: bytes | None) -> int | None:
-    text = _text(value)
-    return None if text is None or not re.fullmatch(COUNT, text) else int(text)
 
 
 def _check_emit(emit: Any) -> None:

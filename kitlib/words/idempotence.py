@@ -138,10 +138,7 @@ IDEMPOTENCE = Domain(
                 "mechanisms.producer.transaction_manager:TransactionManager.receive_id",
             ),
         ),
-        "refuse_to_start": Word(
-            "{sender()} refuses to start: {error}", "error",
-            rule=Rule("Settings that contradict idempotence stop the client from starting.", "more.client.refusals:check"),
-        ),
+        "refuse_to_start": Word("{sender()} refuses to start: {error}", "error"),
         "lose_request": Word(
             "Request {request:d} with batch {batch:d} is lost: the broker never sees it.", "request", "batch deed",
             about="batch:batch request:request",

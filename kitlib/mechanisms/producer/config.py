@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from kitlib.errors import KnobError
 
@@ -30,7 +30,7 @@ class ConfigError(KnobError):
 
 @dataclass(frozen=True, slots=True)
 class ProducerConfig:
-    """What a `Sender` is made with. It accepts much that the real clients refuse, see `refusals`.
+    """What a `Sender` is made with. It accepts much that the real clients refuse.
 
     Raises ConfigError when a number is outside its range or the release is none of RELEASES.
 
@@ -59,7 +59,3 @@ class ProducerConfig:
                 raise ConfigError(f"{name} is {value!r}. Give a whole number from {low} to {high}.")
         if self.release not in RELEASES:
             raise ConfigError(f"release is {self.release!r}. Give one of {', '.join(RELEASES)}.")
-
-    def given(self) -> dict[str, int | bool]:
-        """All settings but the release, as if the user had written each of them down."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "release"}
