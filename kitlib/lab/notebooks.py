@@ -43,8 +43,8 @@ LANGUAGE = {"name": "python"}  # no version: it would change with every machine
 KEPT_METADATA = ("course",)  # what a notebook of the course says of itself: its minutes, needs, objectives and key points
 KEPT_CELL_METADATA = ("tags",)
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"  # names a widget that lives in one kernel
-SECONDS_PER_CELL = 60
-MINUTES_PER_NOTEBOOK = 5
+SECONDS_PER_CELL = 120  # one may start Spark on a busy laptop
+MINUTES_PER_NOTEBOOK = 10
 
 # What differs between two runs of the same code and means nothing. In this order; also given to nbval.
 VOLATILE = (

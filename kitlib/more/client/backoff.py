@@ -47,7 +47,3 @@ class ExponentialBackoff:
         term: float = self.initial_ms * self.multiplier ** min(attempts, self.exp_max)
         factor = 1 - self.jitter + 2 * self.jitter * luck if self.jitter else 1.0
         return min(int(factor * term), self.max_ms)
-
-    def bounds_ms(self, attempts: int) -> tuple[int, int]:
-        """The shortest and the longest wait that chance can make of it."""
-        return self.backoff_ms(attempts, 0.0), self.backoff_ms(attempts, 1.0)

@@ -88,7 +88,6 @@ class Sending:
     deadline_ms: int  # for metadata and memory together
     state: str = "metadata"  # what it waits for: "metadata" or "memory"; "appended" or "failed" once it returned
     wait: MetadataWait | None = None
-    waited_on_metadata_ms: int = 0
     allocation: Allocation | None = None
     partition: int | None = None  # once it is chosen
     batch: int | None = None  # the batch's send number, see `Completion.send`
@@ -315,7 +314,6 @@ class KafkaProducer:
         except TopicRefusedError as refused:
             self._fail(sending, exception_name(refused.error), self.topic)
             return
-        sending.waited_on_metadata_ms = now_ms - sending.begun_ms
         if self._is_known(sending.wanted_partition):
             self._after_metadata(sending, now_ms)
         else:

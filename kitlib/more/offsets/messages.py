@@ -5,7 +5,7 @@ from one version to another; from some version on, a message is *flexible*: leng
 varints with one added, so that 0 can say "nothing", and after the fields come tagged ones, of which a
 reader skips those that it does not know. A tagged field is left out while it has its default.
 
-Source: Apache Kafka 4.3.1, the messages of the package org.apache.kafka.coordinator.group.generated (read from
+Source: Apache Kafka 4.4.0, the messages of the package org.apache.kafka.coordinator.group.generated (read from
 the classes themselves), `CoordinatorRecordType`; ConsumerProtocolSubscription, ConsumerProtocolAssignment.
 Differs: nothing.
 """
@@ -284,6 +284,8 @@ RECORD_TYPES: dict[int, RecordType] = {
                 METADATA_HASH,
                 number("validatedTopologyEpoch", tag=0, default=-1),
                 Field("lastAssignmentConfigs", array(KEY_VALUE), nullable=True, tag=1, default=[]),
+                number("storedDescriptionTopologyEpoch", tag=2, default=-1),  # since 4.4.0, like the next
+                number("failedDescriptionTopologyEpoch", tag=3, default=-1),
             ),
         ),
         RecordType(19, "STREAMS_GROUP_MEMBER_METADATA", GROUP_AND_MEMBER, STREAMS_MEMBER),

@@ -102,7 +102,6 @@ class OffsetLoad:
     begun_ms: int
     next_offset: int = 0  # everything below it is in the cache
     records_read: int = 0
-    records_skipped: int = 0  # of unknown types
     chunk: list[LogRecord] = field(default_factory=list)  # read, but not yet in the cache
     due_ms: int = 0  # when the chunk will be in the cache
 
@@ -131,9 +130,7 @@ class OffsetLoad:
         for record in self.chunk:
             self.next_offset = record.offset
             found = read_as(self.rules, record)
-            if found is None:
-                self.records_skipped += 1
-            else:
+            if found is not None:
                 gone = self.cache.replay(record.offset, found)
                 if gone is not None:
                     notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))

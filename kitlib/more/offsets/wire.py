@@ -4,8 +4,8 @@ A value is a dictionary by field names. Bytes stay bytes; a UUID is written in b
 fields that the declaration does not know stay in the dictionary under UNKNOWN_TAGS, so that they can be written
 again.
 
-Source: Apache Kafka 4.3.1, `MessageDataGenerator` (what it generates), `ByteBufferAccessor`, `ByteUtils`,
-`RawTaggedFieldWriter`. Differs: nothing.
+Source: Apache Kafka 4.4.0, `MessageDataGenerator` (what it generates), `ByteBufferAccessor`, `ByteUtils`,
+`RawTaggedFieldWriter`. Differs: nothing. (Releases before it do not look at how many tagged fields are announced.)
 """
 
 from __future__ import annotations
@@ -109,7 +109,12 @@ def read_struct(reader: Reader, fields: tuple[Field, ...], version: int, flexibl
             else:
                 tagged[field.tag] = field
     if flexible:
-        for _ in range(reader.unsigned_varint()):
+        count = reader.unsigned_varint()
+        if count < 0:
+            raise WireError(f"Invalid negative number of tagged fields {count}")
+        if count > reader.remaining():
+            raise WireError(f"Tried to read {count} tagged fields, but there are only {reader.remaining()} bytes remaining.")
+        for _ in range(count):
             tag, size = reader.unsigned_varint(), reader.unsigned_varint()
             if tag in tagged:
                 known = read_field(reader, tagged[tag], version, flexible)

@@ -89,7 +89,7 @@ def test_update_that_fails_in_4_3_waits_longer_each_time() -> None:
 def test_backoff_with_chance_stays_within_a_fifth_and_below_the_maximum(attempts: int) -> None:
     """The random part never takes a wait beyond the maximum."""
     backoff, rng = ExponentialBackoff(100, 1_000), Random(1)
-    low, high = backoff.bounds_ms(attempts)
+    low, high = backoff.backoff_ms(attempts, 0.0), backoff.backoff_ms(attempts, 1.0)
     middle = 100 * 2**attempts
     assert all(low <= backoff.backoff_ms(attempts, rng.random()) <= high <= 1_000 for _ in range(50))
     assert low == pytest.approx(0.8 * min(middle, 1_000), abs=1) and high == min(1.2 * middle, 1_000)

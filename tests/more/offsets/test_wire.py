@@ -47,6 +47,7 @@ def test_tagged_field_that_has_its_default_is_as_good_as_absent() -> None:
     ("tags", "words"),
     [
         ("0105ffffffff0f", "due to: -1."), ("010504beef", "Error reading byte array of 4 byte(s): only 2 byte(s) available."),
+        ("01", "read 1 tagged fields, but there are only 0 bytes remaining.."), ("feffffff0f", "negative number of tagged fields -2."),
         ("0100", "due to: null."), ("", "due to: null."), ("ffffffffff", "Varint is too long"), ("010010" + "00" * 15, "due to: null."),
     ],
 )  # fmt: skip
