@@ -69,11 +69,11 @@ def offsets(
     if plot is not None and plot.suffix not in (".svg", ".html"):
         raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
     if spark:
-        others = (("--from", source), ("--commits", commits), ("--plot", plot), ("--json", as_json or None))
-        given = [name for name, value in others if value is not None]
+        others = {"--from": source, "--since": since, "--until": until, "--commits": commits, "--plot": plot, "--json": as_json or None}
+        given = [name for name, value in others.items() if value is not None]
         if given:
             raise KnobError(f"--spark cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
-        raise typer.Exit(_by_spark(group, since_ms, until_ms))
+        raise typer.Exit(_by_spark(group))
     if group is None and commits is not None:
         raise KnobError("--commits shows the last commits of a group. Name the GROUP, or leave it out.")
     if source:
@@ -90,7 +90,7 @@ def offsets(
     raise typer.Exit(_tell_history(groups, log, group, commits, plot, as_json))
 
 
-def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> int:
+def _by_spark(group: str | None) -> int:
     from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of
     from kitlib.pipelines import offsets as job
     from kitlib.spark import sessions  # Spark takes a while to load
@@ -99,7 +99,7 @@ def _by_spark(group: str | None, since_ms: int | None, until_ms: int | None) -> 
     typer.echo("kit: starting Spark and reading the topic", err=True)
     with sessions.lent():
         rules = job.LagRules(retention_ms=retention_of(cluster))
-        report = job.offsets(group, since_ms=since_ms, until_ms=until_ms, rules=rules)
+        report = job.offsets(group, rules=rules)
         if group is not None and not report.partitions:
             check_group_exists(cluster, group)
         _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))

@@ -77,7 +77,6 @@ class DeskAudit(FoldedStream[DeskFold]):
 
     def start(self, topics: Topics, spark: SparkSession) -> None:
         """Begin. LabError when Spark or the broker refuses."""
-        self.checkpoint.folder.mkdir(parents=True, exist_ok=True)
         owner = Owner(self.run, self.topic, topics.identity(self.topic))
         send_code(spark)
         _warm_up(spark)

@@ -20,10 +20,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from kitlib.errors import KitError, LabError
+from kitlib.errors import LabError
 from kitlib.lab import workspace
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
@@ -31,7 +30,7 @@ from kitlib.pipelines.audit_result import AuditResult, Finding, LaneAudit
 from kitlib.pipelines.audit_rows import Rows, TraceRead, count, follow, follow_records, found_in, names_of, result_of
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.production import split_lanes
-from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, trace_topic
+from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, trace_topic
 from kitlib.pipelines.transaction_audit import find_lanes
 from kitlib.spark import sessions as kit_spark
 
@@ -71,26 +70,9 @@ class AuditStream(FoldedStream[AuditResult]):
         check_trace_exists(topics, run)
         owner = Owner(run, trace_topic(run), topics.identity(trace_topic(run)))
         folder = Path(checkpoint) if checkpoint is not None else workspace.spark_dir() / "audits" / run
-        stream = cls(run, topics, spark, Checkpoint(_made(folder)), source)
+        stream = cls(run, topics, spark, Checkpoint(folder), source)
         stream._begin(owner, lambda: topics.stream_trace(spark, run, lines_per_batch), every_ms)
         return stream
-
-    def catch_up(self) -> None:
-        """Wait until every step that is in the topic by now is audited. LabError when the query has ended with an error."""
-        if self.query is None:
-            raise LabError(f"{self.what}: it was stopped. Call audit_stream() again to go on.")
-        try:
-            with one_sentence(self.what):
-                self.query.processAllAvailable()
-                ended = self.query.exception()
-            if ended is not None:
-                raise ended
-        except StreamingQueryException as error:
-            raise self._failure(error) from error
-        except LabError as error:
-            if isinstance(error.__cause__, StreamingQueryException):
-                raise self._failure(error.__cause__) from error
-            raise
 
     def result(self) -> AuditResult:
         """The audit of the steps that were read so far."""
@@ -150,22 +132,6 @@ class AuditStream(FoldedStream[AuditResult]):
                 f"{self.what}: a producer writes to {produced[0]['topic']}, and what it has lost is known "
                 "only at its end. Call audit() when the run has ended, or `kit audit`."
             )
-
-    def _failure(self, error: BaseException) -> KitError:
-        """Why the query ended, and what is safe to do."""
-        kit_spark.check_alive()
-        return self.trouble or LabError(
-            f"the audit of run {self.run} ended, {first_line(error)}. Start it again with another checkpoint folder to audit "
-            f"from the beginning, or call audit(); checkpoint {self.checkpoint.folder} was left as it is."
-        )
-
-
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise workspace.disk_error(f"checkpoint {folder}: the folder could not be made", error, folder) from error
-    return folder
 
 
 __all__ = ["AuditResult", "AuditStream", "Finding", "LaneAudit", "audit", "audit_stream", "steps_of"]

@@ -30,12 +30,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from filelock import FileLock, Timeout
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, LabError
 from kitlib.lab import created_resources, workspace
-from kitlib.pipelines.topics import one_sentence
+from kitlib.pipelines.topics import first_line, one_sentence
 from kitlib.spark import sessions as kit_spark
 
 SCHEMA = 1
@@ -199,6 +200,11 @@ class FoldedStream(ABC, Generic[Result]):
 
     user = "stream"  # what the sentence calls another holder of the folder
 
+    @property
+    def advice(self) -> str:
+        """What is safe to do when the query has ended with an error."""
+        return f"Spark's log is {kit_spark.log_file()}. Start it again with another checkpoint folder; this one was left as it is."
+
     def __init__(self, what: str, checkpoint: Checkpoint) -> None:
         self.what = what  # begins its errors
         self.checkpoint = checkpoint
@@ -211,9 +217,19 @@ class FoldedStream(ABC, Generic[Result]):
     def _fold_batch(self, rows: DataFrame, batch: int, kept: Kept | None) -> None:
         """Batch `batch` joins what the batch before has left, None for the first, and is kept."""
 
-    @abstractmethod
     def catch_up(self) -> None:
         """Wait until everything that is in the topic by now is read. LabError when the query has ended with an error."""
+        if self.query is None:
+            raise LabError(f"{self.what}: it was stopped. Start it again to go on.")
+        with one_sentence(self.what):
+            try:
+                self.query.processAllAvailable()
+                ended = self.query.exception()
+            except StreamingQueryException as error:
+                ended = error
+        if ended is not None:
+            kit_spark.check_alive()
+            raise self.trouble or LabError(f"{self.what}: it ended, {first_line(ended)}. {self.advice}") from ended
 
     @abstractmethod
     def result(self) -> Result:
@@ -272,9 +288,11 @@ class FoldedStream(ABC, Generic[Result]):
                 raise
 
     def _lock_folder(self) -> None:
+        folder = self.checkpoint.folder
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             self.lock.acquire(timeout=0)
         except Timeout:
-            raise LabError(
-                f"checkpoint {self.checkpoint.folder}: another {self.user} uses it now. Stop that one, or choose another folder."
-            ) from None
+            raise LabError(f"checkpoint {folder}: another {self.user} uses it now. Stop that one, or choose another folder.") from None
+        except OSError as error:
+            raise workspace.disk_error(f"checkpoint {folder}: it cannot be used", error, folder) from error

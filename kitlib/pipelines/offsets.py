@@ -2,6 +2,8 @@
 
 All commits of a group lie in one partition of __consumer_offsets, in order. So a task reads one partition from its first
 record to its last and needs nothing of the others: no shuffle, and no more memory than the windows of the groups that live there.
+What it knows is an `OffsetsLedger`: windows as `LagStorage` keeps them, signs by `rewinds` and `vanished`, group records as
+`CommitHistory` reads them. It grows with the groups' partitions and members, not with the number of records.
 
 Spark hands over each batch of records with its number. A task reads the ledger of its partition that the batch before has left,
 folds its records into it, and writes it under the number of this batch; when all tasks are done, the batch is noted. A batch that is
@@ -17,45 +19,53 @@ share a file system with the driver, which Spark's own checkpoint needs too.
 
 from __future__ import annotations
 
+import base64
 import html
+import json
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from pyspark.errors import StreamingQueryException
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql import DataFrame, SparkSession
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.cluster_audit.commit_log import check_times
 from kitlib.experiments.cluster_audit.group_reader import retention_of
 from kitlib.lab import workspace
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topics_now
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, refused
-from kitlib.mechanisms.lag import Status, Window, evaluate
-from kitlib.monitor.commit_history import GroupPartition
-from kitlib.monitor.rewinds import Rewind, Vanished
+from kitlib.mechanisms.lag import Commit, Status, Window, evaluate
+from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, GroupPartition, GroupSeen
+from kitlib.monitor.lag_window import CommitRing, GroupOffsets, LagStorage
+from kitlib.monitor.rewinds import WEEK_MS, Rewind, Vanished, rewinds, vanished
 from kitlib.more.hashes import group_partition
-from kitlib.more.offsets.records import TOLD_BROKEN, Reading
+from kitlib.more.offsets.commits import LEGACY, commit_key, commit_value
+from kitlib.more.offsets.records import TOLD_BROKEN, BrokenRecord, Reading, decode
+from kitlib.more.offsets.wire import BrokenRecordError
 from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
-from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, Place, SeenEnds, load, save
-from kitlib.pipelines.topics import Topics, first_line, one_sentence
+from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table, plain_text, text_table
 
-__all__ = ["Asked", "LagRules", "OffsetsReport", "OffsetsStream", "offsets", "offsets_stream"]
-
 Ends = Mapping[tuple[str, int], int]
+Rings = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
+Record = tuple[int, int, bytes | None, bytes | None]  # offset, ms in the log, key, value
+Found = tuple[int | None, int, bytes]  # of a commit: offset (None: taken away), its time, the topic's id
 
+NEVER_MS = -(2**63)
+STEPS_KEPT = 300  # commits around steps back and tombstones, of a place
+ENDS_KEPT = 8  # of a group; they excuse what vanished in the same batch
 SIGNS_TOLD = 5  # of a partition, that nothing excuses
 SHOWN = 40  # lines of a table
 NOT_JUDGED = "NONE"  # the status of a partition that has no window
@@ -71,6 +81,264 @@ SESSION = {
 
 
 @dataclass(frozen=True, slots=True)
+class LagRules:
+    """Burrow's settings, and those of the signs. KnobError for one out of its range."""
+
+    intervals: int = 10  # slots of a window
+    min_distance_s: int = 0  # a commit that follows sooner takes the slot before it
+    expire_group_s: int = 604_800  # older commits are not looked at
+    allowed_lag: int = 0
+    minimum_complete: float = 0.0  # share of filled slots below which nothing is judged
+    made_good_within: int = 1  # commits after which a step back counts as a late commit
+    retention_ms: int = WEEK_MS  # how long the broker keeps the offsets of a silent group
+
+    def __post_init__(self) -> None:
+        self.storage()
+        for name in ("allowed_lag", "made_good_within", "retention_ms"):
+            if getattr(self, name) < 0:
+                raise KnobError(f"{name} is {getattr(self, name)}: give 0 or more.")
+        if not 0 <= self.minimum_complete <= 1:
+            raise KnobError(f"minimum_complete is {self.minimum_complete}: give a share from 0 to 1.")
+
+    def storage(self) -> LagStorage:
+        """Windows without a commit."""
+        return LagStorage(self.intervals, self.min_distance_s, self.expire_group_s)
+
+
+@dataclass(slots=True)
+class Place:
+    """One partition of one group."""
+
+    where: GroupPartition
+    commits: int = 0  # how many there were, tombstones not among them
+    last: tuple[int, int, int | None, bytes] | None = None  # of the last record: its order, time, offset (None: taken away), topic's id
+    steps: list[Committed] = field(default_factory=list)  # steps back, tombstones, and what comes before and after them
+    open: list[int] = field(default_factory=list)  # offsets that a commit has to reach before a finding can change no more
+    later: int = 0  # commits since that finding
+    is_legacy: bool = False  # whether a key of it has the old format, whose values are read one by one
+    # Of the batch that is read the commits that stay in the window (order, offset, their slot's time, their
+    # own), and the time of the newest slot with them.
+    recent: deque[tuple[int, int, int, int]] = field(default_factory=deque)
+    slot_ms: int = 0
+
+
+OUTSIDE: Final = Place(GroupPartition("", "", -1))  # of all groups that were not asked for
+
+
+@dataclass(slots=True)
+class OffsetsLedger:
+    """What is known after the records of one partition that were read so far.
+
+    For the signs, only the commits around a step back or a tombstone are kept, the last `STEPS_KEPT` of them.
+    """
+
+    rules: LagRules = field(default_factory=LagRules)
+    group: str | None = None  # the one that is asked for; None: all
+    places: dict[GroupPartition, Place] = field(default_factory=dict)
+    keys: dict[bytes | None, Place] = field(default_factory=dict)  # by a commit's key
+    storage: LagStorage = field(init=False)
+    ends_ms: dict[str, list[int]] = field(default_factory=dict)  # by group: when it ended, the last few times
+    history: CommitHistory = field(default_factory=CommitHistory)  # only what it knows of the groups now
+    reading: Reading = field(default_factory=Reading)
+    clock_went_back: int = 0  # records that are older than one before them
+    newest_ms: int = -1  # the latest time of any record
+    next_order: int = 0  # records below it have been read: one that comes again is passed over
+
+    def __post_init__(self) -> None:
+        self.storage = self.rules.storage()
+
+    def fold(self, records: Iterable[Record], log_ends: Rings, now_ms: int) -> None:
+        """The next records of the partition, in the order of the log.
+
+        `log_ends` are those known when the records were read, at `now_ms`: a commit's lag is counted against them.
+        """
+        rules, touched = self.rules, list[Place]()
+        oldest_ms, too_soon_ms = (now_ms // 1000 - rules.expire_group_s) * 1000, rules.min_distance_s * 1000
+        for order, log_ms, key, value in records:
+            if order < self.next_order:
+                continue
+            self.next_order = order + 1
+            self.clock_went_back += log_ms < self.newest_ms
+            self.newest_ms = max(self.newest_ms, log_ms)
+            place = self.keys.get(key) or self._place_of(key)
+            if place is OUTSIDE:
+                continue
+            found = self._read(place, order, log_ms, key, value)
+            if found is None or place is None:
+                continue
+            self.reading.decoded += 1
+            offset, at_ms, topic_id = found
+            before = place.last
+            if offset is None or place.open or (before is not None and before[2] is not None and offset < before[2]):
+                self._keep_step(place, order, at_ms, offset, topic_id)
+            else:
+                place.last = (order, at_ms, offset, topic_id)
+            if offset is None:
+                continue
+            place.commits += 1
+            if at_ms < oldest_ms or place.where[1:] not in log_ends:
+                continue
+            if not place.recent:
+                touched.append(place)
+                newest = (self.window(place.where) or (None,))[-1]
+                place.slot_ms = NEVER_MS if newest is None else newest.timestamp_ms
+            slot_ms = at_ms
+            if at_ms - place.slot_ms >= too_soon_ms:
+                place.slot_ms = at_ms
+            elif place.recent:
+                slot_ms = place.recent.pop()[2]  # it takes that slot, which keeps its time
+            place.recent.append((order, offset, slot_ms, at_ms))
+        self.storage.log_ends = {where: deque(ends, rules.intervals) for where, ends in log_ends.items()}
+        for order, offset, slot_ms, at_ms, where in sorted((*each, place.where) for place in touched for each in place.recent):
+            self.storage.add_commit(*where, Commit(offset, slot_ms, order=order), now_ms)
+            self.storage.groups[where.group].last_commit_ms = at_ms
+        for place in touched:
+            place.recent.clear()
+
+    def _place_of(self, key: bytes | None) -> Place | None:
+        """The place of a commit's key, which is remembered, or OUTSIDE for another group's; None for a record of another kind."""
+        if key is None or (found := commit_key(key)) is None:
+            return None
+        where = GroupPartition(*found[1:])
+        place = OUTSIDE
+        if self.group in (None, where.group):
+            place = self.places.setdefault(where, self.new_place(where))
+            place.is_legacy |= found.type == LEGACY
+        self.keys[key] = place
+        return place
+
+    def new_place(self, where: GroupPartition) -> Place:
+        """A place without a commit."""
+        return Place(where, recent=deque(maxlen=self.rules.intervals))
+
+    def _read(self, place: Place | None, order: int, log_ms: int, key: bytes | None, value: bytes | None) -> Found | None:
+        """A commit; None for a group's own record, which is heard, and a broken one, which is counted."""
+        if place is not None and value is None:
+            return None, log_ms, b""
+        if place is not None and value is not None and not place.is_legacy and (found := commit_value(value)) is not None:
+            return found
+        try:
+            record = decode(key, value)
+        except BrokenRecordError as error:
+            self.reading.broken += 1
+            if len(self.reading.told) < TOLD_BROKEN:
+                self.reading.told.append(BrokenRecord(order, str(error)))
+            return None
+        if record.is_commit and record.value is not None:
+            raw = base64.urlsafe_b64decode(record.value.get("topicId", "") + "==")
+            return record.value["offset"], record.value["commitTimestamp"], raw if any(raw) else b""
+        if self.group not in (None, record.group):
+            return None
+        self.reading.decoded += 1
+        self.history.add(order, log_ms, record)
+        for group, seen in self.history.groups.items():
+            if ended := [each.at_ms for each in seen if each.is_gone]:
+                self.ends_ms[group] = [*self.ends_ms.get(group, ()), *ended][-ENDS_KEPT:]
+        self.history.groups.clear()
+        return None
+
+    def _keep_step(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes) -> None:
+        """A commit, or a tombstone, that is a sign or may still change one."""
+        before, place.last = place.last, (order, at_ms, offset, topic_id)
+        now = self.history.now.get(place.where.group) or GroupNow()
+        members = None if now.members is None else len(now.members)
+        commit = Committed(order, at_ms, offset, told_id(topic_id), now.owners.get(place.where[1:]), members)
+        is_step = offset is None or (before is not None and before[2] is not None and offset < before[2])
+        is_reached = offset is not None and any(offset >= each for each in place.open)
+        place.later = 0 if is_step else place.later + 1
+        if not is_step and not is_reached and place.later > self.rules.made_good_within:
+            return  # between a finding and the commit that ends it, only the first few tell anything
+        if before is not None and (not place.steps or place.steps[-1].order != before[0]):
+            place.steps.append(Committed(*before[:3], told_id(before[3])))
+        place.steps = [*place.steps, commit][-STEPS_KEPT:]
+        if offset is None:
+            place.open = [0]
+        else:
+            place.open = [each for each in place.open if each > offset][-STEPS_KEPT:]
+            place.open += [before[2]] if is_step and before is not None and before[2] is not None else []
+
+    def signs(self, place: Place, topic_now: str | None = None) -> list[Rewind | Vanished]:
+        """The findings of one place, in the order of the log; `topic_now` as in `vanished`."""
+        ends = [GroupSeen(0, at_ms, 0, is_gone=True) for at_ms in self.ends_ms.get(place.where.group, ())]
+        gone = vanished(place.steps, ends, self.rules.retention_ms, topic_now=topic_now)
+        found: list[Rewind | Vanished] = [*rewinds(place.steps, self.rules.made_good_within), *gone]
+        return sorted(found, key=lambda each: each.after.order if isinstance(each, Rewind) else each.tombstone.order)
+
+    def window(self, where: GroupPartition) -> tuple[Commit | None, ...]:
+        """The slots of a place's window, oldest first; () before the first commit that was recent enough."""
+        known = self.storage.groups.get(where.group)
+        ring = None if known is None else known.windows.get(where[1:])
+        return () if ring is None else tuple(ring.slots)
+
+    # Kept as JSON: nothing in a file is executed
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all. OSError when the disk is full."""
+        told: dict[str, Any] = {name: getattr(self, name) for name in PLAIN} | {
+            "places": [
+                [each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()], list(map(VALUES[Committed], each.steps)),
+                 each.open, each.later, [slot and VALUES[Commit](slot) for slot in self.window(each.where)]]
+                for each in self.places.values()
+            ],
+            "seen_ms": {group: known.last_commit_ms for group, known in self.storage.groups.items()},
+            "groups": [
+                [group, None if now.members is None else sorted(now.members), [[*where, by] for where, by in now.owners.items()]]
+                for group, now in self.history.now.items()
+            ],
+            "reading": [self.reading.decoded, self.reading.broken, list(map(VALUES[BrokenRecord], self.reading.told))],
+        }  # fmt: skip
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside.write_text(json.dumps(told), encoding="utf-8")
+        os.replace(beside, path)
+
+    @classmethod
+    def load(cls, path: Path, rules: LagRules, group: str | None = None) -> OffsetsLedger:
+        """The ledger that was saved under the same rules; an empty one where there is no file. LabError for a damaged one."""
+        ledger = cls(rules, group)
+        if not path.exists():
+            return ledger
+        try:
+            ledger._fill(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise LabError(
+                f"{path} is damaged ({type(error).__name__}). Put it back from a copy, or choose another checkpoint folder to "
+                "read the topic from the beginning; nothing was changed or deleted."
+            ) from error
+        return ledger
+
+    def _fill(self, told: dict[str, Any]) -> None:
+        """What was saved, into a new ledger. ValueError when it does not fit."""
+        self.storage.groups = {group: GroupOffsets({}, seen_ms) for group, seen_ms in told["seen_ms"].items()}
+        for where, commits, last, steps, opened, later, slots in told["places"]:
+            place = self.new_place(GroupPartition(*where))
+            place.commits, place.open, place.later = commits, opened, later
+            place.last = last and (*last[:3], bytes.fromhex(last[3]))
+            place.steps = [Committed(*each) for each in steps]
+            self.places[place.where] = place
+            if slots:
+                ring = self.storage.groups[place.where.group].windows[place.where[1:]] = CommitRing(self.rules.intervals)
+                if len(slots) != len(ring.slots):
+                    raise ValueError(f"a window has {len(slots)} slots")
+                ring.slots = [slot and Commit(*slot) for slot in slots]
+        for group, members, owners in told["groups"]:
+            seats = {(topic, partition): by for topic, partition, by in owners}
+            self.history.now[group] = GroupNow(None if members is None else set(members), seats)
+        decoded, broken, reasons = told["reading"]
+        self.reading = Reading(decoded, broken, [BrokenRecord(*each) for each in reasons])
+        for name in PLAIN:
+            setattr(self, name, told[name])
+
+
+PLAIN = ("clock_went_back", "newest_ms", "next_order", "ends_ms")  # of the ledger, as they are
+VALUES = {kind: attrgetter(*kind.__slots__) for kind in (Commit, Committed, BrokenRecord)}
+
+
+def told_id(raw: bytes) -> str | None:
+    """A topic's id as Kafka tells it; None for none."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=") if raw else None
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionReport:
     """One partition of one group."""
 
@@ -81,7 +349,6 @@ class PartitionReport:
     complete: float  # share of filled slots
     lag: int  # now; 0 where it is not judged
     committed: int | None  # None: the last record took the commit away
-    at_ms: int  # of the last record
     commits: int  # how many there were
     rewinds: int = 0  # that nothing excuses
     vanished: int = 0  # the same
@@ -93,6 +360,13 @@ class PartitionReport:
         """True when its status is worse than OK, or something went back or vanished without an excuse."""
         return self.status not in (Status.OK.name, Status.NOTFOUND.name, NOT_JUDGED) or bool(self.rewinds or self.vanished)
 
+    def row(self) -> tuple[str, ...]:
+        """The line of the table, all as text fit for a screen."""
+        group, where = plain_text(self.where.group, 60), plain_text(f"{self.where.topic}-{self.where.partition}", 60)
+        lag, committed = "-" if self.status == NOT_JUDGED else self.lag, "-" if self.committed is None else self.committed
+        counts = map(str, (lag, committed, self.commits, self.rewinds, self.vanished, self.excused))
+        return (group, where, self.status, *counts, plain_text("; ".join((self.why, *self.signs)), 300))
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetsReport:
@@ -100,9 +374,7 @@ class OffsetsReport:
 
     partitions: tuple[PartitionReport, ...]
     reading: Reading = field(default_factory=Reading)
-    outside: int = 0  # records that were not asked for
     clock_went_back: int = 0
-    seconds: float = 0.0
 
     COLUMNS = ("group", "partition", "status", "lag", "committed", "commits", "went back", "vanished", "excused", "why")
 
@@ -126,8 +398,8 @@ class OffsetsReport:
         groups = {each.where.group for each in self.partitions}
         commits = sum(each.commits for each in self.partitions)
         told = f"{len(self.troubles)} of {len(self.partitions)} partitions of {len(groups)} groups are in trouble, by {commits} commits."
-        back, gone = (sum(getattr(each, name) for each in self.partitions) for name in ("rewinds", "vanished"))
-        if back or gone:
+        if self.faults:
+            back, gone = (sum(getattr(each, name) for each in self.partitions) for name in ("rewinds", "vanished"))
             told += f" Offsets that went back: {back}, that vanished: {gone}; nothing excuses these."
         return told
 
@@ -144,29 +416,14 @@ class OffsetsReport:
         return told
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table's lines, worst first, all as text fit for a screen."""
-        return [
-            (
-                plain_text(each.where.group, 60),
-                plain_text(f"{each.where.topic}-{each.where.partition}", 60),
-                each.status,
-                str(each.lag) if each.status != NOT_JUDGED else "-",
-                "-" if each.committed is None else str(each.committed),
-                str(each.commits),
-                str(each.rewinds),
-                str(each.vanished),
-                str(each.excused),
-                plain_text("; ".join((each.why, *each.signs)), 300),
-            )
-            for each in self.partitions
-        ]
+        """The table's lines, worst first."""
+        return [each.row() for each in self.partitions]
 
     def __repr__(self) -> str:
-        rows = [self.COLUMNS, *self.rows()[:SHOWN]]
-        lines = text_table(rows, left=len(self.COLUMNS))
+        lines = text_table([self.COLUMNS, *self.rows()[:SHOWN]], left=len(self.COLUMNS)) if self.partitions else []
         left = len(self.partitions) - SHOWN
         more = [f"... and {left} more"] if left > 0 else []
-        return "\n".join([self.sentence, *(lines if self.partitions else []), *more, *self.notes()])
+        return "\n".join([self.sentence, *lines, *more, *self.notes()])
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
@@ -174,36 +431,30 @@ class OffsetsReport:
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{notes}</div>"
 
 
+def report_of(ledgers: Iterable[OffsetsLedger], ends: Rings, now_ms: int, topics: Mapping[str, str]) -> OffsetsReport:
+    """What ledgers tell at a time. `topics` are the ids of topics now, by name: they excuse what went with its topic."""
+    reading, went_back, found = Reading(), 0, list[PartitionReport]()
+    for ledger in ledgers:
+        reading.decoded += ledger.reading.decoded
+        reading.broken += ledger.reading.broken
+        reading.told = [*reading.told, *ledger.reading.told][:TOLD_BROKEN]
+        went_back += ledger.clock_went_back
+        for place in ledger.places.values():
+            if place.last is not None:
+                signs = ledger.signs(place, topics.get(place.where.topic))
+                faults = [each for each in signs if each.is_fault]
+                back = sum(isinstance(each, Rewind) for each in faults)
+                counts = place.commits, back, len(faults) - back, len(signs) - len(faults)
+                told = tuple(str(each) for each in faults[-SIGNS_TOLD:])
+                judged = judgement(ledger, place.where, ends.get(place.where[1:], ()), now_ms)
+                found.append(PartitionReport(place.where, *judged, place.last[2], *counts, told))
+    return OffsetsReport(tuple(sorted(found, key=badness)), reading, went_back)
+
+
 def badness(report: PartitionReport) -> tuple[Any, ...]:
     """Worst status first, then most findings, then by name."""
     rank = -Status[report.status] if report.status in Status.__members__ else 1
     return rank, -report.rewinds - report.vanished, report.where
-
-
-def report_of(
-    ledgers: Iterable[OffsetsLedger], ends: SeenEnds, now_ms: int, topics: Mapping[str, str], seconds: float = 0.0
-) -> OffsetsReport:
-    """What ledgers tell at a time. `topics` are the ids of topics now, by name: they excuse what went with its topic."""
-    reading, outside, went_back, found = Reading(), 0, 0, list[PartitionReport]()
-    for ledger in ledgers:
-        reading.decoded += ledger.reading.decoded
-        reading.broken += ledger.reading.broken
-        reading.told += ledger.reading.told
-        outside, went_back = outside + ledger.outside, went_back + ledger.clock_went_back
-        found += [partition_report(ledger, place, ends, now_ms, topics) for place in ledger.places.values() if place.last is not None]
-    del reading.told[TOLD_BROKEN:]
-    return OffsetsReport(tuple(sorted(found, key=badness)), reading, outside, went_back, seconds)
-
-
-def partition_report(ledger: OffsetsLedger, place: Place, ends: SeenEnds, now_ms: int, topics: Mapping[str, str]) -> PartitionReport:
-    """One partition of one group."""
-    (_, at_ms, committed, _), signs = place.last or (0, 0, None, b""), ledger.signs(place, topics.get(place.where.topic))
-    faults = [each for each in signs if each.is_fault]
-    back = sum(isinstance(each, Rewind) for each in faults)
-    judged = judgement(ledger, place.where, ends.get(place.where[1:], ()), now_ms)
-    told = tuple(str(each) for each in faults[-SIGNS_TOLD:])
-    counts = place.commits, back, len(faults) - back, len(signs) - len(faults)
-    return PartitionReport(place.where, *judged, committed, at_ms, *counts, told)
 
 
 def judgement(ledger: OffsetsLedger, where: GroupPartition, ends: Sequence[int], now_ms: int) -> tuple[str, str, str, float, int]:
@@ -223,8 +474,6 @@ def judgement(ledger: OffsetsLedger, where: GroupPartition, ends: Sequence[int],
 def offsets(
     group: str | None = None,
     *,
-    since_ms: int | None = None,
-    until_ms: int | None = None,
     topic: str = OFFSETS_TOPIC,
     rules: LagRules | None = None,
     log_ends: Ends | None = None,
@@ -233,21 +482,17 @@ def offsets(
 ) -> OffsetsReport:
     """Judge every partition of every group, or of one group, by the records that lie in the topic now.
 
-    `since_ms` and `until_ms` are times in the log, both included. Lag is counted against `log_ends`, by topic and
-    partition; where none are given, the broker is asked for them, as it is for its retention where no rules are. A topic that is not
-    there is an empty report.
-    KnobError for times the wrong way round; LabError when no broker answers or the topic may not be read.
+    Lag is counted against `log_ends`, by topic and partition; where none are given, the broker is asked for them, as it is for its
+    retention where no rules are. A topic that is not there is an empty report. LabError when no broker answers or it may not be read.
     """
-    check_times(since_ms, until_ms)
-    topics, begun_s = Topics.find(bootstrap), time.monotonic()
+    topics = Topics.find(bootstrap)
     if not partitions_of(topics, topic):
         return OffsetsReport(())
     workspace.spark_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="offsets-", dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
-        asked = Asked(group, since_ms, until_ms)
-        stream = OffsetsStream(topics, topic, rules or rules_of(topics), asked, log_ends, Checkpoint(Path(folder), KIND))
+        stream = OffsetsStream(topics, topic, rules or rules_of(topics), group, log_ends, Checkpoint(Path(folder), KIND))
         stream.start(spark or kit_spark.session(), 1, None, is_kept=False)
-        return replace(stream.finish(), seconds=time.monotonic() - begun_s)
+        return stream.finish()
 
 
 def offsets_stream(
@@ -273,7 +518,7 @@ def offsets_stream(
             raise KnobError(f"{name} is {value}: give 1 or more.")
     folder = Path(checkpoint) if checkpoint is not None else workspace.spark_dir() / KIND / (topic + (f".{group}" if group else ""))
     topics = Topics.find(bootstrap)
-    stream = OffsetsStream(topics, topic, rules or rules_of(topics), Asked(group), log_ends, Checkpoint(folder, KIND))
+    stream = OffsetsStream(topics, topic, rules or rules_of(topics), group, log_ends, Checkpoint(folder, KIND))
     stream.start(spark or kit_spark.session(), every_ms, records_per_batch)
     return stream
 
@@ -282,79 +527,61 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
     """A streaming job that runs: `result()` is the report so far, `finish()` that of all records there are."""
 
     def __init__(
-        self, topics: Topics, topic: str, rules: LagRules, asked: Asked, log_ends: Ends | None, checkpoint: Checkpoint
+        self, topics: Topics, topic: str, rules: LagRules, group: str | None, log_ends: Ends | None, checkpoint: Checkpoint
     ) -> None:
         super().__init__(f"stream of {topic}", checkpoint)
-        self.topics, self.topic, self.rules, self.asked = topics, topic, rules, asked
+        self.topics, self.topic, self.rules, self.group = topics, topic, rules, group
         self.log_ends = log_ends  # None: the broker is asked
         self.topic_id = ""  # what tells the topic from a later one of its name
 
     def start(self, spark: SparkSession, every_ms: int, per_batch: int | None, is_kept: bool = True) -> None:
         """Begin, or go on, with this folder; one that is not kept is nobody's to reset. LabError as `offsets_stream`."""
-        partitions = partitions_of(self.topics, self.topic, self.asked.group)
+        partitions = partitions_of(self.topics, self.topic, self.group)
         if not partitions:
             raise LabError(f"{self.what}: there is no such topic at {self.topics.bootstrap}. It is created when a group first commits.")
         told = " ".join(f"{name}={value}" for name, value in asdict(self.rules).items())
         self.topic_id = self.topics.identity(self.topic)
-        owner = Owner(f"{self.asked.group or 'all groups'}, {told}", self.topic, self.topic_id)
+        owner = Owner(f"{self.group or 'all groups'}, {told}", self.topic, self.topic_id)
         if not is_kept:
             self.checkpoint.claim(owner)
         with one_sentence(self.what), settings(spark, SESSION):
             self._begin(owner, lambda: self.topics.stream_partitions(spark, self.topic, partitions, per_batch, FETCH), every_ms)
 
-    def catch_up(self) -> None:
-        """Wait until every record that is in the topic by now is read. LabError when the query has ended with an error."""
-        if self.query is None:
-            raise LabError(f"{self.what}: it was stopped. Call offsets_stream() again to go on.")
-        try:
-            with one_sentence(self.what):
-                self.query.processAllAvailable()
-                ended = self.query.exception()
-        except LabError as error:
-            raise self.trouble or error from error
-        if ended is not None:
-            raise self.trouble or self._ended(ended)
-
     def result(self, now_ms: int | None = None) -> OffsetsReport:
         """The report by the records that were read so far, as it looks now, or at `now_ms`."""
-        begun_s = time.monotonic()
         ends = self._ends()
         with self.folding:
             kept = self.checkpoint.latest()
             if kept is None:
                 return OffsetsReport(())
-            batch, state = kept
-            rings = moved_on(rings_of(state), ends, self.rules.intervals)
+            rings = self._rings(kept, ends)
             when_ms = round(time.time() * 1000) if now_ms is None else now_ms
-            ledgers = [load(path, self.rules, self.asked) for path in ledgers_in(self.checkpoint.facts(batch)).values()]
+            ledgers = [OffsetsLedger.load(path, self.rules, self.group) for path in ledgers_in(self.checkpoint.facts(kept[0]))]
         gone = {
             place.where.topic for ledger in ledgers for place in ledger.places.values()
             if place.steps and any(isinstance(each, Vanished) for each in ledger.signs(place)[-1:])
         }  # fmt: skip
         ids = {name: found for name, (found, _) in topics_now(self.topics.admin(), gone).items()}
-        return report_of(ledgers, rings, when_ms, ids, time.monotonic() - begun_s)
+        return report_of(ledgers, rings, when_ms, ids)
 
     def __repr__(self) -> str:
         kept = self.checkpoint.latest()
         told = f"{kept[0] + 1} batches read" if kept else "nothing read yet"
         return f"<OffsetsStream of {self.topic}: {told}, {'running' if self.query else 'stopped'}>"
 
-    # -- inside ------------------------------------------------------------------------------------
-
     def _fold_batch(self, records: DataFrame, batch: int, kept: Kept | None) -> None:
         if self.topics.identity(self.topic) != self.topic_id:
             trouble = "it was deleted and recreated while it was read. Stop, and start again with another checkpoint folder."
             raise LabError(f"{self.what}: {trouble}")
-        ends, now_ms = self._ends(), round(time.time() * 1000)
-        rings = moved_on({} if kept is None else rings_of(kept[1]), ends, self.rules.intervals)
+        rings, now_ms = self._rings(kept, self._ends()), round(time.time() * 1000)
         before = None if kept is None else self.checkpoint.facts(kept[0])
         after = self.checkpoint.facts(batch)
         after.mkdir(parents=True, exist_ok=True)
-        task = fold_task(before, after, self.rules, self.asked, rings, now_ms)
+        task = fold_task(before, after, self.rules, self.group, rings, now_ms)
         with one_sentence(f"{self.what}, batch {batch}"):
-            written = {row["source"] for row in records.mapInArrow(task, "source INT").collect()}
-        for source, path in ({} if before is None else ledgers_in(before)).items():
-            if source not in written:
+            written = {f"{row['source']}{ENDING}" for row in records.mapInArrow(task, "source INT").collect()}
+        for path in [] if before is None else ledgers_in(before):
+            if path.name not in written:
                 (after / path.name).unlink(missing_ok=True)
                 os.link(path, after / path.name)
         (after / "_SUCCESS").touch()
@@ -364,19 +591,13 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
     def _ends(self) -> Ends:
         return ends_now(self.topics) if self.log_ends is None else self.log_ends
 
-    def _ended(self, error: StreamingQueryException) -> LabError:
-        return LabError(f"{self.what}: it ended, {first_line(error)}. Spark's log is {kit_spark.log_file()}.")
-
-    def _lock_folder(self) -> None:
-        try:
-            self.checkpoint.folder.mkdir(parents=True, exist_ok=True)
-            super()._lock_folder()
-        except OSError as error:
-            trouble = f"it cannot be used ({error.strerror}). Choose another folder."
-            raise LabError(f"checkpoint {self.checkpoint.folder}: {trouble}") from error
+    def _rings(self, kept: Kept | None, ends: Ends) -> dict[tuple[str, int], list[int]]:
+        """The log ends that a batch has left, after another look at them."""
+        rings = {} if kept is None else {(topic, partition): ring for topic, partition, *ring in kept[1]["log_ends"]}
+        return rings | {where: [*rings.get(where, ()), end][-self.rules.intervals :] for where, end in ends.items()}
 
 
-def fold_task(before: Path | None, after: Path, rules: LagRules, asked: Asked, ends: SeenEnds, now_ms: int) -> Any:
+def fold_task(before: Path | None, after: Path, rules: LagRules, group: str | None, ends: Rings, now_ms: int) -> Any:
     """What a task does with its records: the ledgers of `before` go on, and are left in `after`."""
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -385,29 +606,19 @@ def fold_task(before: Path | None, after: Path, rules: LagRules, asked: Asked, e
             for source in batch.column(0).unique().to_pylist():
                 if source not in ledgers:
                     old = None if before is None else before / f"{source}{ENDING}"
-                    ledgers[source] = OffsetsLedger(rules, asked) if old is None else load(old, rules, asked)
+                    ledgers[source] = OffsetsLedger(rules, group) if old is None else OffsetsLedger.load(old, rules, group)
                 its = batch.filter(pa.compute.equal(batch.column(0), source))
                 ledgers[source].fold(zip(*(column.to_pylist() for column in its.columns[1:]), strict=True), ends, now_ms)
         for source, ledger in ledgers.items():
-            save(ledger, after / f"{source}{ENDING}")
+            ledger.save(after / f"{source}{ENDING}")
         yield pa.RecordBatch.from_pydict({"source": pa.array(ledgers, pa.int32())})
 
     return fold
 
 
-def ledgers_in(folder: Path) -> dict[int, Path]:
-    """The ledgers in a folder by their partitions."""
-    return {int(path.stem): path for path in sorted(folder.glob(f"*{ENDING}")) if path.stem.isdecimal()}
-
-
-def rings_of(state: dict[str, Any]) -> dict[tuple[str, int], list[int]]:
-    """The log ends that a batch has left, oldest first."""
-    return {(topic, partition): ring for topic, partition, *ring in state["log_ends"]}
-
-
-def moved_on(rings: dict[tuple[str, int], list[int]], ends: Ends, intervals: int) -> dict[tuple[str, int], list[int]]:
-    """The rings after another look at the ends of the logs."""
-    return rings | {where: [*rings.get(where, ()), end][-intervals:] for where, end in ends.items()}
+def ledgers_in(folder: Path) -> list[Path]:
+    """The ledgers in a folder, one for each partition."""
+    return sorted(path for path in folder.glob(f"*{ENDING}") if path.stem.isdecimal())
 
 
 def rules_of(topics: Topics) -> LagRules:
@@ -420,17 +631,11 @@ def partitions_of(topics: Topics, topic: str, group: str | None = None) -> list[
 
     LabError when the topic may not be seen, or no broker answers.
     """
-    admin = topics.admin()
-    try:
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=DEADLINE_S)[topic]
-        count = len(asked.result(DEADLINE_S).partitions)
-    except TimeoutError as error:
-        raise LabError(f"no Kafka answers at {topics.bootstrap} within {DEADLINE_S:g} s. Look at `kit status`.") from error
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return []
-        raise refused(topic, error.args[0]) from error
-    return list(range(count)) if group is None else [group_partition(group, count)]
+    found = topics_now(topics.admin(), [topic])
+    if topic not in found:
+        raise refused(topic, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    count = found[topic][1]
+    return list(range(count)) if group is None or not count else [group_partition(group, count)]
 
 
 def ends_now(topics: Topics) -> dict[tuple[str, int], int]:

@@ -256,7 +256,7 @@ def test_audit_stream_whose_topic_is_deleted_and_made_anew_ends_with_a_sentence(
         stream.catch_up()
         delete_topic(broker, TRACE_PREFIX + trace.run)
         publish(replace(trace, steps=trace.steps[:10]), broker)
-        with pytest.raises(LabError, match=f"the audit of run {trace.run} ended, "):
+        with pytest.raises(LabError, match=f"streaming audit of run {trace.run}: it ended, "):
             wait_for(lambda: stream.catch_up(), 60)
         assert stream.result().steps == len(trace)
 

@@ -18,8 +18,7 @@ from kitlib.monitor.rewinds import Excuse, Rewind, rewinds, vanished
 from kitlib.more.offsets.commits import commit_value
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode, read_records
-from kitlib.pipelines.offsets import NOT_JUDGED, OffsetsReport, report_of
-from kitlib.pipelines.offsets_ledger import Asked, LagRules, OffsetsLedger, load, save
+from kitlib.pipelines.offsets import NOT_JUDGED, LagRules, OffsetsLedger, OffsetsReport, report_of
 from tests.more.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
 
 Record = tuple[int, bytes | None, bytes | None]  # ms in the log, key, value
@@ -40,9 +39,9 @@ def report(ledger: OffsetsLedger, end: int | None = None, topics: dict[str, str]
     return report_of([ledger], {} if end is None else {("t", 0): (end,)}, NOW_MS, topics or {})
 
 
-def folded(*records: Record, ends: dict[tuple[str, int], int] | None = None, asked: Asked | None = None, **rules: Any) -> OffsetsLedger:
+def folded(*records: Record, ends: dict[tuple[str, int], int] | None = None, group: str | None = None, **rules: Any) -> OffsetsLedger:
     """A ledger after one batch."""
-    ledger = OffsetsLedger(LagRules(**rules), asked or Asked())
+    ledger = OffsetsLedger(LagRules(**rules), group)
     fold(ledger, 0, list(records), {("t", 0): 100} if ends is None else ends)
     return ledger
 
@@ -141,8 +140,8 @@ def test_ledger_is_the_plain_rules_over_the_whole_history(
         fold(ledger, first, records, known)
         first += len(records)
         if saves:
-            save(ledger, path)
-            ledger = load(path, rules, Asked())
+            ledger.save(path)
+            ledger = OffsetsLedger.load(path, rules)
     storage, read, counts = plainly(steps, rules)
     assert (ledger.reading.decoded, ledger.reading.broken) == (counts["decoded"], counts["broken"])
     history = history_of(read)
@@ -251,11 +250,11 @@ def test_records_that_come_again_are_passed_over() -> None:
     assert ledger.reading.decoded == 3 and ledger.places[HERE].commits == 3
 
 
-def test_group_and_times_narrow_what_is_looked_at() -> None:
-    """Other groups and other times are counted as outside, broken records among them are not looked at."""
+def test_group_narrows_what_is_looked_at() -> None:
+    """Nothing is known of other groups, nor of their members."""
     records = [(at_ms, *commit(group, "t", 0, offset=at_ms)) for at_ms in range(4) for group in ("g", "h")]
-    ledger = folded(*records, (2, *generation("h", "m")), asked=Asked("g", since_ms=1, until_ms=2))
-    assert (list(ledger.places), ledger.outside, ledger.reading.decoded) == ([HERE], 7, 2)
+    ledger = folded(*records, (2, *generation("h", "m")), group="g")
+    assert (list(ledger.places), ledger.reading.decoded, ledger.history.now) == ([HERE], 4, {})
 
 
 def test_what_no_ledger_can_read_is_skipped_and_told() -> None:
@@ -277,9 +276,9 @@ def test_history_of_any_length_leaves_the_same_ledger(tmp_path: Path) -> None:
         rows = [(NOW_MS, key, commit("g", "t", 0, offset=10**9, commitTimestamp=NOW_MS)[1])] * 1_000
         for first in range(0, commits, 1_000):
             fold(ledger, 10**9 + first, rows, {("t", 0): 10**9})
-        save(ledger, tmp_path / str(commits))
+        ledger.save(tmp_path / str(commits))
         sizes.append((tmp_path / str(commits)).stat().st_size)
-        assert len(ledger.keys) == 1 and not ledger.places[HERE].recent
+        assert len(ledger.keys) == 1
     assert abs(sizes[0] - sizes[1]) < 20  # the digits of larger numbers
 
 
@@ -287,13 +286,13 @@ def test_history_of_any_length_leaves_the_same_ledger(tmp_path: Path) -> None:
 def test_damaged_ledger_is_told_and_left_alone(harm: str, tmp_path: Path) -> None:
     """One sentence with the file's name, and nothing is changed."""
     path = tmp_path / "0"
-    save(folded((1, *commit("g", "t", 0))), path)
+    folded((1, *commit("g", "t", 0))).save(path)
     rules = LagRules(intervals=3) if harm == "other rules" else LagRules()
     if harm != "other rules":
         path.write_bytes(path.read_bytes()[:-40] if harm == "cut" else b"not ours")
     before = path.read_bytes()
     with pytest.raises(LabError, match=f"{path} is damaged.*nothing was changed"):
-        load(path, rules, Asked())
+        OffsetsLedger.load(path, rules)
     assert path.read_bytes() == before
 
 
