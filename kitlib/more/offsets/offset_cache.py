@@ -1,15 +1,11 @@
 """What a coordinator keeps in memory for its partition of the offsets topic: each group's offsets, and the groups.
 
 The log is the truth and the cache its sum: replaying the log's records into an empty cache, in order,
-yields what the last coordinator had. A record without a value takes its offset out. Offsets that were
-committed within a transaction wait beside the others for its marker; then the later record wins, by its
-place in the log and not by the time at which its transaction ended.
+yields what the last coordinator had. A record without a value takes its offset out.
 
-Source: Apache Kafka 4.3.1, `OffsetMetadataManager` (`replay`, `replayEndTransactionMarker`,
-`hasPendingTransactionalOffsets`), `GroupCoordinatorShard.replay`, `GroupMetadataManager.replay`,
-`ConsumerGroup.createGroupTombstoneRecords`.
-Differs: of a group of the newer consumer protocol its members and the topics that they name are kept, not regular
-expressions; share and streams groups (record types 10 and up) are ignored; no snapshots.
+Source: Apache Kafka 4.3.1, `OffsetMetadataManager.replay`, `GroupCoordinatorShard.replay`, `GroupMetadataManager.replay`.
+Differs: groups of the newer protocols (record types 3 and up) are ignored, and what was committed within a transaction counts
+at once, not with its marker; no snapshots.
 """
 
 from __future__ import annotations
@@ -18,12 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.more.offsets.messages import RECORD_TYPES, SUBSCRIPTION, ZERO_UUID
-from kitlib.more.offsets.offset_rules import NO_PRODUCER_ID, CachedGroup, OffsetEvent
+from kitlib.more.offsets.messages import SUBSCRIPTION, ZERO_UUID
+from kitlib.more.offsets.offset_rules import CachedGroup, OffsetEvent
 from kitlib.more.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord
 from kitlib.more.offsets.wire import INTEGERS, Reader, WireError, read_message
-
-MODERN_GROUP, MODERN_PARTITIONS, MODERN_MEMBER, MODERN_TARGET = 3, 4, 5, 6  # record types of the newer consumer protocol
 
 TopicPartition = tuple[str, int]
 Key = tuple[str, str, int]  # group, topic, partition
@@ -72,42 +66,22 @@ class OffsetCache:
 
     offsets: dict[Key, OffsetAndMetadata] = field(default_factory=dict)
     groups: dict[str, CachedGroup] = field(default_factory=dict)  # every group that has an offset, and others
-    pending: dict[int, dict[Key, OffsetAndMetadata]] = field(default_factory=dict)  # producer id -> until its marker
     version: int = 0  # grows with each record that is played
 
-    def replay(self, record_offset: int, record: OffsetsRecord, producer_id: int = NO_PRODUCER_ID) -> Key | None:
+    def replay(self, record_offset: int, record: OffsetsRecord) -> Key | None:
         """Play one record of the log; the key that it took out of the cache, if it took one."""
         self.version += 1
         if record.type.number == GROUP_METADATA_TYPE:
             self._replay_group(record)
             return None
-        if record.type.number in (MODERN_GROUP, MODERN_MEMBER):
-            self._replay_modern(record)
-            return None
         if not record.is_commit:
             return None
         key = key_of(record)
         if record.value is None:
-            for waiting in self.pending.values():
-                waiting.pop(key, None)
             return key if self.offsets.pop(key, None) is not None else None
         self.groups.setdefault(key[0], CachedGroup())  # a consumer without a group's protocol, or one not yet read
-        value = OffsetAndMetadata.from_record(record_offset, record.value)
-        if producer_id == NO_PRODUCER_ID:
-            self.offsets[key] = value
-        else:
-            self.pending.setdefault(producer_id, {})[key] = value
+        self.offsets[key] = OffsetAndMetadata.from_record(record_offset, record.value)
         return None
-
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Play a transaction's marker: its offsets count from now on, or never did."""
-        waiting = self.pending.pop(producer_id, {})
-        if not committed:
-            return
-        for key, value in waiting.items():
-            before = self.offsets.get(key)
-            if before is None or value.record_offset > before.record_offset:
-                self.offsets[key] = value
 
     def _replay_group(self, record: OffsetsRecord) -> None:
         group, value = record.key["group"], record.value
@@ -121,38 +95,12 @@ class OffsetCache:
             subscribed_topics(value),
         )
 
-    def _replay_modern(self, record: OffsetsRecord) -> None:
-        """A group of the newer protocol, or one of its members; it takes the place of a consumer that only stored offsets."""
-        name, value = record.group, record.value
-        group = self.groups.get(name)
-        if group is None or group.modern_members is None:
-            if value is None:
-                return
-            group = self.groups[name] = CachedGroup(CONSUMER, modern_members={})
-        members = group.modern_members or {}
-        if record.type.number == MODERN_MEMBER:
-            members.pop(record.key["memberId"], None)
-            if value is not None:
-                members[record.key["memberId"]] = frozenset(value["subscribedTopicNames"])
-        elif value is None and not members:
-            del self.groups[name]
-        group.modern_members, group.members = members, len(members)
-        group.subscribed_topics = frozenset[str]().union(*members.values())
-
     def of_group(self, group: str) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:
         """The offsets of one group, in the order in which their partitions came in."""
         return ((key[1:], value) for key, value in list(self.offsets.items()) if key[0] == group)
 
-    def has_pending(self, key: Key) -> bool:
-        """Whether a transaction that is under way may still change this offset."""
-        return any(key in waiting for waiting in self.pending.values())
-
-    def has_open_transactions(self, group: str) -> bool:
-        """Whether a transaction that is under way has committed for this group."""
-        return any(key[0] == group for waiting in self.pending.values() for key in waiting)
-
     def __repr__(self) -> str:
-        return f"<OffsetCache: {len(self.offsets)} offsets of {len(self.groups)} groups, {len(self.pending)} transactions>"
+        return f"<OffsetCache: {len(self.offsets)} offsets of {len(self.groups)} groups>"
 
 
 def subscribed_topics(value: dict[str, Any]) -> frozenset[str] | None:
@@ -172,13 +120,6 @@ def subscribed_topics(value: dict[str, Any]) -> frozenset[str] | None:
         except WireError:
             return None
     return frozenset(topics)
-
-
-def group_tombstones(name: str, group: CachedGroup) -> list[OffsetsRecord]:
-    """The records that end an empty group."""
-    if group.modern_members is None:
-        return [OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": name})]
-    return [OffsetsRecord(RECORD_TYPES[kind], {"groupId": name}) for kind in (MODERN_TARGET, MODERN_PARTITIONS, MODERN_GROUP)]
 
 
 def noted(offset: int, record: OffsetsRecord, now_ms: int) -> list[OffsetEvent]:

@@ -10,7 +10,7 @@ Time advances through `advance`: call it with the time before each request, and 
 Source: Apache Kafka 0.8.2.2 `OffsetManager`, 0.9.0.1 `GroupMetadataManager`, 4.3.1 `OffsetMetadataManager`,
 `GroupCoordinatorShard`, `CoordinatorRuntime`; which of them decides by `rules`.
 Differs: whether the member that commits may do so is `GroupCoordinator`'s to say; no answer waits for the log's high
-watermark; requests of transactions are left out (their records are not, see `OffsetCache.replay`).
+watermark; transactions, groups of the newer protocols and OffsetDelete are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from kitlib.more.offsets.offset_cache import (
     OffsetAndMetadata,
     OffsetCache,
     TopicPartition,
-    group_tombstones,
     key_text,
     noted,
 )
@@ -330,10 +329,9 @@ class OffsetManager:
     ) -> tuple[OffsetError, dict[TopicPartition, Fetched]]:
         """(the group's error, each partition's answer); all the group's partitions when none are named.
 
-        With an error every named partition is answered with it and -1. `require_stable`, which today's clients ask for,
-        refuses what a transaction under way may still change; without it a coordinator of 4.0 or later answers from the
-        replicated part of its log, which a new leader learns of late. An offset of a topic with another id in `topic_ids`
-        is none: the topic has been deleted and made again.
+        With an error every named partition is answered with it and -1. Without `require_stable`, which today's clients ask
+        for, a coordinator of 4.0 or later answers from the replicated part of its log, which a new leader learns of late.
+        An offset of a topic with another id in `topic_ids` is none: the topic has been deleted and made again.
         """
         error = self.error_for(group)
         if error is not OffsetError.NONE:
@@ -345,41 +343,14 @@ class OffsetManager:
         asked = [found for found, _ in cache.of_group(group)] if partitions is None else list(partitions)
         ids = topic_ids or {}
         return error, {
-            each: self._fetched(cache, (group, *each), require_stable, ids.get(each[0], ZERO_UUID)) for each in asked
+            each: self._fetched(cache, (group, *each), ids.get(each[0], ZERO_UUID)) for each in asked
         }
 
-    def _fetched(self, cache: OffsetCache, key: Key, require_stable: bool, topic_id: str) -> Fetched:
-        if require_stable and cache.has_pending(key):
-            return Fetched(error=OffsetError.UNSTABLE_OFFSET_COMMIT)
+    def _fetched(self, cache: OffsetCache, key: Key, topic_id: str) -> Fetched:
         found = cache.offsets.get(key)
         if found is None or (ZERO_UUID not in (topic_id, found.topic_id) and topic_id != found.topic_id):
             return Fetched()
         return Fetched(found.committed_offset, found.leader_epoch, found.metadata)
-
-    def delete(
-        self, group: str, partitions: Iterable[TopicPartition], now_ms: int
-    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
-        """Forget offsets on request (OffsetDelete): a tombstone for each that there is.
-
-        GROUP_SUBSCRIBED_TO_TOPIC where a member reads the topic; NON_EMPTY_GROUP for a group with members of another
-        kind than consumers; GROUP_ID_NOT_FOUND without such a group.
-        """
-        asked, error = list(partitions), self.error_for(group)
-        led = self.led.get(self.partition_of(group))
-        if error is not OffsetError.NONE or led is None:
-            return dict.fromkeys(asked, error), []
-        known = led.cache.groups.get(group)
-        if known is None:
-            return dict.fromkeys(asked, OffsetError.GROUP_ID_NOT_FOUND), []
-        if not known.is_empty and known.protocol_type != CONSUMER:
-            return dict.fromkeys(asked, OffsetError.NON_EMPTY_GROUP), []
-        answers = {
-            each: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC if known.is_subscribed(each[0]) else OffsetError.NONE
-            for each in asked
-        }
-        wanted = ((group, *each) for each, answer in answers.items() if answer is OffsetError.NONE)
-        keys = [key for key in wanted if key in led.cache.offsets or led.cache.has_pending(key)]
-        return answers, self._forget(led, keys, now_ms, "deleted")
 
     def write_group(
         self,
@@ -414,12 +385,8 @@ class OffsetManager:
         notes = self._forget(led, keys, now_ms, "expired")
         if self.rules.clock is Clock.GROUP_EMPTY:
             left = {key[0] for key in cache.offsets}
-            gone = [
-                (name, group)
-                for name, group in cache.groups.items()
-                if name not in left and group.is_empty and not group.is_rebalancing and not cache.has_open_transactions(name)
-            ]
-            over = [tombstone for name, group in gone for tombstone in group_tombstones(name, group)]
+            gone = [name for name, group in cache.groups.items() if name not in left and group.is_empty and not group.is_rebalancing]
+            over = [OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": name}) for name in gone]
             notes += self._write(led, over, now_ms)
         return notes
 
@@ -432,7 +399,7 @@ class OffsetManager:
             value.expire_timestamp_ms,
             now_ms,
             self.config.offsets_retention_ms,
-        ) and not cache.has_pending(key)
+        )
 
     def _led_for(self, group: str) -> LedPartition:
         led = self.led.get(self.partition_of(group))

@@ -23,7 +23,6 @@ from kitlib.errors import KnobError
 from kitlib.more.offsets.records import CONSUMER
 
 NO_OFFSET = -1  # what a fetch answers for a partition that has no committed offset
-NO_PRODUCER_ID = -1
 
 
 class OffsetError(IntEnum):
@@ -33,10 +32,6 @@ class OffsetError(IntEnum):
     OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14  # ask again: the cache is being filled
     NOT_COORDINATOR = 16  # ask who is
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
-    UNSTABLE_OFFSET_COMMIT = 88  # ask again: a transaction may still change it
 
 
 class Clock(Enum):
@@ -109,7 +104,6 @@ class CachedGroup:
     members: int = 0
     state_since_ms: int | None = None  # when it came into its state; None in records of versions 0 and 1
     subscribed_topics: frozenset[str] | None = None  # None: not known
-    modern_members: dict[str, frozenset[str]] | None = None  # of the newer protocol: each one's topics; None: a classic group
     is_rebalancing: bool = False  # members are coming or going; nothing expires meanwhile
 
     @property
@@ -164,12 +158,11 @@ def is_expired(
 def expires_since(group: CachedGroup, commit_timestamp_ms: int) -> int | None:
     """From when on an offset ages since KIP-211; None while it does not.
 
-    Without a protocol type, and of a group of the newer protocol: from its commit. Of an empty classic group: from
-    the time it became empty, or from the commit if the group's record is too old to say. Of a stable consumer group
-    whose subscriptions are known: from the commit, and `is_subscribed` keeps all that are read. Otherwise it does
-    not age.
+    Without a protocol type: from its commit. Of an empty group: from the time it became empty, or from the commit
+    if the group's record is too old to say. Of a stable consumer group whose subscriptions are known: from the
+    commit, and `is_subscribed` keeps all that are read. Otherwise it does not age.
     """
-    if group.protocol_type is None or group.modern_members is not None:
+    if group.protocol_type is None:
         return commit_timestamp_ms
     if group.is_rebalancing:
         return None

@@ -16,8 +16,6 @@ NOT_TOLD = CachedGroup("consumer", 1, 700, None)
 REBALANCING = CachedGroup("consumer", 1, 700, frozenset({"u"}), is_rebalancing=True)
 CONNECT = CachedGroup("connect", 1, 700, None)
 EMPTY_CONNECT = CachedGroup("connect", 0, 700, None)
-EMPTY_MODERN = CachedGroup("consumer", 0, None, frozenset(), modern_members={})
-MODERN_READS_T = CachedGroup("consumer", 1, None, frozenset({"t"}), modern_members={"A": frozenset({"t"})})
 
 OLD, WITH_EXPIRY, NEW = Clock
 # sentence -> (clock, group, committed at, its own expiry, the first millisecond at which it is too old or None for never)
@@ -37,9 +35,6 @@ CASES: dict[str, tuple[Clock, CachedGroup, int, int | None, int | None]] = {
     "a consumer group that does not tell what it reads keeps all": (NEW, NOT_TOLD, 500, None, None),
     "nothing ages while members come and go": (NEW, REBALANCING, 500, None, None),
     "a group of another kind with members keeps all": (NEW, CONNECT, 500, None, None),
-    "an empty group of the newer protocol ages from its commit, not from the time it became empty": (
-        NEW, EMPTY_MODERN, 500, None, 1_500),
-    "what a member of the newer protocol reads does not age": (NEW, MODERN_READS_T, 500, 600, None),
     "an empty group of another kind ages as an empty one": (NEW, EMPTY_CONNECT, 500, None, 1_700),
 }  # fmt: skip
 

@@ -184,7 +184,7 @@ class Moving(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.log, self.now_ms = SegmentedLog(), 0
-        config = OffsetConfig(partitions=1, load_chunk_records=3, offsets_retention_ms=10**12)
+        config = OffsetConfig(partitions=1, load_chunk_records=3, offsets_retention_ms=10_000)
         self.brokers = [OffsetManager(number, RULES[self.release], config) for number in (1, 2)]
         self.leader = 0
         self.brokers[0].lead(0, self.log, 0)
@@ -197,10 +197,12 @@ class Moving(RuleBasedStateMachine):
         assert errors == {where: OffsetError.NONE}
         self.known[group, where] = offset
 
-    @rule(group=GROUPS, where=WHERE)
-    def delete(self, group: str, where: TopicPartition) -> None:
-        self.brokers[self.leader].delete(group, [where], self.now_ms)
-        self.known.pop((group, where), None)
+    @rule()
+    def expire(self) -> None:
+        """A tombstone for each offset."""
+        self.wait(20_000)
+        self.brokers[self.leader].purge(0, self.now_ms)
+        self.known.clear()
 
     @rule()
     def clean(self) -> None:

@@ -10,7 +10,6 @@ from kitlib.errors import KitError, KnobError
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.messages import RECORD_TYPES, SUBSCRIPTION
-from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition
 from kitlib.more.offsets.offset_manager import Fetched, OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode
@@ -73,7 +72,6 @@ def test_commit_with_too_much_metadata_writes_nothing_but_makes_the_group() -> N
     manager = led("4.3.1", config=replace(CONFIG, metadata_max_chars=3))
     errors, notes = manager.commit("g", {T: 5, U: 6}, 0, metadata="long")
     assert set(errors.values()) == {OffsetError.OFFSET_METADATA_TOO_LARGE} and not notes
-    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.NONE}
     assert [decode(*encode_of(each)).type.name for each in manager.purge(0, 1)] == ["GROUP_METADATA"]
 
 
@@ -117,43 +115,6 @@ def test_bad_arguments_are_refused() -> None:
         manager.advance(19)
 
 
-def test_end_transaction_keeps_what_stands_later_in_the_log() -> None:
-    """A transaction's offset counts from its marker on, unless a plain commit was written after it; an aborted one never does."""
-    cache = OffsetCache()
-
-    def record(offset: int | None, where: TopicPartition = T) -> OffsetsRecord:
-        value = None if offset is None else {"offset": offset, "metadata": "", "commitTimestamp": 0}
-        return OffsetsRecord(RECORD_TYPES[1], {"group": "g", "topic": where[0], "partition": where[1]}, 0, value)
-
-    cache.replay(0, record(1), producer_id=7)
-    cache.replay(1, record(2, U), producer_id=7)
-    cache.replay(2, record(9))
-    assert cache.has_pending(("g", *T)) and cache.has_open_transactions("g") and ("g", *U) not in cache.offsets
-    cache.end_transaction(7, committed=True)
-    assert {key[2]: value.committed_offset for key, value in cache.offsets.items()} == {0: 9, 1: 2}
-    cache.replay(3, record(5), producer_id=8)
-    cache.end_transaction(8, committed=False)
-    assert cache.offsets[("g", *T)].committed_offset == 9 and not cache.has_open_transactions("g")
-    cache.replay(4, record(5), producer_id=8)
-    assert cache.replay(5, record(None)) == ("g", *T) and not cache.has_pending(("g", *T))
-
-
-def test_delete_spares_what_a_member_reads() -> None:
-    """OffsetDelete forgets what nobody subscribes to, with a tombstone; a group that is not there is an error."""
-    manager = led("4.3.1")
-    other = ("payments", 0)
-    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_ID_NOT_FOUND}
-    manager.write_group("g", 0, members={"A": subscription("orders")})
-    manager.commit("g", {T: 1, other: 2}, 0)
-    answers, notes = manager.delete("g", [T, other, ("payments", 1)], 0)
-    assert answers == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC, other: OffsetError.NONE, ("payments", 1): OffsetError.NONE}
-    assert words(notes) == ["write", "evict"] and notes[1].data == {"key": "g payments-0", "why": "deleted"}
-    manager.write_group("g", 0, members={"A": b"\x00"})  # nobody can read what it subscribes to
-    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC}
-    manager.write_group("g", 0, protocol_type="connect", members={"A": b""})
-    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.NON_EMPTY_GROUP}
-
-
 def test_purge_by_the_new_clock_keeps_what_is_read_and_then_forgets_the_group() -> None:
     """A live group's offsets stay; those of an empty one go when it has been empty for the retention, and the group with them."""
     manager = led("4.3.1", config=replace(CONFIG, retention_check_interval_ms=DAY_MS // 10))
@@ -181,40 +142,3 @@ def test_purge_by_the_old_clock_forgets_a_quiet_partition_of_a_live_group(rules:
     notes = manager.advance(DAY_MS + 10_000)
     assert [each.data["key"] for each in notes if each.what == "evict"] == ["g orders-1"]
     assert (offset_of(manager)[1], offset_of(manager, U)[1]) == (2, -1)
-
-
-def test_purge_leaves_an_offset_that_a_transaction_may_still_change() -> None:
-    """A pending offset of the same partition keeps the committed one."""
-    manager = led("4.3.1")
-    manager.commit("g", {T: 1}, 0)
-    cache, log = manager.led[0].cache, manager.led[0].log
-    cache.replay(9, decode(log.records()[0].key, log.records()[0].value), producer_id=7)
-    assert manager.purge(0, 2 * DAY_MS) == []
-    assert manager.fetch("g", [T], require_stable=True)[1][T].error is OffsetError.UNSTABLE_OFFSET_COMMIT
-    cache.end_transaction(7, committed=False)
-    assert words(manager.purge(0, 2 * DAY_MS)) == ["write", "evict", "write"]
-
-
-def test_purge_of_a_group_of_the_newer_protocol_ends_it_with_its_three_records() -> None:
-    """Its members' topics keep their offsets; without members they age from their commits, and the group goes with them."""
-    manager = led("4.3.1")
-    cache = manager.led[0].cache
-
-    def member(name: str, topics: list[str] | None) -> OffsetsRecord:
-        told = {"subscribedTopicNames": topics, "subscribedTopicRegex": None}
-        key = {"groupId": "g", "memberId": name}
-        return OffsetsRecord(RECORD_TYPES[5], key, 0, None) if topics is None else OffsetsRecord(RECORD_TYPES[5], key, 0, told)
-
-    cache.replay(0, OffsetsRecord(RECORD_TYPES[5], {"groupId": "g", "memberId": "B"}))
-    assert not cache.groups  # who ends a member of a group that is not there makes none
-    manager.commit("g", {T: 1, ("payments", 0): 2}, 0)
-    cache.replay(1, OffsetsRecord(RECORD_TYPES[3], {"groupId": "g"}, 0, {"epoch": 1}))
-    cache.replay(2, member("A", ["orders"]))
-    cache.replay(3, member("B", ["clicks"]))
-    assert [each.data["key"] for each in manager.purge(0, 2 * DAY_MS)] == ["g payments-0"] * 2
-    assert manager.delete("g", [T], 0)[0] == {T: OffsetError.GROUP_SUBSCRIBED_TO_TOPIC}
-    cache.replay(4, member("A", None))
-    cache.replay(5, member("B", None))
-    assert [each.data["key"] for each in manager.purge(0, 2 * DAY_MS)] == ["g orders-0"] * 2 + ["group g"] * 3
-    kinds = [decode(each.key, each.value).type.number for each in manager.led[0].log.records()]
-    assert kinds == [1, 1, 1, 1, 6, 4, 3] and not cache.groups
