@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,43 +26,6 @@ def test_cleaner_of_4_3_1_differs_in_one_named_script() -> None:
 
     differing = [name for name, row in NAMED.items() if not conform(partial(replay, build=older), iter([row])).agrees]
     assert differing == ["map_full_tombstone_high_watermark_beyond"]
-
-
-@pytest.mark.parametrize(
-    ("number", "change", "words"),
-    [
-        (0, lambda args: args.update(batch=[]), "batch is []"), (0, lambda args: args.update(batch=[7]), "a record is 7"),
-        (0, lambda args: args["batch"][0].update(ts="1"), "ts is '1'"), (0, lambda args: args["batch"][0].update(key=1), "a record is"),
-        (6, lambda args: args.update(now=-1), "now is -1"), (6, lambda args: args.pop("now"), "now is missing"),
-    ],
-)  # fmt: skip
-def test_operation_that_is_never_recorded_is_told(number: int, change: Callable[[Any], Any], words: str) -> None:
-    """An argument that the recorder never writes differs at its step, and the next script goes on."""
-    row = copy.deepcopy(NAMED["latest_value_wins"])
-    change(row["steps"][number]["args"])
-    found = conform(replay, iter([row, NAMED["partial_batch"]]))
-    assert found.traces == 2 and found.differences[0].step == number and words in str(found.differences[0].got)
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ({"delete_retention_ms": -1}, "delete_retention_ms is -1"), ({"offset_map_max_keys": 0}, "offset_map_max_keys is 0"),
-        ({"auto_high_watermark": 1}, "auto_high_watermark is 1"), ({"min_compaction_lag_ms": True}, "min_compaction_lag_ms is True"),
-    ],
-)  # fmt: skip
-def test_settings_that_are_never_recorded_are_told(config: dict[str, Any], words: str) -> None:
-    """A script says how long tombstones stay, how old a record must be, and how many keys a map has."""
-    row = NAMED["partial_batch"]
-    found = conform(replay, iter([row | {"config": row["config"] | config}]))
-    assert found.matched == 0 and words in str(found.differences[0])
-
-
-def test_operation_that_is_not_known_is_told() -> None:
-    """A script of a later recorder is not taken for one of this."""
-    row = copy.deepcopy(NAMED["partial_batch"])
-    row["steps"][0]["op"] = "truncate"
-    assert "an operation 'truncate'" in str(conform(replay, iter([row])).differences[0])
 
 
 @pytest.mark.parametrize(
