@@ -21,11 +21,10 @@ from kitlib.desk.fold import LogFold, Tally
 from kitlib.desk.lamps import Witness
 from kitlib.desk.runs import RUNS, to_runs
 from kitlib.errors import LabError
-from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.production import NUMBER
 from kitlib.pipelines.sweep import send_code
-from kitlib.pipelines.topics import Topics, one_sentence
+from kitlib.pipelines.topics import Topics, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
 
 EVERY_MS = 500

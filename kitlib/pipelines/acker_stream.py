@@ -7,6 +7,31 @@ timeout, which Spark drops when the watermark has passed it. The parts of a tree
 somebody asks: parts in neighbouring stretches belong to one entry, a stretch without a message between them
 means that the acker had forgotten the tree. That is the age of RotatingMap's two buckets, to the tick.
 
+A message, wherever it comes from, has
+
+    n           the step's number: the order of arrival
+    at_ms       virtual or real milliseconds since the run began; never falls as n rises
+    kind        "init", "ack" or "fail"
+    root        the tree
+    val         the XOR of edges; null for a fail
+    spout_task  who is to hear of the end; null unless kind is "init"
+
+A run's trace topic holds them as the words `acker_init`, `acker_ack` and `acker_fail`. The query's folder:
+
+    acker.json    the timeout and whose messages they are
+    query/        Spark's own checkpoint, the state store in it
+    batches/N     what batch N had to say, as Parquet
+
+A batch that is done again after a crash writes its folder again, so each batch counts once. Whatever was
+asked of the query is answered from the folder alone, also after the process that ran it is gone.
+
+Time is event time. Spark drops as late what is not above its watermark, which begins at 0; but a message may
+come at 0 ms, and a batch may begin in the very millisecond in which the one before ended. So event time is
+at_ms + 1, and the watermark follows it one millisecond behind: it is the highest at_ms of all batches before,
+and the clock by which trees are still open or have timed out.
+
+Left out: ticks, which follow from at_ms; a line that was published twice, which counts twice, as a doubled message does in Storm.
+
 Source: `kitlib.mechanisms.acker.Acker`, and with it Storm 0.9.3.
 Differs: an aggregate knows the sum and not the way to it, nor when it was reached. Therefore
 - a zero in the middle is not seen: a tree that was acked, and was told of again after its end, is not acked
@@ -20,36 +45,196 @@ Where each tree has its own root, ends once and nothing is doubled, the outcomes
 
 from __future__ import annotations
 
+import html
 import json
 import shutil
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any, Final
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kitlib.lab import workspace
-from kitlib.pipelines.acker_query import (
-    AHEAD_MS,
-    ORPHAN,
-    OUTCOMES,
-    STATE_STORE,
-    WATERMARK,
-    AckerResult,
-    Folder,
-    checked_timeout,
-    finish,
-    legal,
-    messages_of,
-    result_of,
-    settings,
-    timeout_ms_of,
-)
-from kitlib.pipelines.topics import Topics, one_sentence, trace_topic
+from kitlib.errors import KitError, KnobError, LabError
+from kitlib.lab import created_resources, workspace
+from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, settings, trace_topic
 from kitlib.spark import sessions as kit_spark
+from kitlib.text import html_table
+from kitlib.trace_lines import MAX_LINE_CHARS
+
+MESSAGES: Final = "n BIGINT, at_ms BIGINT, kind STRING, root BIGINT, val BIGINT, spout_task INT"
+COLUMNS: Final = ("n", "at_ms", "kind", "root", "val", "spout_task")
+STEP: Final = "n BIGINT, at_ms BIGINT, what STRING, data STRUCT<root: BIGINT, val: BIGINT, spout_task: INT>"
+HEADER: Final = "kit_trace INT, knobs STRUCT<topology_message_timeout_secs: DOUBLE>"
+
+DEFAULT_TIMEOUT_MS: Final = 30_000  # Storm's own topology.message.timeout.secs
+
+
+def messages_of(lines: DataFrame) -> DataFrame:
+    """The acker's messages among the lines of a trace topic (a column `value` of bytes); other lines are passed over."""
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    step = F.from_json(F.when(F.length(text) <= MAX_LINE_CHARS, text), STEP)
+    told = lines.select(step.alias("step")).where(F.col("step.what").isin("acker_init", "acker_ack", "acker_fail"))
+    return legal(told.select(
+        "step.n", "step.at_ms", F.substring_index("step.what", "_", -1).alias("kind"), "step.data.*"
+    ))  # fmt: skip
+
+
+def legal(messages: DataFrame) -> DataFrame:
+    """Those messages that say what their kind needs. KitError when a column is missing."""
+    if missing := [name for name in COLUMNS if name not in messages.columns]:
+        raise KitError(
+            f"acker on Spark: the messages have no column {', '.join(missing)}. Give a DataFrame with {', '.join(COLUMNS)}."
+        )
+    kind = F.col("kind")
+    whole = F.when(kind == "init", F.col("val").isNotNull() & F.col("spout_task").isNotNull()).when(
+        kind == "ack", F.col("val").isNotNull()
+    ).otherwise(kind == "fail")  # fmt: skip
+    return messages.select(*COLUMNS).where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
+
+
+def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
+    """The message timeout that a run had, from its trace's header; Storm's own when the header does not say."""
+    check_trace_exists(topics, run)
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    found = topics.read_trace(spark, run).orderBy("line").limit(1).select(F.from_json(text, HEADER).alias("header")).collect()
+    told = found[0]["header"]["knobs"] if found and found[0]["header"] else None
+    seconds = told["topology_message_timeout_secs"] if told else None
+    return DEFAULT_TIMEOUT_MS if seconds is None else checked_timeout(round(seconds * 1000))
+
+
+def checked_timeout(timeout_ms: int) -> int:
+    """The timeout itself. KnobError unless timeout_ms >= 1."""
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
+        raise KnobError(f"acker on Spark: timeout_ms is {timeout_ms!r}, expected a whole number of at least 1. Storm's own is 30000.")
+    return timeout_ms
+
+
+ENDS: Final = ("acked", "failed", "timed out", "open")
+ORPHAN: Final = "orphan"  # an entry that no init has claimed: messages after the end of their tree, or without a tree
+
+
+@dataclass(frozen=True, slots=True)
+class AckerResult:
+    """The trees of a run as Spark followed them."""
+
+    run: str
+    outcomes: Any = field(repr=False)  # pandas: root, outcome, spout_task; a root that was used again has several rows
+    counts: Mapping[str, int]  # of each of ENDS
+    orphans: int  # entries that no init has claimed
+    seconds: float  # from the start of the query to its last row
+
+    @property
+    def roots(self) -> dict[int, str]:
+        """Each tree's outcome by its root, without orphans."""
+        trees = self.outcomes[self.outcomes["outcome"] != ORPHAN]
+        return dict(zip(trees["root"].tolist(), trees["outcome"].tolist(), strict=True))
+
+    @property
+    def sentence(self) -> str:
+        """What a learner should take away."""
+        trees = sum(self.counts.values())
+        if not trees:
+            return f"Run {self.run}: no spout told an acker of a tree."
+        told = ", ".join(f"{self.counts[end]} {end}" for end in ENDS)
+        left = f"; {self.orphans} entries were never claimed" if self.orphans else ""
+        return f"Run {self.run}: of {trees} trees {told}{left}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts as JSON values."""
+        return {"run": self.run, "counts": dict(self.counts), "orphans": self.orphans}
+
+    def __repr__(self) -> str:
+        return self.sentence
+
+    def _repr_html_(self) -> str:
+        rows = {**self.counts, "never claimed": self.orphans}
+        return f"<div><p><b>{html.escape(self.sentence)}</b></p>{html_table(rows, [map(str, rows.values())])}</div>"
+
+
+def result_of(run: str, outcomes: Any, seconds: float) -> AckerResult:
+    """The rows of OUTCOMES, brought here as pandas, as a result."""
+    told = outcomes["outcome"].value_counts().to_dict()
+    counts = {end: int(told.get(end, 0)) for end in ENDS}
+    return AckerResult(run, outcomes, counts, int(told.get(ORPHAN, 0)), seconds)
+
+
+AHEAD_MS: Final = 1  # of event time to at_ms
+WATERMARK: Final = f"{AHEAD_MS} millisecond"
+STATE_STORE: Final = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # Each batch writes what changed, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # To count its rows Spark would look for each key before it writes it, which costs as much as the write.
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+}
+OUTCOMES: Final = "root BIGINT, outcome STRING, spout_task INT"
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where a query keeps everything; see the module for the files."""
+
+    path: Path
+
+    @property
+    def query(self) -> Path:
+        """Spark's part."""
+        return self.path / "query"
+
+    def batch(self, number: int) -> Path:
+        """What one batch had to say."""
+        return self.path / "batches" / str(number)
+
+    def batches(self) -> list[str]:
+        """The batches that were written to their end."""
+        return sorted(str(path.parent) for path in (self.path / "batches").glob("*/_SUCCESS"))
+
+    def clock_ms(self) -> int:
+        """The watermark of the last batch that was begun, as at_ms; 0 before there is one."""
+        log = self.query / "offsets"
+        numbers = [int(entry.name) for entry in log.iterdir() if entry.name.isdecimal()] if log.is_dir() else []
+        if not numbers:
+            return 0
+        name = log / str(max(numbers))
+        try:
+            return int(json.loads(name.read_text(encoding="utf-8").splitlines()[1])["batchWatermarkMs"])
+        except (OSError, ValueError, LookupError) as error:
+            raise LabError(f"checkpoint {self.path}: query/offsets/{name.name} cannot be read ({error}). Choose another folder.") from error
+
+    def claim(self, timeout_ms: int, source: str) -> None:
+        """Make the folder, or check that it is this query's. LabError when it is another's."""
+        told = {"timeout_ms": timeout_ms, "source": source}
+        file = self.path / "acker.json"
+        try:
+            if file.exists():
+                found = json.loads(file.read_text(encoding="utf-8"))
+                if found != told:
+                    raise LabError(f"checkpoint {self.path}: acker.json says {found}, expected {told}. Choose another folder.")
+                return
+            if self.path.is_dir() and any(entry.name != created_resources.MARKER for entry in self.path.iterdir()):
+                raise LabError(f"checkpoint {self.path}: it is not empty and has no acker.json. Choose another folder.")
+            self.path.mkdir(parents=True, exist_ok=True)
+            workspace.write_atomic(file, json.dumps(told))
+        except (OSError, ValueError) as error:
+            raise LabError(f"checkpoint {self.path}: it cannot be used ({error}). Choose another folder.") from error
+
+
+def finish(query: StreamingQuery) -> None:
+    """Wait until a query that reads what is there has ended. LabError with its first line when it failed."""
+    with one_sentence("acker on Spark"):
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            raise LabError(f"acker on Spark: the query ended, {str(error).splitlines()[0][:300].rstrip('.')}.") from error
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:

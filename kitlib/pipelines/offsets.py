@@ -52,9 +52,8 @@ from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.commits import LEGACY, commit_key, commit_value
 from kitlib.more.offsets.records import TOLD_BROKEN, BrokenRecord, Reading, decode
 from kitlib.more.offsets.wire import BrokenRecordError
-from kitlib.pipelines.acker_query import settings
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
-from kitlib.pipelines.topics import Topics, one_sentence
+from kitlib.pipelines.topics import Topics, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table, plain_text, text_table
 

@@ -189,6 +189,22 @@ def one_sentence(doing: str) -> Iterator[None]:
         raise LabError(f"{doing}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from error
 
 
+@contextmanager
+def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Settings of the session for as long as the block lasts; a query takes those of its start along."""
+    before: dict[str, Any] = {name: spark.conf.get(name, None) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, without a full stop; of a Python worker's traceback the last one, which names the error."""
     lines = (str(error).strip() or type(error).__name__).splitlines()

@@ -137,7 +137,7 @@ def test_stories_of_own_put_replay_whole_batches() -> None:
 def test_sum_of_the_exercise_is_what_the_aggregate_on_spark_says(spark: Any, tmp_path: Path) -> None:
     """The trees of the exercise as a stream of messages end as the aggregate ends them."""
     from kitlib.pipelines import acker_stream
-    from kitlib.pipelines.acker_query import MESSAGES, finish
+    from kitlib.pipelines.acker_stream import MESSAGES, finish
 
     rows = [(kind, root, val) for root, tree in enumerate(nb_06.TREES.values(), 1) for kind, val in tree]
     told = [(n, n, kind, root, val, 1 if kind == "init" else None) for n, (kind, root, val) in enumerate(rows)]

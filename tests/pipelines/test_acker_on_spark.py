@@ -18,7 +18,7 @@ from kitlib.errors import KitError, KnobError, LabError
 from kitlib.experiments.kafka_backend import publish
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
-from kitlib.pipelines import acker_query, acker_stream
+from kitlib.pipelines import acker_stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -89,12 +89,12 @@ def write(messages: Sequence[Message], folder: Path, files: int, first: int = 0)
 
 def stream_of(spark: Any, source: Path) -> DataFrame:
     """The messages of a folder of Parquet files, in the order of their times of change."""
-    return spark.readStream.schema(acker_query.MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(source))
+    return spark.readStream.schema(acker_stream.MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(source))
 
 
 def followed(spark: Any, source: Path, folder: Path) -> Outcomes:
     """The outcomes of the files that are there now."""
-    acker_query.finish(acker_stream.start(stream_of(spark, source), folder, TIMEOUT_MS))
+    acker_stream.finish(acker_stream.start(stream_of(spark, source), folder, TIMEOUT_MS))
     rows = acker_stream.outcomes(spark, folder).toPandas()
     return Outcomes(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
 
