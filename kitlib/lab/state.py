@@ -20,7 +20,6 @@ from kitlib.lab import workspace
 from kitlib.lab.processes import Identity
 
 SCHEMA = 1
-OF_OLDER_KITS = ("behind_port", "proxy_port")  # of a node, when each had a second listener for a proxy
 Say = Callable[[str], None]
 
 
@@ -133,7 +132,7 @@ def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
         return None
     del content["schema"]
     try:
-        nodes = tuple(NodeState(**{name: node[name] for name in node if name not in OF_OLDER_KITS}) for node in content.pop("nodes"))
+        nodes = tuple(NodeState(**node) for node in content.pop("nodes"))
         state = ClusterState(**{**content, "nodes": nodes, "notes": tuple(content.pop("notes"))})
         _check_types(state)
     except (KeyError, TypeError, AttributeError) as error:

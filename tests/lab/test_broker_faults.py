@@ -303,14 +303,6 @@ def test_warden_killed_leaves_an_orphan_that_the_next_start_ends(own_home: Path)
     check_nothing_lost(after, books)
 
 
-def test_warden_killed_leaves_an_orphan_that_down_ends(own_home: Path) -> None:
-    """`down` ends a broker that has no warden any more."""
-    cluster = kafka_server.ensure(progress=quiet)
-    warden_process().kill()
-    assert kafka_server.down(quiet)
-    assert not psutil.pid_exists(cluster.pids[0]) or not is_alive(psutil.Process(cluster.pids[0]))
-
-
 def test_workspace_that_vanishes_ends_its_broker(own_home: Path) -> None:
     """Deleting the workspace of a running broker ends the warden and the broker; nothing is written there again."""
     kafka_server.ensure(progress=quiet)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from kitlib.errors import KnobError, LabError
@@ -40,15 +39,6 @@ def test_librdkafka_defaults_are_those_that_conf_dump_tells() -> None:
     assert "delay" in told["queue.buffering.max.ms"].doc.lower() and "*Type" not in told["queue.buffering.max.ms"].doc
 
 
-def test_library_that_is_asked_is_the_one_that_runs() -> None:
-    """The file is a librdkafka, of the release that confluent-kafka says it has."""
-    import confluent_kafka
-
-    library = ctypes.CDLL(str(client_defaults.find_library()))
-    library.rd_kafka_version_str.restype = ctypes.c_char_p
-    assert library.rd_kafka_version_str().decode() == confluent_kafka.libversion()[0]
-
-
 def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No such file, a file that is no library, a library of something else, and a wheel without one."""
     empty = tmp_path / "librdkafka.so"
@@ -60,12 +50,6 @@ def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(client_defaults, "PATTERNS", ("nowhere/*.so",))
     with pytest.raises(LabError, match="no librdkafka of its own"):
         client_defaults.find_library()
-
-
-@pytest.mark.parametrize("name", ["linger.ms", "enable.idempotence", "queue.buffering.max.messages"])
-def test_librdkafka_takes_its_own_default(name: str) -> None:
-    """What is told can be given back to it."""
-    Producer({name: default("librdkafka", name)})
 
 
 def test_kafka_python_is_told_by_the_names_of_all_others() -> None:

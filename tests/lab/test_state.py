@@ -43,11 +43,6 @@ def test_write_then_read_returns_the_same_state(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["kafka.json"]
 
 
-def test_read_without_a_file_returns_none_in_silence(tmp_path: Path) -> None:
-    """A missing state file is the ordinary case before the first start."""
-    assert state.read_cluster_state(tmp_path / "kafka.json", pytest.fail) is None
-
-
 @pytest.mark.parametrize("case", NONSENSE)
 def test_read_of_nonsense_puts_the_file_aside_and_goes_on(tmp_path: Path, case: str) -> None:
     """A file that makes no sense is renamed, kept byte for byte and spoken of; the reader sees no state."""
@@ -105,13 +100,3 @@ def test_write_without_room_leaves_the_old_file(tmp_path: Path) -> None:
     assert answer.stdout.startswith("DiskError") and "a limit on file sizes is reached" in answer.stdout
     assert path.read_text() == '{"schema": 1}'
     assert [entry.name for entry in tmp_path.iterdir()] == ["kafka.json"]
-
-
-def test_broker_of_an_older_kit_is_still_found(tmp_path: Path) -> None:
-    """What older kits wrote down of a node, and this one no longer needs, is passed over."""
-    path = tmp_path / "kafka.json"
-    state.write_cluster_state(path, STATE)
-    content = json.loads(path.read_text())
-    content["nodes"][0] |= {"behind_port": 20003, "proxy_port": 20004}
-    path.write_text(json.dumps(content))
-    assert state.read_cluster_state(path, pytest.fail) == STATE

@@ -68,15 +68,6 @@ def test_open_leader_ends_at_the_leader_with_one_connection(
     assert brokers.opened == opened and brokers.open_now == opened[-1:]
 
 
-@pytest.mark.parametrize(("told", "opened"), CASES)
-def test_producer_sends_to_the_leader(monkeypatch: pytest.MonkeyPatch, told: Metadata, opened: list[tuple[str, int]]) -> None:
-    """The kit's producer too, and it is there that it connects again."""
-    brokers = stub(monkeypatch, told)
-    producer = ProtocolProducer("localhost", 101, "t")
-    assert brokers.opened == opened and brokers.open_now == opened[-1:]
-    assert (producer.host, producer.port) == opened[-1]
-
-
 def test_leader_that_is_not_there_yet_is_waited_for_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition without a leader, or one of whose leader no address is told: asked again, then an error and no open connection."""
     brokers = stub(monkeypatch, led_by(-1), led_by(7), led_by(2))

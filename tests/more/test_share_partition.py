@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -280,16 +280,3 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-
-
-@given(st.integers(1, 8), st.integers(1, 40), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
-def test_a_group_whose_consumers_always_fail_comes_to_an_end(limit: int, records: int, most: int) -> None:
-    """Each record is delivered as often as the limit says, then it is archived: no record keeps a group busy for ever."""
-    share, deliveries = SharePartition(delivery_limit=limit), 0
-    while share.start_offset < records:
-        found = share.acquire("A", most, records, 0)
-        deliveries += len(found)
-        assert found and deliveries <= limit * records
-        share.acknowledge("A", {each.offset: RELEASE for each in found}, 0)
-    assert deliveries == limit * records

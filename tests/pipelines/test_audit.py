@@ -129,9 +129,11 @@ def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: A
 
 
 @pytest.mark.kafka
-def test_audit_of_a_run_that_was_cut_says_so_and_equals_the_verdict(broker: Cluster, spark: Any, tmp_path: Path) -> None:
-    """On the real broker too the cut is a step of the trace; what was in flight is lost for none of the two verdicts."""
-    trace = experiments.get("worker_pool").run(backend="kafka", max_steps=100)
+def test_audit_of_a_run_that_was_cut_says_so_and_equals_the_verdict(
+    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
+) -> None:
+    """The cut is a step of the trace; what was in flight is lost for none of the two verdicts, in batch and stream."""
+    trace = run_on_model("worker_pool", max_steps=100)
     verdict, found = judge(trace), audit(trace.run)
     assert (found.differences(verdict), found.cut_at, found.steps) == ((), 100, 100)
     assert found.sentence.startswith("The run was cut at max_steps=100, so the rest of its story is missing; ")

@@ -13,48 +13,6 @@ from kitlib.more.client.buffer_pool import BUFFER_EXHAUSTED, CLOSED, Allocation,
 TOTAL, SIZE = 40, 10
 
 
-def test_allocate_of_the_usual_size_takes_a_kept_buffer() -> None:
-    """Buffers of batch.size are not given back to the rest, they are used again."""
-    pool = BufferPool(TOTAL, SIZE)
-    pool.allocate(SIZE, 0, 0)
-    pool.deallocate(SIZE)
-    assert (pool.free, pool.non_pooled_available, pool.available) == (1, 30, 40)
-    pool.allocate(SIZE, 0, 0)
-    assert (pool.free, pool.non_pooled_available) == (0, 30)
-
-
-def test_allocate_of_a_large_record_breaks_kept_buffers_up() -> None:
-    """As many as are needed."""
-    pool = BufferPool(TOTAL, SIZE)
-    for _ in range(4):
-        pool.allocate(SIZE, 0, 0)
-    for _ in range(4):
-        pool.deallocate(SIZE)
-    assert pool.allocate(25, 0, 0).is_granted
-    assert (pool.free, pool.non_pooled_available) == (1, 5)
-
-
-def test_allocate_without_enough_memory_gives_up_after_max_block_and_leaves_what_it_had() -> None:
-    """Who waits collects, and who gives up returns what it had collected to the next one."""
-    pool = BufferPool(TOTAL, SIZE)
-    held = [pool.allocate(SIZE, 0, 0) for _ in range(4)]
-    large, small = pool.allocate(35, 1_000, 0), pool.allocate(SIZE, 5_000, 10)
-    pool.deallocate(held[0].size)
-    assert (large.accumulated, small.is_granted, pool.available) == (10, False, 0)
-    assert pool.expire(999) == [] and pool.next_expiry_ms() == 1_000
-    assert pool.expire(1_000) == [large]
-    assert (large.error, small.is_granted, pool.queued) == (BUFFER_EXHAUSTED, True, 0)
-
-
-def test_expire_of_two_at_once_gives_neither_what_the_other_had() -> None:
-    """Their time is up at the same moment: what the first had collected comes too late for the second."""
-    pool = BufferPool(TOTAL, SIZE)
-    held = [pool.allocate(SIZE, 0, 0) for _ in range(4)]
-    first, second, third = pool.allocate(35, 100, 0), pool.allocate(SIZE, 100, 0), pool.allocate(SIZE, 500, 0)
-    pool.deallocate(held[0].size)
-    assert pool.expire(100) == [first, second] and third.is_granted
-
-
 def test_close_with_waiters_ends_all_of_them() -> None:
     """And nobody gets memory afterwards."""
     pool = BufferPool(TOTAL, SIZE)

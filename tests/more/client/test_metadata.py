@@ -5,28 +5,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kitlib.errors import KnobError
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.client.backoff import ExponentialBackoff
-from kitlib.more.client.cluster import (
-    Cluster,
-    MetadataRequest,
-    MetadataResponse,
-    Node,
-    PartitionMetadata,
-    TopicMetadata,
-)
-from kitlib.more.client.metadata import (
-    EarlierMetadata,
-    Metadata,
-    ProducerMetadata,
-    TopicRefusedError,
-    producer_metadata,
-)
+from kitlib.more.client.cluster import Cluster, MetadataResponse, Node, PartitionMetadata, TopicMetadata
+from kitlib.more.client.metadata import EarlierMetadata, ProducerMetadata, producer_metadata
 
 NODES = (Node(0, "zero", 9092), Node(1, "one", 9092))
 
@@ -64,27 +48,6 @@ def test_request_update_in_0_10_waits_for_the_backoff_and_no_longer() -> None:
         assert metadata.time_to_next_update(now_ms) == 100
 
 
-def test_request_for_a_new_topic_in_4_3_waits_for_nothing() -> None:
-    """Since 2.5 a topic that is new is asked for at once, and alone."""
-    metadata = producer_metadata("4.3")
-    metadata.add("old", 0)
-    answered(metadata, answer("old"), 990)
-    metadata.add("t", 1_000)
-    assert metadata.time_to_next_update(1_000) == 0
-    assert metadata.new_request(1_000) == MetadataRequest(("t",), 2, is_partial=True)
-
-
-def test_update_that_fails_in_4_3_waits_longer_each_time() -> None:
-    """100, 200, 400, 800, then always 1,000 ms, each 20 % more or less by chance."""
-    metadata = ProducerMetadata(100, 1_000)
-    metadata.bootstrap([("zero", 9092)])
-    waits = []
-    for now_ms in range(10_000, 70_000, 10_000):
-        metadata.failed_update(now_ms)
-        waits.append(metadata.time_to_next_update(now_ms))
-    assert waits == [100, 200, 400, 800, 1_000, 1_000]
-
-
 @pytest.mark.parametrize("attempts", range(6))
 def test_backoff_with_chance_stays_within_a_fifth_and_below_the_maximum(attempts: int) -> None:
     """The random part never takes a wait beyond the maximum."""
@@ -114,28 +77,6 @@ def test_await_update_ends_with_an_answer_and_not_with_a_new_beginning() -> None
     assert wait.is_over(metadata) and not wait.is_late(metadata, 1_000)
 
 
-def test_update_by_a_partial_answer_keeps_the_other_topics_and_does_not_renew_them() -> None:
-    """What is known of the others stays, and grows old."""
-    metadata = ProducerMetadata(metadata_expire_ms=5_000)
-    metadata.add("old", 0)
-    metadata.request_update()
-    answered(metadata, answer("old", leader=1), 100)
-    metadata.add("t", 200)
-    answered(metadata, answer("t"), 300)
-    assert (metadata.cluster.leader_of("old", 0), metadata.cluster.leader_of("t", 0)) == (NODES[1], NODES[0])
-    assert (metadata.last_refresh_ms, metadata.last_successful_refresh_ms) == (300, 100)
-
-
-def test_raise_for_topic_that_is_refused_tells_once_and_clears_all() -> None:
-    """Whoever sends to the topic hears of it, and the next one asks anew."""
-    metadata = ProducerMetadata()
-    metadata.add("t", 0)
-    answered(metadata, answer("t", error=ErrorCode.TOPIC_AUTHORIZATION_FAILED), 10)
-    with pytest.raises(TopicRefusedError, match="topic t: TOPIC_AUTHORIZATION_FAILED"):
-        metadata.raise_for_topic("t")
-    metadata.raise_for_topic("t")
-
-
 def test_topic_that_is_idle_in_0_10_is_forgotten_five_minutes_after_an_answer() -> None:
     """There is no setting for it, and only an answer looks."""
     metadata = EarlierMetadata()
@@ -158,54 +99,3 @@ def test_cluster_of_bootstrap_has_addresses_and_no_knowledge() -> None:
     cluster = Cluster.bootstrap([("a", 1), ("b", 2)])
     assert [str(node) for node in cluster.nodes] == ["a:1 (id: -1)", "b:2 (id: -2)"]
     assert cluster.partition_count("t") is None and cluster.leader_of("t", 0) is None
-
-
-class MetadataClock(RuleBasedStateMachine):
-    """The three times against a model that remembers only what happened when, and failures by counting."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.metadata = Metadata(100, 1_000, 5_000)
-        self.now_ms = 10_000
-        self.wanted = False
-        self.answered_ms = self.touched_ms = 0
-        self.failures = 0
-        self.version = 0
-
-    @rule(ms=st.sampled_from([0, 1, 50, 100, 999, 5_000]))
-    def time_passes(self, ms: int) -> None:
-        self.now_ms += ms
-
-    @rule()
-    def request(self) -> None:
-        assert self.metadata.request_update(reset_equivalent=True) == self.version
-        self.wanted = True
-
-    @rule()
-    def fail(self) -> None:
-        self.metadata.failed_update(self.now_ms)
-        self.failures += 1
-        self.touched_ms = self.now_ms
-
-    @precondition(lambda self: self.metadata.time_to_next_update(self.now_ms) == 0)
-    @rule()
-    def ask_and_answer(self) -> None:
-        """Each answer names a newer leader, so that answers without news play no part."""
-        request = self.metadata.new_request(self.now_ms)
-        self.version += 1
-        self.metadata.update(request, answer(epoch=self.version), self.now_ms)
-        self.wanted, self.failures = False, 0
-        self.answered_ms = self.touched_ms = self.now_ms
-
-    @invariant()
-    def asks_when_it_wants_to_and_may(self) -> None:
-        expires_ms = self.answered_ms + 5_000
-        wants_ms = self.now_ms if self.wanted else max(expires_ms, self.now_ms)
-        backoff_ms = min(100 * 2 ** max(self.failures - 1, 0), 1_000)
-        may_ms = max(self.touched_ms + backoff_ms, self.now_ms)
-        assert self.metadata.time_to_next_update(self.now_ms) == max(wants_ms, may_ms) - self.now_ms
-        assert self.metadata.version == self.version and self.metadata.need_update is self.wanted
-
-
-TestMetadataClock = MetadataClock.TestCase
-TestMetadataClock.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from random import Random
 
 import pytest
@@ -15,30 +14,6 @@ from kitlib.more.client.partitioner import BuiltInPartitioner, RoundRobinPartiti
 def cluster(*leaders: int | None) -> Cluster:
     parts = {("t", number): PartitionMetadata("t", number, leader_id=leader) for number, leader in enumerate(leaders)}
     return Cluster((Node(0, "zero", 9092),), parts)
-
-
-def test_built_in_without_a_key_sticks_for_batch_size_bytes() -> None:
-    """Ten records of 100 bytes and batch.size 300: the partition changes after three, six and nine."""
-    rng = Random(1)
-    partitioner = BuiltInPartitioner("t", 300, lambda: rng.getrandbits(32))
-    changes = [partitioner.update(100, known) for known in [cluster(0, 0, 0)] * 10 if partitioner.peek(known) >= 0]
-    assert [number for number, changed in enumerate(changes, 1) if changed] == [3, 6, 9]
-
-
-def test_built_in_with_an_open_batch_changes_at_twice_the_bytes_at_the_latest() -> None:
-    """So that a lingering batch is not cut in two."""
-    partitioner = BuiltInPartitioner("t", 300)
-    partitioner.peek(cluster(0, 0))
-    assert [partitioner.update(100, cluster(0, 0), enable_switch=False) for _ in range(6)] == [False] * 5 + [True]
-
-
-def test_built_in_with_queues_prefers_the_short_ones() -> None:
-    """Queues of 0, 3 and 1 batches: 4, 1 and 3 of 8 records."""
-    rng = Random(1)
-    partitioner = BuiltInPartitioner("t", 1, lambda: rng.getrandbits(32))
-    partitioner.update_load_stats([0, 3, 1], [0, 1, 2])
-    chosen = Counter(partitioner.next_partition(cluster(0, 0, 0)) for _ in range(8_000))
-    assert [round(chosen[number] / 1_000) for number in range(3)] == [4, 1, 3]
 
 
 def test_partitioners_without_a_leader_for_some_leave_those_out() -> None:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitlib.more.connect.assignors import IncrementalCooperativeAssignor, assign_eagerly
 from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
-from kitlib.more.connect.work import ConnectError, ConnectSettings, configured_work
+from kitlib.more.connect.work import ConnectError, ConnectorsAndTasks, ConnectSettings, configured_work
 
 SOURCE_AND_SINK = {"source": 2, "sink": 2}
 
@@ -176,6 +177,17 @@ def test_cluster_refuses_what_cannot_be() -> None:
         with pytest.raises(ConnectError, match=words):
             ask()
     assert found.wanted == SOURCE_AND_SINK
+
+
+def test_assignors_refuse_an_empty_group_and_tasks_below_zero() -> None:
+    """Both say what they need."""
+    leader = IncrementalCooperativeAssignor(300_000)
+    for connectors, workers in (({"a": 1}, []), ({"a": -1}, ["w1"])):
+        with pytest.raises(ConnectError, match="expected"):
+            assign_eagerly(connectors, workers)
+        with pytest.raises(ConnectError, match="expected"):
+            leader.perform_task_assignment(connectors, -1, 1, {name: ConnectorsAndTasks() for name in workers}, 0)
+    assert leader == IncrementalCooperativeAssignor(300_000)
 
 
 def test_standalone_runs_everything_or_nothing() -> None:

@@ -63,19 +63,6 @@ def test_spout_that_does_what_it_may_not_is_told_so(
         run.run_for(10)
 
 
-def test_bolt_that_sends_without_an_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also in execute a loop without an end is found by what it sends."""
-    monkeypatch.setattr("kitlib.more.topology.tasks.MAX_TUPLES_A_CALL", 1_000)
-
-    def sends(bolt: Any, given: Any) -> None:
-        while True:
-            bolt.collector.emit([1], anchors=given)
-
-    run, _ = started(chain(Numbers, bolt_that(sends), Store))
-    with pytest.raises(TopologyError, match="a-2 sent more than 1,000 tuples in one call"):
-        run.run_for(10)
-
-
 BOLTS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "the anchor before the values": (lambda b, t: b.collector.emit(t, [1]), "a sends a whole tuple.* The values come first"),
     "an anchor that is no tuple": (lambda b, t: b.collector.emit([1], anchors=[1]), "a-2 anchors to 1, expected a tuple that"),

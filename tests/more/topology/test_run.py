@@ -97,25 +97,6 @@ def test_steps_of_one_tree_are_told_in_order_with_their_data() -> None:
     assert last.data == {"root": root, "val": child, "before": child, "after": None, "end": "ack"}
 
 
-def test_same_seed_same_events() -> None:
-    """Two runs with one seed tell the same; with another seed they have other ids."""
-    runs = [started(word_count(), seed=seed, transfer_jitter_ms=5) for seed in (7, 7, 8)]
-    for run, _ in runs:
-        run.run_for(500)
-    first, second, other = (watch.events for _, watch in runs)
-    assert first == second and len(first) > 1_000
-    assert first != other
-
-
-def test_run_for_in_slices_is_as_in_one() -> None:
-    """Where a caller pauses makes no difference."""
-    whole, slices = started(word_count(), transfer_jitter_ms=3), started(word_count(), transfer_jitter_ms=3)
-    whole[0].run_for(600)
-    for ms in (0, 1, 9, 40, 50, 200, 300):
-        slices[0].run_for(ms)
-    assert whole[0].now_ms == slices[0].now_ms == 600 and whole[1].events == slices[1].events
-
-
 def test_run_for_until_stops_at_once_and_goes_on() -> None:
     """The run stops after the event that made `until` true, and the next call goes on from there."""
     run, watch = started(chain(Numbers, Store))
