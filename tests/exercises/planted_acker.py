@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, ClassVar
 
-from kitlib.mechanisms.acker import ACKER_FAIL_STREAM_ID, Acker, AckerEntry, Completion
+from kitlib.mechanisms.acker import Acker, AckerEntry, Completion
 from kitlib.more.topology.later_acker import LaterAcker
 
 
@@ -98,51 +98,12 @@ class DoesNotRenew(Acker):
         return self.completion(root, entry)
 
 
-class Subtracts(Acker):
-    def ack(self, root: int, val: int) -> Completion | None:
-        entry = self.pending.get(root) or AckerEntry()
-        entry.val = (entry.val or 0) - val
-        return self.apply(root, entry)
-
-
 class KeepsWhatHasEnded(Acker):
     def completion(self, root: int, entry: AckerEntry) -> Completion | None:
         end = Acker.completion(self, root, entry)
         if end:
             self.pending.put(root, entry)
         return end
-
-
-class IgnoresEarlyAcks(Acker):
-    def ack(self, root: int, val: int) -> Completion | None:
-        return Acker.ack(self, root, val) if root in self.pending else None
-
-
-class TellsOfWhatItDrops(Acker):
-    def tick(self) -> Any:
-        found = Acker.tick(self).items()
-        return [(entry.spout_task, ACKER_FAIL_STREAM_ID, root) for root, entry in found if entry.spout_task]
-
-
-class ForgetsTheFail(Acker):
-    def fail(self, root: int) -> Completion | None:
-        end = Acker.fail(self, root)
-        entry = self.pending.get(root)
-        if entry:
-            entry.failed = False
-        return end
-
-
-class FirstTaskWins(FromScratch):
-    def init(self, root: int, val: int, spout_task: int) -> Any:
-        known = (self.young.get(root) or self.old.get(root) or [0, None])[1]
-        return self.told(root, val, spout_task if known is None else known)
-
-
-class AnswersAnotherRoot(FromScratch):
-    def told(self, root: int, *told: Any, **also: Any) -> Any:
-        found = FromScratch.told(self, root, *told, **also)
-        return found and (*found[:2], root + 1)
 
 
 class AnswersYes(FromScratch):
@@ -170,25 +131,13 @@ class WantsArguments(FromScratch):
         super().__init__()
 
 
-class NeverEnds(FromScratch):
-    def ack(self, root: int, val: int) -> Any:
-        while True:
-            pass
-
-
 RIGHT = [Acker, FromScratch, WithLists, WithDicts, WithAPendingOfItsOwn]
 WRONG: dict[type, str] = {
     AsksFailedFirst: "emitted should now be __ack_ack to task 1 for tree 6001; yours is __ack_fail to",
     NeverForgets: "step 3, ack(6001, 1234605616436508552): emitted should now be nothing; yours is __ack_ack",
     DropsAtEachTick: "emitted should now be __ack_ack to task 1 for tree 6001; yours is nothing.",
     DoesNotRenew: "bucket of tree 6001 should now be newer; yours is older.",
-    Subtracts: "value of tree 6001 should now be 0xf0123456789abcdf; yours is 0x",
     KeepsWhatHasEnded: "script 'one_tuple', step 1, ack(6001, 1234605616436508552): there should be no tree 6001; yours has value 0x0",
-    IgnoresEarlyAcks: "tree 6001 should now be value 0x",
-    TellsOfWhatItDrops: "tick(): emitted should now be nothing; yours is __ack_fail to task 1 for tree 6001.",
-    ForgetsTheFail: "step 0, fail(6001): failed of tree 6001 should now be True; yours is False.",
-    FirstTaskWins: "emitted should now be __ack_ack to task 2 for tree 6001; yours is __ack_ack to task 1 for tree 6001.",
-    AnswersAnotherRoot: "yours is __ack_ack to task 1 for tree 6002.",
     AnswersYes: "yours is False instead of None or (spout_task, stream, root).",
     HoldsATreeTwice: "bucket of tree 6001 should now be newer; yours is newer and older.",
     LaterAcker: "script 'fail_twice', step ",

@@ -13,19 +13,9 @@ class ToTheFront(solutions.SenderNumbers):
         return 0
 
 
-class ToTheBack(solutions.SenderNumbers):
-    def place(self, queue: list[Any], batch: Any) -> int:
-        return len(queue)
-
-
 class NobodyWaits(solutions.SenderNumbers):
     def may_leave(self, batch: Any) -> bool:
         return batch.seq is not None or super().may_leave(batch)
-
-
-class RetriesTogether(solutions.SenderNumbers):
-    def may_leave(self, batch: Any) -> bool:
-        return batch.seq is None or True
 
 
 class CountsBatches(solutions.SenderNumbers):
@@ -36,21 +26,9 @@ class CountsBatches(solutions.SenderNumbers):
         known.next_seq += 1
 
 
-class NumbersAnewAtEachRetry(solutions.SenderNumbers):
-    def place(self, queue: list[Any], batch: Any) -> int:
-        at = super().place(queue, batch)
-        self.give(self.of(batch), batch)
-        return at
-
-
 class NeverBegins(solutions.SenderNumbers):
     def refused(self, batch: Any, error: str, log_start: int | None) -> None:
         pass
-
-
-class AlwaysBegins(solutions.SenderNumbers):
-    def refused(self, batch: Any, error: str, log_start: int | None) -> None:
-        self.anew.add(batch.partition)
 
 
 class ForgetsTheLogStart(solutions.SenderNumbers):
@@ -58,38 +36,9 @@ class ForgetsTheLogStart(solutions.SenderNumbers):
         super().refused(batch, error, 0)
 
 
-class AllPartitionsBeginAtOnce(solutions.SenderNumbers):
-    def before_run(self) -> None:
-        if self.anew:
-            self.anew = set(self.partitions)
-        super().before_run()
-
-
-class OnlyTheEpochRises(solutions.SenderNumbers):
-    def begin(self, known: Any) -> None:
-        known.epoch = self.epoch
-
-
 class LeavesTheGap(solutions.SenderNumbers):
     def failed(self, batch: Any, leaves_gap: bool) -> None:
         super().failed(batch, False)
-
-
-class AlwaysAGap(solutions.SenderNumbers):
-    def failed(self, batch: Any, leaves_gap: bool) -> None:
-        super().failed(batch, True)
-
-
-class HasNoDoubt(solutions.SenderNumbers):
-    def expired(self, batch: Any) -> None:
-        self.forget(self.of(batch), batch)
-
-
-class DoubtsTheNeverSent(solutions.SenderNumbers):
-    def expired(self, batch: Any) -> None:
-        known = self.of(batch)
-        self.forget(known, batch)
-        known.in_doubt = known.next_seq
 
 
 class DoubtsForever(solutions.SenderNumbers):
@@ -107,25 +56,12 @@ class LastStoredGoesBack(solutions.SenderNumbers):
         self.forget(known, batch)
 
 
-class DropsThePartsOfASplit(solutions.SenderNumbers):
-    def split(self, batch: Any, parts: list[Any]) -> None:
-        self.forget(self.of(batch), batch)
-
-
-class RaisesAtOnce(solutions.SenderNumbers):
-    def refused(self, batch: Any, error: str, log_start: int | None) -> None:
-        super().refused(batch, error, log_start)
-        super().before_run()
-
-
 class BreaksAtARetry(solutions.SenderNumbers):
     def place(self, queue: list[Any], batch: Any) -> int:
         raise LookupError("not yet written")
 
 
 PLANTED: list[Callable[[], Any]] = [
-    ToTheFront, ToTheBack, NobodyWaits, RetriesTogether, CountsBatches, NumbersAnewAtEachRetry, NeverBegins, AlwaysBegins,
-    ForgetsTheLogStart, AllPartitionsBeginAtOnce, OnlyTheEpochRises, LeavesTheGap, AlwaysAGap, HasNoDoubt, DoubtsTheNeverSent,
-    DoubtsForever, LastStoredGoesBack, DropsThePartsOfASplit, RaisesAtOnce, BreaksAtARetry,
+    ToTheFront, NobodyWaits, CountsBatches, NeverBegins, ForgetsTheLogStart, LeavesTheGap, DoubtsForever, LastStoredGoesBack,
+    BreaksAtARetry,
 ]  # fmt: skip
-RARE = {AllPartitionsBeginAtOnce, LastStoredGoesBack, RaisesAtOnce}  # no named script shows these

@@ -15,9 +15,6 @@ from kitlib.experiments.send_path.send_measures import percentile, records_per_r
 from kitlib.experiments.stored import latencies_ms
 from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.monitor.delivery import judge
-from kitlib.more.client import network_client
-from kitlib.more.client.metadata import EarlierMetadata, ProducerMetadata
-from kitlib.more.client.send_path import KafkaProducer, PooledAccumulator
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
 
@@ -270,51 +267,6 @@ def test_sends_with_any_knobs_give_a_trace_that_holds_together(name: str) -> Non
             assert clock["next_ms"] == max(clock["expire_ms"], clock["allow_ms"])
 
     any_knobs()
-
-
-def test_two_sends_with_the_greatest_of_three_sleeps_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: the loop sleeps for the greatest of the three."""
-    least = property(lambda self: max(self.poll_ms, self.metadata_ms, self.request_ms) if self.metadata_ms else 0)
-    monkeypatch.setattr(network_client.SelectTimeout, "least_ms", least)
-    assert selects(run("two_sends"))[: len(SOURCE)] != SOURCE
-
-
-def test_two_sends_with_a_flag_that_an_answer_leaves_sleeps_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: an answer does not clear need_update."""
-    update = EarlierMetadata.update
-
-    def forgetful(self: EarlierMetadata, *arguments: Any) -> None:
-        update(self, *arguments)
-        self.need_full_update = True
-
-    monkeypatch.setattr(EarlierMetadata, "update", forgetful)
-    assert selects(run("two_sends", max_steps=60))[: len(SOURCE)] != SOURCE
-
-
-def test_blocked_send_with_memory_that_never_comes_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a batch that has ended keeps its memory."""
-    monkeypatch.setattr(KafkaProducer, "_settle_memory", lambda self: None)
-    trace = run("blocked_send", fault="none", records=5, buffer_memory=500)
-    assert "BufferExhaustedException" in {error for _, error in told(trace)}
-
-
-def test_stale_metadata_that_ignores_epochs_waits_for_its_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a retry waits although its leader has changed; the record comes that much later."""
-    fast = judge(run("stale_metadata", names_new_leader=False)).late_ms
-    monkeypatch.setattr(PooledAccumulator, "_look_at_leaders", lambda self: None)
-    assert judge(run("stale_metadata", names_new_leader=False)).late_ms > fast + 50
-
-
-def test_blocked_send_with_new_topics_that_wait_blocks_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a new topic waits for the backoff, which the producer's first look at the cluster began."""
-
-    def asked_ms() -> int:
-        trace = run("blocked_send", fault="none", first_send_after_ms=140)
-        return next(step.at_ms for step in trace if step.what == "metadata_request" and step.data["names"])
-
-    fast_ms = asked_ms()
-    monkeypatch.setattr(ProducerMetadata, "request_update_for_new_topics", lambda self: self.request_update())
-    assert asked_ms() > fast_ms + 50
 
 
 def test_blocked_send_with_jitter_ends_either_way_by_chance() -> None:

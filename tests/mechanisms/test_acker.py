@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from operator import xor
 
@@ -100,72 +100,6 @@ class AckerBesideOpenEdges(RuleBasedStateMachine):
 
 AckerBesideOpenEdges.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 TestAckerBesideOpenEdges = AckerBesideOpenEdges.TestCase
-
-
-@dataclass
-class Told:
-    """A case: messages to one acker, and what it answered to each that it answered."""
-
-    messages: list[tuple[str, int, int, int] | tuple[str, int, int] | tuple[str, int] | tuple[str]]
-    answers: list[Completion]
-    left: dict[int, AckerEntry] = field(default_factory=dict)
-
-
-CASES = {
-    "a tree is acked when every edge was told twice": Told(
-        [("init", 7, 0b001, 1), ("ack", 7, 0b111), ("ack", 7, 0b100), ("ack", 7, 0b010)], [Completion(1, ACK, 7)]
-    ),
-    "the order of the acks does not matter": Told(
-        [("ack", 7, 0b010), ("ack", 7, 0b100), ("init", 7, 0b001, 1), ("ack", 7, 0b111)], [Completion(1, ACK, 7)]
-    ),
-    "acks that are complete before the init wait for it": Told(
-        [("ack", 7, 3), ("init", 7, 3, 1)], [Completion(1, ACK, 7)]
-    ),
-    "a tree without edges is acked by its init": Told([("init", 7, 0, 1)], [Completion(1, ACK, 7)]),
-    "a fail ends the tree at once": Told([("init", 7, 3, 1), ("fail", 7)], [Completion(1, FAIL, 7)]),
-    "a fail before the init is told at the init": Told([("fail", 7), ("init", 7, 3, 1)], [Completion(1, FAIL, 7)]),
-    "zero is asked for before failed": Told([("ack", 7, 3), ("fail", 7), ("init", 7, 3, 1)], [Completion(1, ACK, 7)]),
-    "a failed tree of no edges is acked by its init": Told([("fail", 7), ("init", 7, 0, 1)], [Completion(1, ACK, 7)]),
-    "a doubled ack keeps the tree open": Told(
-        [("init", 7, 1, 1), ("ack", 7, 3), ("ack", 7, 3), ("ack", 7, 2)], [], {7: AckerEntry(3, 1)}
-    ),
-    "a doubled init is a false ack": Told([("init", 7, 1, 1), ("init", 7, 1, 1)], [Completion(1, ACK, 7)]),
-    "the last init names the task": Told(
-        [("init", 7, 1, 1), ("init", 7, 2, 2), ("ack", 7, 3)], [Completion(2, ACK, 7)]
-    ),
-    "an ack after the end is an entry that nobody claims": Told(
-        [("init", 7, 1, 1), ("ack", 7, 1), ("ack", 7, 1)], [Completion(1, ACK, 7)], {7: AckerEntry(1)}
-    ),
-    "an entry without an init ends nowhere, not even at zero": Told(
-        [("ack", 7, 1), ("ack", 7, 1), ("fail", 7)], [], {7: AckerEntry(0, None, True)}
-    ),
-    "two ticks forget the tree and nobody is told": Told([("init", 7, 1, 1), ("tick",), ("tick",)], []),
-    "a message between two ticks renews": Told(
-        [("init", 7, 1, 1), ("tick",), ("ack", 7, 2), ("tick",)], [], {7: AckerEntry(3, 1)}
-    ),
-    "what comes after it was forgotten begins anew": Told(
-        [("init", 7, 1, 1), ("tick",), ("tick",), ("ack", 7, 1)], [], {7: AckerEntry(1)}
-    ),
-    "an id is used again after its end": Told(
-        [("init", 7, 1, 1), ("fail", 7), ("init", 7, 2, 2), ("ack", 7, 2)], [Completion(1, FAIL, 7), Completion(2, ACK, 7)]
-    ),
-    "a spout task may have the number 0": Told([("init", 7, 1, 0), ("ack", 7, 1)], [Completion(0, ACK, 7)]),
-    "the root may be any long, and so may the values": Told(
-        [("init", MIN_LONG, MIN_LONG, 1), ("ack", MIN_LONG, MAX_LONG), ("ack", MIN_LONG, -1)], [Completion(1, ACK, MIN_LONG)]
-    ),
-    "trees do not meet": Told(
-        [("init", 7, 1, 1), ("init", -7, 1, 2), ("ack", -7, 1)], [Completion(2, ACK, -7)], {7: AckerEntry(1, 1)}
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_acker_told_answers_as_storm_does(case: str) -> None:
-    """The case's name is the rule."""
-    acker, told = Acker(), CASES[case]
-    answers = [getattr(acker, what)(*given) for what, *given in told.messages]
-    assert [answer for answer in answers if isinstance(answer, Completion)] == told.answers
-    assert {root: acker.pending.get(root) for root in acker.pending} == told.left
 
 
 @pytest.mark.parametrize(

@@ -130,40 +130,6 @@ def test_question_that_is_settled_before_an_empty_slot_does_not_look_at_it() -> 
         is_lag_not_decreasing(nothing)
 
 
-def test_second_rewind_in_one_window_is_not_seen() -> None:
-    """The first one recovered, so the second and larger one is a slow consumer at most."""
-    twice = window(1_000, 900, 1_100, 10, 20, lags=[50, 160, 160, 1_300, 1_400], end=1_420)
-    assert calculate(twice).status is Status.WARN
-    assert calculate(window(1_100, 10, 20, lags=[160, 1_300, 1_400], end=1_420)).status is Status.REWIND
-
-
-def test_rewind_that_leaves_the_window_is_forgotten() -> None:
-    """As soon as the commit before it has gone, the consumer is merely behind and moving."""
-    after = [120 + each * 5_000 for each in range(10)]
-    assert calculate(window(96_000, *after[:9], end=106_000)).status is Status.REWIND
-    assert calculate(window(*after, end=106_000)).status is Status.OK
-
-
-def test_stop_is_hidden_by_an_old_log_end() -> None:
-    """While the ring still has a log end that the consumer had reached, silence is no stop."""
-    silent = window(900, 1_000, end=5_000, silent_s=3_600, ends=(1_000, 5_000), lags=[9, 9])
-    assert calculate(silent).status is not Status.STOP
-    assert calculate(window(900, 1_000, end=5_000, silent_s=3_600, lags=[9, 9])).status is Status.STOP
-
-
-def test_quick_committer_is_a_stop_within_seconds() -> None:
-    """Ten commits a second apart give a patience of nine seconds, sixty seconds apart one of nine minutes."""
-    offsets = tuple(range(100, 110))
-    assert calculate(window(*offsets, every_s=1, silent_s=10)).status is Status.STOP
-    assert calculate(window(*offsets, every_s=60, silent_s=540)).status is not Status.STOP
-    assert calculate(window(*offsets, every_s=60, silent_s=541)).status is Status.STOP
-
-
-def test_clock_that_goes_back_is_no_stop() -> None:
-    """Commits from the future: the silence is negative."""
-    assert calculate(window(10, 20, silent_s=-3_600, lags=[5, 6])).status is Status.WARN
-
-
 def test_group_is_as_well_as_its_worst_partition() -> None:
     """STOP, STALL and REWIND are all ERR for a group; completeness counts full windows only."""
     fine, bad, half = window(900, 1_000), window(7, 7), window(5)

@@ -225,21 +225,6 @@ def test_init_producer_id_when_ids_are_exhausted() -> None:
     assert new.init_producer_id(NOW).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-@pytest.mark.parametrize(("what", "known"), [("clean", 1), ("kill", 1), ("failover", 5)])
-def test_five_answers_withheld_then_the_broker_goes(what: str, known: int) -> None:
-    """A restart leaves one of five batches known, a failover all: the rest of the retries are refused, or written twice."""
-    leader = Leader()
-    for seq in range(5):
-        answer(leader, batch(seq))
-    if what == "failover":
-        leader.fail_over(NOW)
-    else:
-        leader.restart(what, NOW)
-    again = [answer(leader, batch(seq))[0] for seq in range(5)]
-    assert again == ["OUT_OF_ORDER_SEQUENCE_NUMBER"] * (5 - known) + [str(seq) for seq in range(5 - known, 5)]
-    assert answer(leader, batch(0, epoch=1)) == {0: "5"}  # what the client does then: a new epoch, and all of it twice
-
-
 def test_expire_names_the_producers_of_each_partition() -> None:
     """Partitions that forgot nobody are not named."""
     leader = Leader(BrokerConfig(producer_id_expiration_ms=100), partitions=2)

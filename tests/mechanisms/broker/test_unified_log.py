@@ -8,14 +8,12 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.append_checks import (
-    InvalidProducerEpochError,
     InvalidTxnStateError,
     OffsetOutOfRangeError,
 )
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.entry import SENTINEL, VerificationGuard, VerificationStateEntry
 from kitlib.mechanisms.broker.unified_log import UnifiedLog
-from kitlib.mechanisms.protocol import MAX_SEQUENCE
 from tests.mechanisms.broker.logs import PID, batch, filled, firsts, marker, remembered, said
 
 VERIFIED = BrokerConfig(transaction_verification=True)
@@ -30,13 +28,6 @@ def test_window_knows_so_many_batches_again(keep: int) -> None:
         expected = f"duplicate {seq}" if seq >= 10 - keep else "OUT_OF_ORDER_SEQUENCE_NUMBER"
         assert said(log, batch(seq)) == expected
     assert log.end == 10 and len(log.batches) == 10
-
-
-def test_window_of_five_breaks_at_six_in_flight() -> None:
-    """Six batches written, all answers lost: the first retry is out of order though it lies in the log."""
-    five, six = filled(UnifiedLog(), 5), filled(UnifiedLog(), 6)
-    assert [said(five, batch(seq)) for seq in range(5)] == [f"duplicate {seq}" for seq in range(5)]
-    assert said(six, batch(0)) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 def test_older_is_duplicate_mends_what_left_the_window() -> None:
@@ -78,48 +69,6 @@ def test_older_is_duplicate_does_not_know_a_forgotten_producer() -> None:
     assert said(log, batch(0)) == "INVALID_PRODUCER_EPOCH"
 
 
-def test_append_wraps_after_the_last_sequence_inside_a_batch() -> None:
-    """Four records from 2^31 - 2 on end at sequence 1, are known again, and 2 follows."""
-    log = UnifiedLog()
-    log.append(batch(MAX_SEQUENCE - 1, count=4))
-    assert remembered(log) == [(MAX_SEQUENCE - 1, 1, 0, 3)]
-    assert [said(log, batch(MAX_SEQUENCE - 1, count=4)), said(log, batch(2))] == ["duplicate 0", "appended 4"]
-
-
-@pytest.mark.parametrize("wrong", [batch(5), batch(3, epoch=1), batch(2), batch(3, count=2, epoch=-1)])
-def test_append_refused_leaves_everything_as_it_was(wrong: object) -> None:
-    """After a refusal the log and the ledger are those from before."""
-    log = filled(UnifiedLog(), 3)
-    log.append(batch(0, epoch=2))
-    before = copy.deepcopy((log.batches, log.state, log.start, log.end))
-    assert said(log, wrong) in ("OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH")  # type: ignore[arg-type]
-    assert (log.batches, log.state, log.start, log.end) == before
-
-
-def test_append_new_epoch_forgets_the_batches_of_the_old_one() -> None:
-    """The same numbers under a new epoch are new records."""
-    log = filled(UnifiedLog(), 2)
-    assert said(log, batch(0, epoch=1)) == "appended 2"
-    assert (remembered(log), said(log, batch(1, epoch=0))) == ([(0, 0, 2, 2)], "INVALID_PRODUCER_EPOCH")
-
-
-def test_append_without_producer_id_is_always_written() -> None:
-    """Nothing is checked, nothing is remembered, and a retry is written twice."""
-    log = UnifiedLog()
-    assert [said(log, batch(-1, pid=-1, epoch=-1)) for _ in range(2)] == ["appended 0", "appended 1"]
-    assert log.state.entries == {} and log.state.map_end_offset == 2
-
-
-@pytest.mark.parametrize("how", ["clean", "kill"])
-def test_restart_remembers_one_batch(how: str) -> None:
-    """However the broker went down, of five batches the newest is left: four retries are refused."""
-    log = filled(UnifiedLog(), 5)
-    log.restart(how, 0)
-    assert firsts(log) == [4]
-    assert [said(log, batch(seq)) for seq in range(5)] == ["OUT_OF_ORDER_SEQUENCE_NUMBER"] * 4 + ["duplicate 4"]
-    assert said(log, batch(5)) == "appended 5" and firsts(log) == [4, 5]
-
-
 def test_restart_twice_loads_the_same() -> None:
     """Nothing came in between, so no snapshot is taken, and the first one is loaded again."""
     log = filled(UnifiedLog(), 3)
@@ -127,25 +76,6 @@ def test_restart_twice_loads_the_same() -> None:
     once = copy.deepcopy(log.state.entries)
     log.restart("clean", 0)
     assert log.state.entries == once and list(log.state.snapshots) == [3]
-
-
-@pytest.mark.parametrize("how", ["clean", "kill"])
-def test_restart_forgets_who_has_expired(how: str) -> None:
-    """A snapshot is loaded without the producers that have been idle for too long by then."""
-    log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
-    log.append(batch(0, at=0))
-    log.append(batch(0, pid=8, at=50))
-    log.restart(how, 100)
-    assert list(log.state.entries) == [8]
-
-
-@pytest.mark.parametrize("how", ["clean", "kill"])
-def test_restart_with_everything_deleted_forgets_all(how: str) -> None:
-    """The snapshot lies at the log's start, so it is thrown away."""
-    log = filled(UnifiedLog(), 2)
-    log.delete_before(2)
-    log.restart(how, 0)
-    assert log.state.entries == {} and said(log, batch(1)) == "appended 2"
 
 
 def test_restart_by_kill_learns_an_expired_epoch_from_the_log() -> None:
@@ -196,23 +126,6 @@ def test_restart_loses_the_guards_that_wait() -> None:
     assert said(log, batch(0, txn=True), old) == "INVALID_TXN_STATE"
 
 
-def test_fail_over_remembers_five_batches() -> None:
-    """The follower was fed batch by batch, so nothing is lost: replication is what helps, not a restart."""
-    log = filled(UnifiedLog(), 7)
-    log.fail_over()
-    assert firsts(log) == [2, 3, 4, 5, 6]
-    assert said(log, batch(2)) == "duplicate 2"
-
-
-def test_fail_over_knows_only_what_is_left_in_the_log() -> None:
-    """What was deleted before the follower came was never told to it."""
-    log = filled(UnifiedLog(), 2)
-    log.append(batch(0, pid=8))
-    log.delete_before(2)
-    log.fail_over()
-    assert (remembered(log), remembered(log, 8)) == (None, [(0, 0, 2, 2)])
-
-
 def test_fail_over_copies_a_batch_that_straddles_the_start_whole() -> None:
     """The start lies inside a batch; the follower gets the batch as it is."""
     log = UnifiedLog()
@@ -230,22 +143,6 @@ def test_fail_over_brings_an_expired_producer_back() -> None:
     assert firsts(log) == [0, 1, 2]
 
 
-def test_expire_counts_from_the_newest_time_stamp() -> None:
-    """Idle time begins at the record's own time stamp; at the limit the producer is gone, a millisecond before it is not."""
-    log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
-    log.append(batch(0, at=500))
-    assert (log.expire(599), log.expire(600)) == ([], [PID])
-    assert said(log, batch(0)) == "appended 1"
-
-
-def test_expire_is_not_put_off_by_a_duplicate() -> None:
-    """A batch that is known again does not say that its producer lives."""
-    log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
-    log.append(batch(0, at=0))
-    assert said(log, batch(0, at=99)) == "duplicate 0"
-    assert log.expire(100) == [PID]
-
-
 def test_expire_spares_an_open_transaction_and_drops_old_guards() -> None:
     """A transaction keeps its producer for any time; a guard waits no longer than a producer."""
     log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
@@ -257,15 +154,6 @@ def test_expire_spares_an_open_transaction_and_drops_old_guards() -> None:
     assert (log.expire(249), log.expire(250)) == ([], [PID])
 
 
-def test_delete_before_keeps_the_producers() -> None:
-    """Deleted records are still known as duplicates, and the sequence goes on."""
-    log = filled(UnifiedLog(), 2)
-    assert log.delete_before(2) == 2
-    assert [said(log, batch(1)), said(log, batch(3)), said(log, batch(2))] == [
-        "duplicate 1", "OUT_OF_ORDER_SEQUENCE_NUMBER", "appended 2",
-    ]  # fmt: skip
-
-
 def test_delete_before_never_moves_back_nor_beyond_the_end() -> None:
     """A smaller offset changes nothing; a larger one than the end is an error."""
     log = filled(UnifiedLog(), 3)
@@ -273,18 +161,6 @@ def test_delete_before_never_moves_back_nor_beyond_the_end() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="ends at 3"):
         log.delete_before(4)
     assert log.start == 2
-
-
-def test_first_unstable_offset_is_that_of_the_oldest_open_transaction() -> None:
-    """It moves when that one ends."""
-    log = UnifiedLog()
-    log.append(batch(0, txn=True))
-    log.append(batch(0, pid=8, txn=True, count=2))
-    assert log.first_unstable_offset == 0
-    log.append_marker(marker())
-    assert log.first_unstable_offset == 1
-    log.append_marker(marker(pid=8))
-    assert log.first_unstable_offset is None
 
 
 def test_first_unstable_offset_of_a_deleted_beginning_is_that_of_the_batch_at_the_start() -> None:
@@ -295,34 +171,6 @@ def test_first_unstable_offset_of_a_deleted_beginning_is_that_of_the_batch_at_th
     for start, unstable in ((1, 0), (2, 2), (4, 2), (5, 5)):
         log.delete_before(start)
         assert log.first_unstable_offset == unstable
-
-
-@pytest.mark.parametrize("how", ["clean", "kill", "failover"])
-def test_open_transaction_outlives_the_broker(how: str) -> None:
-    """The first offset of an open transaction is in the snapshot, and in the log."""
-    log = filled(UnifiedLog(), 3, txn=True)
-    if how == "failover":
-        log.fail_over()
-    else:
-        log.restart(how, 10**12)
-    assert log.first_unstable_offset == 0 and log.state.entries[PID].txn_first_offset == 0
-    assert said(log, batch(3)) == "INVALID_TXN_STATE" and said(log, batch(3, txn=True)) == "appended 3"
-
-
-def test_marker_of_version_1_lets_the_sequence_run_on() -> None:
-    """The same epoch: batches stay known, and the next transaction goes on counting."""
-    log = filled(UnifiedLog(), 2, txn=True)
-    assert said(log, marker()) == "appended 2"
-    assert [said(log, batch(1, txn=True)), said(log, batch(2, txn=True))] == ["duplicate 1", "appended 3"]
-
-
-def test_marker_of_version_2_begins_a_new_epoch_at_zero() -> None:
-    """A higher epoch: what was written under the old one is fenced off, a retry included."""
-    log = filled(UnifiedLog(), 2, txn=True)
-    assert said(log, marker(epoch=1, version=2)) == "appended 2"
-    assert [said(log, batch(seq, epoch=epoch, txn=True)) for seq, epoch in ((1, 0), (2, 1), (0, 1))] == [
-        "INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER_SEQUENCE_NUMBER", "appended 3",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("epoch", "version_2", "stays"), [(0, True, False), (1, True, True), (1, False, False)])
@@ -342,15 +190,6 @@ def test_verify_gives_all_that_wait_the_same_guard() -> None:
     assert len(set(guards)) == 1 and (waiting.epoch, waiting.lowest_sequence) == (1, 4)
     assert said(log, batch(4, epoch=1, txn=True), guards[0]) == "appended 0"
     assert log.verify(PID, 5, 1, 0) is SENTINEL and not log.state.waiting
-
-
-def test_verify_with_an_old_epoch_is_refused() -> None:
-    """A producer that was fenced off cannot begin a transaction."""
-    log = UnifiedLog(VERIFIED)
-    log.append(batch(0, epoch=2))
-    with pytest.raises(InvalidProducerEpochError, match="the last epoch seen is 2"):
-        log.verify(PID, 0, 1, 0)
-    assert not log.state.waiting
 
 
 def test_2_0_deleted_records_make_their_producer_unknown() -> None:

@@ -102,33 +102,6 @@ def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> 
     assert answer is not None and (answer.generation, len(answer.members)) == (1, 4)
 
 
-def test_join_of_another_makes_all_join_again() -> None:
-    """Nobody is told of the new generation before the last one is there; the leader alone is told the members."""
-    desk, a, b, c = trio()
-    d = Person(desk, "D")
-    assert d.enter() is None and desk.state == "PreparingRebalance"
-    assert [person.beat() for person in (a, b, c)] == [E.REBALANCE_IN_PROGRESS] * 3
-    assert a.join() is None and b.join() is None and c.join() is not None
-    answers = [person.joined() for person in (a, b, c, d)]
-    assert [answer and answer.generation for answer in answers] == [4] * 4
-    assert [len(answer.members) for answer in answers if answer] == [4, 0, 0, 0]
-    assert desk.happened() == ["prepare", "sync"]
-
-
-def test_pending_member_is_waited_for_until_it_is_back_or_given_up() -> None:
-    """A rebalance is not complete while someone was told an id and has not come with it."""
-    desk, a, b, c = trio()
-    d = Person(desk, "D")
-    d.join()
-    a.join()
-    assert b.join() is None and c.join() is None
-    assert desk.state == "PreparingRebalance"
-    desk.wait(9_000)
-    assert [person.joined() for person in (a, b, c)] == [None] * 3
-    desk.wait(1_000)  # D's session
-    assert all(person.joined() for person in (a, b, c)) and a.generation == 4
-
-
 def test_member_that_does_not_join_again_in_time_is_out() -> None:
     """The generation begins without it after the longest of the members' timeouts; its late join is not known."""
     desk, a, b, c = trio()
@@ -143,26 +116,6 @@ def test_member_that_does_not_join_again_in_time_is_out() -> None:
     assert answer is not None and (answer.generation, len(answer.members)) == (4, 2)
     assert desk.happened() == ["prepare", f"evict {c.member_id}: did not join in time", "sync"]
     assert c.beat() is E.UNKNOWN_MEMBER_ID and c.join() == Joined(E.UNKNOWN_MEMBER_ID, c.member_id)
-
-
-def test_follower_joining_a_stable_group_unchanged_is_told_the_generation_that_is() -> None:
-    """Only the leader, or a change of what a member says, begins a rebalance."""
-    desk, a, b, _ = trio()
-    answer = b.join()
-    assert answer == Joined(E.NONE, b.member_id, 3, "range", "consumer", a.member_id) and desk.state == "Stable"
-    b.strategies = ("range", "roundrobin")
-    assert b.join() is None and desk.state == "PreparingRebalance"
-    desk, a, *_ = trio()
-    assert a.join() is None and desk.state == "PreparingRebalance"
-
-
-def test_join_again_before_the_sync_gets_the_same_answer() -> None:
-    """A lost answer is asked for once more, and the leader is told the members once more."""
-    desk, a, b, c = trio()
-    first = rejoin(a, b, c)
-    assert [person.join() for person in (a, b, c)] == first and desk.state == "CompletingRebalance"
-    b.strategies = ("range", "sticky")
-    assert b.join() is None and desk.state == "PreparingRebalance"
 
 
 VOTES = {
@@ -196,16 +149,6 @@ def test_member_without_a_common_strategy_or_type_is_refused() -> None:
     assert b.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL, b.member_id) and desk.state == "Stable"
 
 
-def test_syncs_wait_for_the_leaders() -> None:
-    """The leader's sync answers all that wait; who syncs later, or again, is answered at once; who was left out gets nothing."""
-    desk, a, b, c = trio()
-    rejoin(a, b, c)
-    assert b.sync() is None
-    assert a.sync({a.member_id: (0,), b.member_id: (1, 2)}) == Synced(E.NONE, (0,), "range", "consumer")
-    assert desk.state == "Stable"
-    assert b.sync() == Synced(E.NONE, (1, 2), "range", "consumer") and c.sync() == Synced(E.NONE, None, "range", "consumer")
-
-
 def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
     """The leader took nine seconds; whoever waited for it is not silent."""
     desk, a, b, c = trio()
@@ -216,24 +159,6 @@ def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
     a.sync()
     desk.wait(9_999)
     assert b.beat() is E.NONE
-
-
-SYNCS = {
-    "of an older generation": ({"generation": 2}, E.ILLEGAL_GENERATION),
-    "of a later generation": ({"generation": 4}, E.ILLEGAL_GENERATION),
-    "with another strategy": ({"protocol_name": "sticky"}, E.INCONSISTENT_GROUP_PROTOCOL),
-    "with another type": ({"protocol_type": "connect"}, E.INCONSISTENT_GROUP_PROTOCOL),
-    "with an instance id that nobody has": ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID),
-}
-
-
-@pytest.mark.parametrize("case", SYNCS)
-def test_sync_is_refused(case: str) -> None:
-    """A sync names what was agreed on."""
-    more, error = SYNCS[case]
-    _, _, b, _ = trio()
-    answer = b.sync(**more)
-    assert answer is not None and answer.error is error
 
 
 def test_sync_during_a_rebalance_is_told_to_join_again() -> None:
@@ -247,16 +172,6 @@ def test_sync_during_a_rebalance_is_told_to_join_again() -> None:
     assert isinstance(answer, Synced) and answer.error is E.REBALANCE_IN_PROGRESS
     late = c.sync()
     assert late is not None and late.error is E.REBALANCE_IN_PROGRESS
-
-
-def test_sync_of_an_empty_group_is_not_known() -> None:
-    """There is nobody whose sync it could be."""
-    desk = Desk()
-    a = Person(desk, "A")
-    assert a.sync() == Synced(E.UNKNOWN_MEMBER_ID)
-    stable(desk, a)
-    a.leave()
-    assert desk.state == "Empty" and a.sync() == Synced(E.UNKNOWN_MEMBER_ID)
 
 
 def test_members_that_never_sync_are_out() -> None:
@@ -341,45 +256,6 @@ def test_last_member_leaves_an_empty_generation() -> None:
     assert desk.happened() == ["evict A-1: leave", "prepare", "empty"] and desk.state == "Empty"
     again = Person(desk, "A").enter()
     assert again is not None and again.generation == 3
-
-
-def test_leave_while_a_join_waits_answers_the_join() -> None:
-    """It is told that it is not known any more, and the others need not wait for it."""
-    desk, a, b, c = trio()
-    a.join()
-    b.join()
-    assert desk.state == "PreparingRebalance" and b.leave() is E.NONE and b.joined() == Joined(E.UNKNOWN_MEMBER_ID)
-    assert c.join() is not None and a.joined() is not None
-
-
-def test_pending_member_may_leave() -> None:
-    """Who was told an id and goes is not waited for."""
-    desk, a, b, c = trio()
-    d = Person(desk, "D")
-    d.join()
-    a.join()
-    b.join()
-    c.join()
-    assert desk.state == "PreparingRebalance" and d.leave() is E.NONE
-    assert desk.state == "CompletingRebalance"
-
-
-@pytest.mark.parametrize(
-    ("more", "error"),
-    [({}, E.NONE), ({"generation": 2}, E.ILLEGAL_GENERATION), ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID)],
-)
-def test_heartbeat_of_a_stable_group(more: dict[str, object], error: GroupError) -> None:
-    """A heartbeat names the generation; nobody's group has no heartbeats."""
-    _, _, b, _ = trio()
-    assert b.beat(**more) is error
-    assert Person(Desk(), "A", member_id="A-1").beat() is E.UNKNOWN_MEMBER_ID
-
-
-def test_heartbeat_between_join_and_sync_is_good() -> None:
-    """Who has been told the generation may beat before it syncs."""
-    _, a, b, c = trio()
-    rejoin(a, b, c)
-    assert a.beat() is E.NONE
 
 
 def test_coordinator_is_found() -> None:

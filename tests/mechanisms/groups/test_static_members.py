@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kitlib.mechanisms.groups.group_protocol import GroupError, Joined, Synced
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
@@ -50,30 +48,6 @@ def test_static_leader_that_comes_back_is_told_to_deal_nothing() -> None:
     assert answer is not None and (answer.leader, answer.skip_assignment, answer.members) == (again.member_id, False, ())
 
 
-def test_static_member_back_with_another_choice_begins_a_rebalance_if_it_decides() -> None:
-    """If the group would now choose another strategy the assignment cannot stand."""
-    desk, _, _ = pair("range", "sticky")
-    Person(desk, "B again", ("range",), instance_id="b").join()
-    assert desk.state == "Stable"
-    assert Person(desk, "B again", ("sticky",), instance_id="b").join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
-    desk, _, _ = pair("range", "sticky")
-    answer = Person(desk, "B again", ("sticky", "roundrobin"), instance_id="b").join()
-    assert answer is None and desk.state == "PreparingRebalance"
-
-
-def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:
-    """The leader may already deal to the old id, so the generation cannot stand; a sync that waits is fenced."""
-    desk, a, b = pair()
-    a.join()
-    b.join()
-    a.joined(), b.joined()
-    assert b.sync() is None
-    group = desk.coordinator.group
-    number = group.members[b.member_id].awaiting_sync if group else None
-    assert Person(desk, "B again", instance_id="b").join() is None and desk.state == "PreparingRebalance"
-    assert number is not None and desk.answers[number] == Synced(E.FENCED_INSTANCE_ID)
-
-
 def test_static_member_back_while_its_join_waits_fences_that_join() -> None:
     """Two with one name in one rebalance: the later one counts."""
     desk, a, b = pair()
@@ -113,38 +87,6 @@ def test_administrator_removes_a_static_member_by_its_name() -> None:
 
 
 STRANGER = {"member_id": "", "generation": -1, "group_instance_id": None}
-COMMITS = {
-    "a member's of this generation": ({}, E.NONE),
-    "of an older generation": ({"generation": 1}, E.ILLEGAL_GENERATION),
-    "of a later one": ({"generation": 3}, E.ILLEGAL_GENERATION),
-    "of no generation": ({"generation": -1}, E.ILLEGAL_GENERATION),
-    "of a stranger": ({"member_id": "ghost", "group_instance_id": None}, E.UNKNOWN_MEMBER_ID),
-    "of an id whose name another one has": ({"member_id": "a-1"}, E.FENCED_INSTANCE_ID),
-    "of a name that nobody has": ({"group_instance_id": "x"}, E.UNKNOWN_MEMBER_ID),
-    "an administrator's, while there are members": (STRANGER, E.UNKNOWN_MEMBER_ID),
-}
-
-
-@pytest.mark.parametrize("case", COMMITS)
-def test_commit_to_a_stable_group(case: str) -> None:
-    """The identity is looked at before the generation, and what is refused is not written."""
-    more, error = COMMITS[case]
-    desk, _, b = pair()
-    assert b.commit(7, **more) is error
-    assert desk.coordinator.offsets == ({("t", 0): 7} if error is E.NONE else {})
-
-
-def test_commit_while_a_rebalance_is_prepared_counts_and_before_the_sync_does_not() -> None:
-    """The old generation may still commit until the new one begins; then nobody may until the leader has dealt."""
-    desk, a, b = pair()
-    a.join()
-    assert desk.state == "PreparingRebalance" and b.commit(7) is E.NONE
-    b.join()
-    a.joined(), b.joined()
-    assert desk.state == "CompletingRebalance" and b.commit(8) is E.REBALANCE_IN_PROGRESS
-    assert b.commit(8, generation=2) is E.ILLEGAL_GENERATION
-    a.sync()
-    assert b.commit(9) is E.NONE and desk.coordinator.offsets == {("t", 0): 9}
 
 
 def test_commit_without_a_group() -> None:

@@ -93,30 +93,6 @@ def test_cleaner_never_loses_a_key_s_last_value(
         )
 
 
-def test_tombstone_goes_at_its_horizon_and_not_before() -> None:
-    """The first pass stamps it; later ones keep it until now >= horizon, and only when there is something new to clean."""
-    found = cleaner([row("a", "1")], [row("a", None)], [row("b", "1")], config=CleanerConfig(delete_retention_ms=100))
-    assert found.clean(10) is not None and [batch.delete_horizon_ms for batch in found.log.batches()] == [110, None]
-    assert found.clean(500) is None
-    for now_ms, left in ((109, ["a", "b"]), (110, ["b"])):
-        found.log.append([row("b", "2")])
-        found.log.roll()
-        done = found.clean(now_ms)
-        assert done is not None and [(each.key or b"").decode() for each in found.log.records()] == left
-    assert str(done) == "cleaned up to 5: 2 records removed, 1 keys mapped"
-
-
-def test_tombstone_past_the_map_waits_for_its_pass() -> None:
-    """A map of one key: the first pass stamps the tombstone, the second leaves it though its time has come, the third takes it."""
-    config = CleanerConfig(delete_retention_ms=100, map_keys=1)
-    found = cleaner([row("a", "1")], [row("c", "1")], [row("b", None)], [row("d", "1")], config=config)
-    left = []
-    for now_ms in (10, 500, 501):
-        assert found.clean(now_ms) is not None
-        left.append("".join((each.key or b"").decode() for each in found.log.records()))
-    assert left == ["acbd", "acbd", "acd"]
-
-
 def test_dead_cleaner_lets_the_log_grow_with_every_commit() -> None:
     """A hundred commits of one group-partition are a hundred records without a cleaner, and one with it."""
     found = cleaner(*[[row("billing/orders/0", str(offset))] for offset in range(100)])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kitlib.mechanisms.producer.batch import ProducerBatch, closed_batch
 from kitlib.mechanisms.producer.earlier import EarlierPartitionEntry
-from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdAnswer, PartitionAnswer
+from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdAnswer
 from tests.mechanisms.producer.rig import Rig, numbers, rig
 
 
@@ -39,18 +37,6 @@ def test_batch_in_flight_never_expires() -> None:
     made.poll()
     made.answer(0, "NONE", 0)
     assert made.errors() == {0: None}
-
-
-@pytest.mark.parametrize(("waited", "expires"), [(30_000, False), (30_001, True)])
-def test_batch_that_was_never_sent_expires_after_the_request_time_out(waited: int, expires: bool) -> None:
-    """More than request.timeout.ms in the queue, and it is told as failed; no sequence is in doubt."""
-    made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=30_000)
-    for _ in range(3):
-        made.send()
-    made.now_ms += waited
-    made.poll(connected=False)
-    assert made.errors() == ({2: "TimeoutException"} if expires else {})
-    assert made.sender.transaction_manager is not None and not made.sender.transaction_manager.unresolved
 
 
 def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
@@ -87,48 +73,6 @@ def test_request_time_out_is_a_millisecond_later_than_today() -> None:
     made.now_ms += 1
     made.poll()
     assert made.sender.connection_drops == 1
-
-
-def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
-    """Two in flight, the first expires as a retry, the second is acknowledged: no new id is needed."""
-    made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=1_000)
-    made.send()
-    made.send()
-    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
-    made.now_ms += 1_001
-    made.sender.in_flight_requests[1].sent_ms = made.now_ms
-    made.poll(connected=False)
-    assert made.errors() == {0: "TimeoutException"}
-    assert made.send() is None, "nothing new leaves while the sequence is in doubt"
-    made.answer(1, "NONE", 1)
-    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 2)]] and made.errors()[1] is None
-
-
-def test_gap_gives_the_id_up_and_drops_what_comes_back_with_the_old_one() -> None:
-    """The batch at the gap fails; its successor, refused retriably, may not be retried under another id."""
-    made = earlier()
-    made.send()
-    made.answer(0, "NONE", 0)
-    made.send()
-    made.send()
-    made.answer(1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert made.sender.producer_id_and_epoch == (-1, -1)
-    made.answer(2, "NOT_LEADER_OR_FOLLOWER")
-    assert made.errors() == {0: None, 1: "OutOfOrderSequenceException", 2: "OutOfOrderSequenceException"}
-    assert numbers(made.send()) == [(1_001, 0, 0)]
-
-
-def test_success_under_a_former_id_counts_for_the_user_only() -> None:
-    """An ack that comes after the id was given up is an ack; the new id's sequences do not move."""
-    made = earlier()
-    made.send()
-    made.send()
-    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    made.answer(1, "NONE", 1)
-    made.poll()
-    assert made.errors()[1] is None and made.sender.transaction_manager is not None
-    assert made.sender.transaction_manager.entry(0).last_acked_sequence == -1
-    assert made.sender.transaction_manager.entry(0).last_acked_offset == 1
 
 
 def test_fatal_answer_to_the_request_for_an_id_is_the_end() -> None:
@@ -199,17 +143,6 @@ def test_heap_keeps_the_lowest_sequence_first() -> None:
         assert entry.in_flight[0].base_sequence == min(batch.base_sequence for batch in entry.in_flight)
         entry.remove_in_flight(batches[sequence])
     assert entry.in_flight == []
-
-
-def test_unknown_producer_before_retention_gives_the_id_up() -> None:
-    """The last acked record should still be there: data is lost, and the user is told."""
-    made = earlier()
-    made.send()
-    made.answer(0, "NONE", 10)
-    made.send()
-    made.sender.receive(1, {0: PartitionAnswer(ErrorCode.UNKNOWN_PRODUCER_ID, log_start_offset=5)})
-    made.poll()
-    assert made.errors()[1] == "UnknownProducerIdException" and made.sender.producer_id_and_epoch == (-1, -1)
 
 
 def numbered(sequence: int) -> ProducerBatch:

@@ -107,17 +107,6 @@ def test_answer_fatal_fails_what_waits_and_what_is_in_flight(error: str, excepti
     assert made.errors()[3] == exception
 
 
-def test_answer_success_after_the_fatal_error_is_dropped() -> None:
-    """A batch that was aborted and written all the same stays failed for the user."""
-    made = rig()
-    made.send()
-    made.send()
-    made.answer(0, "CLUSTER_AUTHORIZATION_FAILED")
-    made.poll()
-    made.answer(1, "NONE", 0)
-    assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException") and len(made.told) == 2
-
-
 def test_abort_forgets_what_was_in_flight() -> None:
     """Batches that were aborted are in no list of those under way; only their numbers stay tracked until the answer."""
     made = rig()
@@ -144,19 +133,6 @@ def test_fatal_answer_in_the_run_in_which_a_new_id_arrives_stands() -> None:
     assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException")
 
 
-@pytest.mark.parametrize(
-    ("log_start", "bumps"), [(-1, False), (0, True), (1, True), (5, True)], ids=["no log start", "at 0", "behind", "beyond"]
-)
-def test_answer_unknown_producer_bumps_unless_the_log_start_is_missing(log_start: int, bumps: bool) -> None:
-    """With a log start the broker has forgotten the producer, whether or not the last acked record is gone too."""
-    made = rig()
-    made.send()
-    made.answer(0, "NONE", 2)
-    made.send()
-    made.answer(1, "UNKNOWN_PRODUCER_ID", log_start=log_start)
-    assert [numbers(request) for request in made.poll()] == [[(1_000, 1, 0) if bumps else (1_000, 0, 1)]]
-
-
 @pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
 def test_answer_gap_after_the_last_retry_fails_and_bumps(error: str) -> None:
     """Out of retries at a gap: the user is told, and the sequences begin anew although the batch is in doubt."""
@@ -166,47 +142,6 @@ def test_answer_gap_after_the_last_retry_fails_and_bumps(error: str) -> None:
     assert list(made.errors()) == [0] and made.sender.producer_id_and_epoch == (1_000, 0)
     made.poll()
     assert made.sender.producer_id_and_epoch == (1_000, 1) and numbers(made.send()) == [(1_000, 1, 0)]
-
-
-def test_answer_retriable_after_the_last_retry_keeps_the_numbers_taken() -> None:
-    """Whether a batch was written that ran out of retries is unknown, so nobody gets its sequence."""
-    made = rig(retries=1)
-    made.send()
-    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
-    made.poll()
-    made.answer(1, "NOT_LEADER_OR_FOLLOWER")
-    assert made.errors() == {0: "NotLeaderOrFollowerException"} and numbers(made.send()) == [(1_000, 0, 1)]
-
-
-def test_answer_out_of_order_behind_an_unresolved_sequence_bumps_only_for_the_next_one() -> None:
-    """Of two successors of an expired retry the first proves the gap, the second proves nothing."""
-    for first, bumps in ((2, False), (1, True)):
-        made = rig(delivery_timeout_ms=100, request_timeout_ms=100_000, max_in_flight_requests_per_connection=2)
-        made.send()
-        made.now_ms += 60
-        made.send()
-        made.send()
-        made.answer(0, "NOT_LEADER_OR_FOLLOWER")
-        made.now_ms += 60
-        made.poll()
-        assert made.errors() == {0: "TimeoutException"}
-        made.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-        assert made.sender.transaction_manager is not None
-        assert made.sender.transaction_manager.epoch_bump_required is bumps
-
-
-def test_bump_at_the_highest_epoch_takes_a_new_id() -> None:
-    """No epoch follows 32767: the retry goes out without idempotence, the next batch under a new id."""
-    made = rig()
-    assert made.sender.transaction_manager is not None
-    made.sender.transaction_manager.producer_epoch = 32_767
-    made.send()
-    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    made.poll()
-    assert made.sender.producer_id_and_epoch == (1_001, 0) and made.queue() == [(0, -1, 0)]
-    assert [numbers(request) for request in made.poll()] == [[(-1, -1, 0)]]
-    made.answer(1, "NONE", 0)
-    assert numbers(made.send()) == [(1_001, 0, 0)]
 
 
 def at_the_wrap() -> Rig:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments.transactions.model_transactions import ModelTransactions
-from kitlib.mechanisms.broker.unified_log import UnifiedLog
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.mechanisms.transactions import coordinator as module
 from kitlib.mechanisms.transactions.coordinator import CoordinatorConfig, TransactionCoordinator
 from kitlib.mechanisms.transactions.metadata import (
     PREVIOUS,
@@ -138,72 +134,3 @@ def test_group_takes_offsets_of_its_member_in_its_generation_alone() -> None:
     assert group.is_unstable(PLACE) and group.committed == {}
     group.end_transaction(5, commit=True)
     assert group.committed == {PLACE: 2} and not group.is_unstable(PLACE)
-
-
-def no_fencing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new producer gets the epoch that is there."""
-    whole = TransactionMetadata.prepare_increment_producer_epoch
-
-    def same(self: TransactionMetadata, timeout_ms: int, expected: int | None, now_ms: int) -> Any:
-        to = whole(self, timeout_ms, expected, now_ms)
-        return replace(to, producer_epoch=max(0, self.producer_epoch))
-
-    monkeypatch.setattr(TransactionMetadata, "prepare_increment_producer_epoch", same)
-
-
-def any_epoch_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """EndTxn of version 1 does not look at the epoch."""
-    whole = module._cannot_end_1
-    monkeypatch.setattr(
-        module, "_cannot_end_1", lambda entry, pid, epoch, commit: whole(entry, pid, entry.producer_epoch, commit)
-    )
-
-
-def double_bump(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With version 2 a fence raises the epoch, and the abort raises it again."""
-    whole = TransactionCoordinator._fence
-
-    def twice(self: TransactionCoordinator, entry: TransactionMetadata, now_ms: int, why: str) -> None:
-        entry.producer_epoch += 1
-        whole(self, entry, now_ms, why)
-
-    monkeypatch.setattr(TransactionCoordinator, "_fence", twice)
-
-
-def offsets_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Offsets of a transaction are the group's before its marker."""
-
-    def at_once(self: GroupOffsets, producer_id: int, offsets: Any, who: GroupIdentity) -> ErrorCode:
-        self.committed.update(offsets)
-        return self.check(who)
-
-    monkeypatch.setattr(GroupOffsets, "commit_transactional", at_once)
-
-
-def verify_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each partition is said to be in the transaction."""
-    monkeypatch.setattr(TransactionCoordinator, "verify_partitions",
-                        lambda self, name, pid, epoch, asked: dict.fromkeys(asked, ErrorCode.NONE))  # fmt: skip
-
-
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last stable offset is the log's end."""
-    monkeypatch.setattr(UnifiedLog, "first_unstable_offset", property(lambda self: None))
-
-
-def no_timeout_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any timeout is taken."""
-    whole = TransactionCoordinator.init_producer_id
-    monkeypatch.setattr(
-        TransactionCoordinator, "init_producer_id", lambda self, name, timeout_ms, *more: whole(self, name, 1, *more)
-    )
-
-
-@pytest.mark.parametrize(
-    "bug", [no_fencing, any_epoch_ends, double_bump, offsets_at_once, verify_everything, no_waiting, no_timeout_check],
-    ids=lambda bug: bug.__name__,
-)  # fmt: skip
-def test_bug_is_found_by_the_table(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least one conversation ends otherwise."""
-    bug(monkeypatch)
-    assert any(differences(ModelTransactions(), talk) for talk in SCENARIOS.values())
