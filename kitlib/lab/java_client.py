@@ -127,10 +127,10 @@ class JavaClient:
             except Py4JJavaError as error:
                 raise RefusedSettings(message_of(error)) from None
 
-    def send(self, producer: Any, topic: str, partition: int, value: bytes) -> Any:
+    def send(self, producer: Any, topic: str, partition: int, value: bytes, key: bytes | None = None) -> Any:
         """Hand one record over; its Java Future, for `outcome`. LabError when it is not taken."""
         with _asking():
-            record = self.jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, partition, None, value)
+            record = self.jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, partition, key, value)
             return producer.send(record)
 
     def partitions(self, producer: Any, topic: str) -> int:

@@ -11,11 +11,24 @@ import pytest
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence import client_run
 from kitlib.experiments.idempotence.client_faults import FAULTS
-from kitlib.experiments.idempotence.client_run import DeliveryReport, run_librdkafka, run_together, stretches
+from kitlib.experiments.idempotence.client_run import DeliveryReport, run_client, run_together, stretches
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.monitor.delivery import judge
+from kitlib.trace import Trace
 
 on_broker = pytest.mark.kafka
+ONCE = [[sequence, 0, 0, sequence] for sequence in range(5)]  # offset, producer, epoch, sequence
+TWICE = ONCE + [[5 + sequence, 0, 1, sequence] for sequence in range(5)]
+
+
+def answers_withheld(client: str, ending: Any, **more: Any) -> Trace:
+    """Five records, one a batch, whose answers are held back until the connection is cut, or the broker killed."""
+    rules = [Rule("withhold")]
+    return run_client(client=client, rules=rules, ending=ending, records=5, batch_records=1, linger_ms=0, **more)
+
+
+def batches(trace: Trace) -> Any:
+    return next(step.data["batches"] for step in trace if step.what == "batches")
 
 
 def test_stretches_end_with_the_batch_and_where_anything_does_not_go_on() -> None:
@@ -32,7 +45,7 @@ def test_stretches_end_with_the_batch_and_where_anything_does_not_go_on() -> Non
     ("given", "told"),
     [
         ({"fault": "storm"}, "there is no fault 'storm'"),
-        ({"client": "java"}, "client is 'java'"),
+        ({"client": "sarama"}, "client is 'sarama', expected one of librdkafka, java, kit"),
         ({"acks": "2"}, "acks is '2'"),
         ({"records": 0}, "records is 0"),
         ({"records": 10, "batch_records": 11}, "batch_records is 11"),
@@ -42,7 +55,7 @@ def test_stretches_end_with_the_batch_and_where_anything_does_not_go_on() -> Non
 def test_run_with_a_setting_outside_its_range_is_refused(given: dict[str, Any], told: str) -> None:
     """A bad setting is refused before a broker is looked for."""
     with pytest.raises(KnobError, match=told):
-        run_librdkafka(**given)
+        run_client(**given)
 
 
 @pytest.mark.parametrize("name", ["max_inflight", "fault"])
@@ -89,7 +102,7 @@ def test_faults_hold_answers_where_there_are_any_and_else_requests() -> None:
 def test_run_tells_what_the_proxy_did_and_what_the_log_holds(broker: Any) -> None:
     """An answer that never comes makes a producer without idempotence write its batch twice, and the trace says why."""
     rules = [Rule("cut_after_answer", skip=2, count=1)]
-    trace = run_librdkafka(records=100, batch_records=10, max_in_flight=1, idempotence=False, rules=rules, linger_ms=1_000)
+    trace = run_client(records=100, batch_records=10, max_in_flight=1, idempotence=False, rules=rules, linger_ms=1_000)
     verdict = judge(trace)
     assert verdict.counts == {"lost": 0, "duplicated": 10, "reordered": 0, "indefinite": 0}
     assert verdict.violations == ()
@@ -105,7 +118,7 @@ def test_librdkafka_sends_one_batch_at_once_when_it_is_idempotent(broker: Any) -
     """It compares records, not requests, with the five that a broker remembers: batches of two leave three at a time."""
     held = {}
     for size in (1, 2, 10):
-        trace = run_librdkafka(fault="connection_cut", records=40 * size, batch_records=size, linger_ms=1_000)
+        trace = run_client(fault="connection_cut", records=40 * size, batch_records=size, linger_ms=1_000)
         held[size] = trace.words()["lose_answer"]
         assert judge(trace).counts == dict.fromkeys(judge(trace).kinds, 0)
     assert held == {1: 5, 2: 3, 10: 1}
@@ -124,8 +137,47 @@ def test_run_of_a_client_that_refuses_its_settings_says_so(broker: Any) -> None:
 def test_run_in_which_librdkafka_gives_up_tells_of_every_record(broker: Any) -> None:
     """After a fatal error what waits is told as failed at once, and what was stored all the same is counted."""
     rules = [Rule("replace_answer", skip=1, count=1, error="OUT_OF_ORDER_SEQUENCE_NUMBER")]
-    trace = run_librdkafka(records=100, batch_records=10, rules=rules, linger_ms=1_000)
+    trace = run_client(records=100, batch_records=10, rules=rules, linger_ms=1_000)
     counts = judge(trace).counts
     undelivered = [step.data for step in trace if step.what == "undelivered"]
     assert sum(data["last"] - data["first"] + 1 for data in undelivered) == counts["lost"] + counts["indefinite"] == 90
     assert counts["indefinite"] == 10
+
+
+@on_broker
+@pytest.mark.parametrize("client", ["java", "librdkafka"])
+def test_vendors_client_answers_lost_writes_each_batch_once(broker: Any, client: str) -> None:
+    """Five answers lost with their connection: the retries are recognised, all five."""
+    trace = answers_withheld(client, "cut")
+    assert batches(trace) == ONCE and judge(trace).counts == dict.fromkeys(judge(trace).kinds, 0)
+    assert trace.words()["delivered"] == 5
+
+
+@on_broker
+@pytest.mark.slow
+def test_java_broker_killed_writes_all_five_twice_and_says_nothing(broker: Any) -> None:
+    """The killed broker remembers the last batch alone: Java's client raises its epoch and writes all of them again."""
+    trace = answers_withheld("java", "kill")
+    told = [step.data["offset"] for step in trace if step.what == "delivered"]
+    assert batches(trace) == TWICE and told == [5, 6, 7, 8, 9]
+    assert judge(trace).counts["duplicated"] == 5 and judge(trace).violations == ()
+
+
+@on_broker
+@pytest.mark.slow
+def test_librdkafka_broker_killed_gives_up_and_doubles_nothing(broker: Any) -> None:
+    """librdkafka takes the gap for a fatal error: the first record is told failed, though it is there; none is doubled."""
+    trace = answers_withheld("librdkafka", "kill")
+    told = [step.data["error"] for step in trace if step.what == "undelivered"]
+    assert batches(trace) == ONCE and "OUT_OF_ORDER_SEQUENCE_NUMBER" in told
+    counts = judge(trace).counts
+    assert (counts["duplicated"], counts["lost"], counts["indefinite"]) == (0, 0, len(told))
+
+
+@on_broker
+def test_each_client_refuses_six_in_flight_with_idempotence_but_the_kits(broker: Any) -> None:
+    """No vendor's client begins, and nothing is written; the kit's own may have ten."""
+    clients = ["java", "librdkafka", "kit"]
+    *refused, kept = run_together([{"client": client, "records": 40, "max_in_flight": 6} for client in clients])
+    assert [[step.what for step in trace] for trace in refused] == [["refuse_to_start"]] * 2
+    assert all("max.in.flight" in trace.steps[0].data["error"] for trace in refused) and judge(kept).processed == 40

@@ -33,7 +33,7 @@ from kitlib import experiments
 from kitlib.cli import app, load
 from kitlib.desk.settings import deeds_of
 from kitlib.errors import LabError
-from kitlib.experiments.idempotence.vendor_clients import restart_with_answers_withheld
+from kitlib.experiments.idempotence.client_run import run_client
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.lab import clients, kafka_server
 from kitlib.lab.client_processes.consumer import ConsumerProcess
@@ -334,8 +334,8 @@ def test_what_needs_the_kits_own_brokers_says_so_before_it_begins(enter: Enter) 
     cluster = kafka_server.ensure()
     admin = AdminClient(client_config(cluster))
     before = {*admin.list_topics(timeout=10).topics}
-    with pytest.raises(LabError, match=r"^a restart: the brokers at .* are not the kit's\. Unset KIT_KAFKA_BOOTSTRAP"):
-        restart_with_answers_withheld("librdkafka", "kill")
+    with pytest.raises(LabError, match=r"^a run in which the broker is killed: the brokers at .* Unset KIT_KAFKA_BOOTSTRAP"):
+        run_client(fault="broker_killed")
     with pytest.raises(LabError, match=r"^a run with verification=false.* are not the kit's"):
         experiments.get("hanging_transaction").run(backend="kafka", verification=False)
     for name in ("broker_restart", "producer_id_expired"):
@@ -349,7 +349,7 @@ def test_what_needs_the_kits_own_brokers_says_so_before_it_begins(enter: Enter) 
     assert deeds_of(cluster) == ["database away", "kill spout"]
     # A backend's store and the broker's own topics are there before any run.
     assert {*admin.list_topics(timeout=10).topics} - before <= {"kit.offsets", "__consumer_offsets", "__transaction_state"}
-    trace = restart_with_answers_withheld("librdkafka", "no")
+    trace = run_client(rules=[Rule("withhold")], ending="cut", records=5, batch_records=1, linger_ms=0)
     assert [step.data["offset"] for step in trace if step.what == "delivered"] == list(range(5))
 
 

@@ -1,4 +1,4 @@
-"""A real producer through the proxy to the real broker: librdkafka, or the kit's own client, and its trace.
+"""A real producer through the proxy to the real broker: librdkafka's, Java's or the kit's own, and its trace.
 
 A run creates a topic of its own, hands numbered records to the client, lets a fault or the given rules
 of the proxy act meanwhile, waits until the user was told of every record, ends the trouble, and reads
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -30,13 +31,14 @@ from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, kafka_python_config, must_be_own
+from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, java_config, kafka_python_config, must_be_own
+from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
 from kitlib.settings import Settings
 from kitlib.trace import Trace, in_log_order
 
-CLIENTS = ("librdkafka", "kit")
+CLIENTS = ("librdkafka", "java", "kit")
 BATCHES = 40  # a run has so many if nothing else is said
 MOST_BATCHES = 400  # that are told of one by one
 MAX_RETRIES = MAX_INT
@@ -49,6 +51,7 @@ FAULT_DEADLINE_S = 20.0  # a fault that has not set in by then never will
 NO_MORE_S = 1.0  # a client that has sent no further request for so long waits for answers
 STILL_MS = 150  # a log that has not grown for so long is at its end
 STILL_WITHOUT_ANSWERS_MS = 500  # the same where nobody was told that the broker is done
+FEW_RECORDS = 100  # of so short a topic each batch is told, with its producer's numbers
 RANGES_PER_READ = 20_000  # a step is a line of limited length
 # What the proxy did, in the words of a trace; the other deeds are not told.
 NETWORK_WORDS = {
@@ -58,7 +61,7 @@ NETWORK_WORDS = {
 }  # fmt: skip
 
 
-def run_librdkafka(
+def run_client(
     *,
     fault: str = "none",
     rules: Sequence[Rule] = (),
@@ -107,7 +110,7 @@ def run_together(
 ) -> list[Trace]:
     """The same for several clients at once, each with a topic of its own; a broker that is killed is killed once for all.
 
-    `clients` are their settings, each by the names that `run_librdkafka` has for them; KnobError for another name.
+    `clients` are their settings, each by the names that `run_client` has for them; KnobError for another name.
     """
     found = fault_named(fault)
     if rules and fault != "none":
@@ -216,6 +219,10 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
             )
 
 
+KEY = bytes(16)  # of Java's records: so long that no second one fits into what is left of a batch of one
+BATCH_BYTES, RECORD_BYTES = 61, 8 + len(KEY)  # what a batch takes, and a record beside its digits
+
+
 # -- a producer in the hands of its user: both are handed numbered records and tell, record by record, what became of them
 
 # Is told of each record: its number, the error ("" for success), and its offset (-1 with an error, and with acks=0).
@@ -287,6 +294,54 @@ class Librdkafka:
         self.producer.flush(1.0)
 
 
+class Java:
+    """Kafka's own client, in a JVM of its own; it bounds a batch by bytes, so the records have about the same size."""
+
+    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
+        self.topic, self.tell, self.rest = topic, tell, ExitStack()
+        self.sent: deque[tuple[int, Any]] = deque()  # (record, its Java Future) of those of which nothing is known yet
+        size, digits = settings["batch_records"], len(str(settings["records"] - 1))
+        more = {
+            "client.id": client_id,
+            "acks": settings["acks"],
+            "enable.idempotence": settings["idempotence"],
+            "max.in.flight.requests.per.connection": settings["max_in_flight"],
+            "retries": settings["retries"],
+            "retry.backoff.ms": 20,
+            "linger.ms": settings["linger_ms"],
+            "batch.size": BATCH_BYTES + size * (RECORD_BYTES + digits),
+            "request.timeout.ms": settings["request_timeout_ms"],
+            "delivery.timeout.ms": settings["delivery_timeout_ms"],
+        }
+        with ExitStack() as rest:
+            self.java = rest.enter_context(JavaClient.open())
+            self.producer = self.java.producer({"bootstrap.servers": cluster.bootstrap, **more, **java_config(cluster)})
+            rest.callback(self.java.close_at_once, self.producer)
+            self.rest = rest.pop_all()
+
+    def hand_over(self, records: range) -> None:
+        """Send these records."""
+        self.sent.extend((record, self.java.send(self.producer, self.topic, PARTITION, b"%d" % record, KEY)) for record in records)
+
+    def work(self, seconds: float) -> None:
+        """Tell what is known of the records, in their order, for at most so long."""
+        deadline = time.monotonic() + seconds
+        while self.sent and (left := deadline - time.monotonic()) > 0:
+            record, future = self.sent[0]
+            offset, error = self.java.outcome(future, left)
+            if offset is None and not error:
+                return
+            self.sent.popleft()
+            self.tell(record, error, -1 if offset is None else offset)
+
+    @property
+    def unfinished(self) -> int:
+        return len(self.sent)
+
+    def close(self) -> None:
+        self.rest.close()
+
+
 class Kit:
     """The kit's own producer, which may have up to ten requests in flight."""
 
@@ -343,7 +398,7 @@ class ClientRun:
     client_id: str
     cluster: Cluster
     began_s: float = 0.0
-    client: Librdkafka | Kit | None = None
+    client: Librdkafka | Java | Kit | None = None
     told: list[DeliveryReport] = field(default_factory=list)
     happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
 
@@ -359,10 +414,10 @@ class ClientRun:
     def start(self, cluster: Cluster, began_s: float) -> bool:
         """Start the client; False when it refuses to start."""
         self.began_s = began_s
-        kind: type[Librdkafka] | type[Kit] = Kit if self.settings["client"] == "kit" else Librdkafka
+        kinds: dict[str, Any] = {"librdkafka": Librdkafka, "java": Java, "kit": Kit}
         try:
-            self.client = kind(cluster, self.topic, self.settings, self.client_id, self._note_told)
-        except (KafkaException, KnobError) as error:
+            self.client = kinds[self.settings["client"]](cluster, self.topic, self.settings, self.client_id, self._note_told)
+        except (KafkaException, KnobError, RefusedSettings) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self.trace.record(0, "producer", "refuse_to_start", error=reason)
         return self.client is not None
@@ -432,8 +487,14 @@ class ClientRun:
         for at_ms, actor, what, data in sorted(steps, key=lambda step: step[0]):
             self._record(at_ms, actor, what, **data)
         with TopicReader.open(self.cluster, self.topic) as reader:
-            first, values = reader.read()
-        ranges = in_log_order(map(int, values))
+            first, _ = reader.bounds()
+            batches = reader.batches()
+        if self.settings["records"] <= FEW_RECORDS:
+            # A producer's id is the broker's choice: told as 0, 1, ...; -1 where there is none.
+            ids = [-1, *dict.fromkeys(batch.producer_id for batch in batches if batch.producer_id >= 0)]
+            rows = [[batch.base_offset, ids.index(batch.producer_id) - 1, batch.epoch, batch.base_sequence] for batch in batches]
+            self._record(self._now_ms(), "broker", "batches", columns=["offset", "producer", "epoch", "sequence"], batches=rows)
+        ranges = in_log_order(int(value) for batch in batches for value in batch.values)
         for at in range(0, max(1, len(ranges)), RANGES_PER_READ):
             part = ranges[at : at + RANGES_PER_READ]
             self._record(self._now_ms(), "broker", "read", first_offset=first, records=part)
