@@ -16,8 +16,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import queue
-import resource
 import signal
 import subprocess
 import sys
@@ -128,45 +126,3 @@ class Supervisor:
         while time.monotonic() < deadline and not (self.bury() and not self.by_token):
             if not sweep(self.offspring, seconds=1.0):
                 return
-
-
-Told = dict[str, Any]
-
-
-def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
-    """The child's end of the pipe, one JSON line for each order and for each answer: the orders as they come, and how to answer.
-
-    For clients that must live in a process of their own. The process ends at once when the owner's pipe does.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a library that aborts leaves no file behind
-    answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # whatever a library prints must not come between the answers
-    orders: queue.SimpleQueue[Told] = queue.SimpleQueue()
-
-    def read() -> None:
-        for line in sys.stdin.buffer:
-            orders.put(json.loads(line))
-        os._exit(0)  # the owner is gone; an application that dies says good-bye to nobody
-
-    def answer(told: Told) -> None:
-        answers.write(json.dumps(told).encode() + b"\n")
-
-    threading.Thread(target=read, daemon=True).start()
-    return orders, answer
-
-
-def carry_out(
-    orders: queue.SimpleQueue[Told], answer: Callable[[Told], None], do: Callable[[Told], Told], failures: tuple[type[Exception], ...]
-) -> None:
-    """Answer each order with what `do` tells of it, under the order's number, until one that closes has been carried out.
-
-    One of `failures` becomes the answer {"failed": its text}.
-    """
-    order: Told = {}
-    while order.get("do") != "close":
-        order = orders.get()
-        try:
-            told = do(order)
-        except failures as error:
-            told = {"failed": str(error)}
-        answer(told | {"order": order.get("order")})

@@ -21,10 +21,8 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,8 +30,7 @@ from typing import IO, Any, ClassVar, Self
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.client_processes.driver import CALL_S, NONE, Driver, Refused
-from kitlib.lab.supervisor import carry_out, take_orders
+from kitlib.lab.client_processes.driver import CALL_S, NONE, Driver, Refused, serve
 
 START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
@@ -46,6 +43,7 @@ GUARD = 'read line || kill -KILL "$@"'
 class ConsumerProcess:
     """The owner's side of one consumer; `start` makes one."""
 
+    kind: ClassVar[str] = "consumer"
     child: ClassVar[str] = "kitlib.lab.client_processes.consumer"  # the module that runs in the process
 
     def __init__(self, name: str, library: str, process: subprocess.Popen[bytes]) -> None:
@@ -69,7 +67,7 @@ class ConsumerProcess:
         Refused with the library's words when it does not take them, LabError when it does not start within START_S.
         """
         process = supervisor.start(cls.child)
-        consumer = cls(name, settings["library"], process)
+        consumer = cls(name, settings.get("library", "librdkafka"), process)
         consumer._write(dict(settings))
         if wait:
             consumer.wait_ready(START_S)
@@ -176,7 +174,7 @@ class ConsumerProcess:
 
     @property
     def _who(self) -> str:
-        return f"consumer {self.name} ({self.library}, process {self.process.pid})"
+        return f"{self.kind} {self.name} ({self.library}, process {self.process.pid})"
 
     def _ask(self, what: str, own_s: float, **more: Any) -> dict[str, Any]:
         self._check_usable(what)
@@ -253,21 +251,6 @@ class ConsumerProcess:
                 guard.kill()
 
 
-def main() -> None:
-    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
-    orders, answer = take_orders()
-    try:
-        driver = open_driver(orders.get())
-    except Refused as error:
-        answer({"refused": str(error)})
-        return
-    except LabError as error:
-        answer({"failed": str(error)})
-        return
-    answer({"ready": os.getpid(), "jvm": driver.jvm})
-    carry_out(orders, answer, lambda order: _done(driver, order), (LabError,))
-
-
 def open_driver(settings: Mapping[str, Any]) -> Driver:
     """The driver of `settings["library"]`, subscribed. Refused when the library does not take the settings."""
     match settings["library"]:
@@ -281,43 +264,37 @@ def open_driver(settings: Mapping[str, Any]) -> Driver:
             return Librdkafka(settings)
 
 
-def _done(driver: Driver, order: dict[str, Any]) -> dict[str, Any]:
-    """Carry out one order; its answer."""
-    records: list[tuple[int, int]] = []
-    positions: list[tuple[int, int | None]] = []
-    error, identity = NONE, None
-    match order["do"]:
-        case "poll":
-            records = driver.poll(order["records"], order["ms"])
-        case "commit":
-            error = driver.commit(None if order["offsets"] is None else dict(order["offsets"]), order["waits"])
-        case "store":
-            error = driver.store(order["partition"], order["offset"])
-        case "positions":
-            positions = sorted(driver.positions().items())
-        case "close":
-            identity = driver.identity()
-            driver.close()
-    events = list(driver.events)
-    driver.events.clear()
-    member, generation = identity or driver.identity()
-    return {
-        "records": records, "positions": positions, "events": events, "error": error, "member": member, "generation": generation,
-    }  # fmt: skip
+class _Child:
+    """A consumer of any library, where it lives."""
 
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.driver = open_driver(settings)
+        self.jvm = self.driver.jvm
 
-def _run() -> None:
-    """The child, with an end that does not wait for the thread at the pipe; what nobody foresaw goes to stderr."""
-    code = 1
-    try:
-        main()
-        code = 0
-    finally:
-        if code:
-            traceback.print_exc()
-            sys.stderr.flush()
-        os._exit(code)
+    def do(self, order: dict[str, Any]) -> dict[str, Any]:
+        driver = self.driver
+        records: list[tuple[int, int]] = []
+        positions: list[tuple[int, int | None]] = []
+        error, identity = NONE, None
+        match order["do"]:
+            case "poll":
+                records = driver.poll(order["records"], order["ms"])
+            case "commit":
+                error = driver.commit(None if order["offsets"] is None else dict(order["offsets"]), order["waits"])
+            case "store":
+                error = driver.store(order["partition"], order["offset"])
+            case "positions":
+                positions = sorted(driver.positions().items())
+            case "close":
+                identity = driver.identity()
+                driver.close()
+        events = list(driver.events)
+        driver.events.clear()
+        member, generation = identity or driver.identity()
+        return {
+            "records": records, "positions": positions, "events": events, "error": error, "member": member, "generation": generation,
+        }  # fmt: skip
 
 
 if __name__ == "__main__":
-    _run()
+    serve(_Child)

@@ -1,6 +1,6 @@
-"""One face for the consumer libraries, as `kitlib.lab.client_processes.consumer` drives them in its child process.
+"""One face for the client libraries, each in a child process, and the loop by which a child obeys its owner (`serve`).
 
-Each driver is given the same settings under the kit's names and translates them; what a library does
+Each driver of a consumer is given the same settings under the kit's names and translates them; what a library does
 not know is left to its own default. No driver decides when to poll or what to commit: that is the
 application's part, and the application sits at the other end of a pipe. Exceptions of a library become
 words: the broker's own name for the error where the library tells it ("UNKNOWN_MEMBER_ID"),
@@ -11,9 +11,16 @@ Left out: several topics, assignment by hand, seeks.
 
 from __future__ import annotations
 
+import json
+import os
+import queue
+import resource
+import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, Protocol
 
 from kitlib.errors import LabError
 
@@ -21,6 +28,9 @@ CALL_S = 8.0  # a commit or a close that takes longer has failed
 FETCH_WAIT_MS = 50  # a broker without records answers a fetch after so long
 POSITION_MS = 1_000  # how long a library is given to find out where it reads
 NONE = "NONE"
+NOBODY = {"member": "", "generation": None}  # of a client that is no member of a group
+
+Told = dict[str, Any]
 
 
 class Refused(LabError):
@@ -74,3 +84,63 @@ def first_of_each(records: Iterable[tuple[int, int]]) -> dict[int, int]:
     for partition, offset in records:
         first[partition] = min(offset, first.get(partition, offset))
     return first
+
+
+class Client(Protocol):
+    """What lives in a child process."""
+
+    jvm: int | None  # the process in which it does its work, if it is not this one
+
+    def do(self, order: Told) -> Told:
+        """Carry out one order; what is to be told of it."""
+        ...
+
+
+def serve(make: Callable[[Told], Client], failures: tuple[type[Exception], ...] = (LabError,)) -> NoReturn:
+    """Be the child: settings from the first line, then one answer for each order under its number, until one that closes.
+
+    One of `failures` becomes the answer {"failed": its text}. The process ends at once when the owner's pipe does, and does not
+    wait for the thread that reads it; what nobody foresaw goes to stderr.
+    """
+    orders, answer = take_orders()
+    code = 1
+    try:
+        try:
+            client = make(orders.get())
+        except (Refused, LabError) as error:
+            answer({"refused" if isinstance(error, Refused) else "failed": str(error)})
+        else:
+            answer({"ready": os.getpid(), "jvm": client.jvm})
+            order: Told = {}
+            while order.get("do") != "close":
+                order = orders.get()
+                try:
+                    told = client.do(order)
+                except failures as error:
+                    told = {"failed": str(error)}
+                answer(NOBODY | told | {"order": order.get("order")})
+        code = 0
+    finally:
+        if code:
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:
+    """The child's end of the pipe, one JSON line for each order and for each answer: the orders as they come, and how to answer."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a library that aborts leaves no file behind
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # whatever a library prints must not come between the answers
+    orders: queue.SimpleQueue[Told] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            orders.put(json.loads(line))
+        os._exit(0)  # the owner is gone; an application that dies says good-bye to nobody
+
+    def answer(told: Told) -> None:
+        answers.write(json.dumps(told).encode() + b"\n")
+
+    threading.Thread(target=read, daemon=True).start()
+    return orders, answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import struct
 import time
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Refused, event
+from kitlib.lab.clients import SILENT
 
 
 class Librdkafka:
@@ -53,7 +53,7 @@ class Librdkafka:
         if settings["instance_id"] is not None:
             config["group.instance.id"] = settings["instance_id"]
         try:
-            self.consumer = Consumer(config | settings["more"], logger=_silent())
+            self.consumer = Consumer(config | settings["more"], logger=SILENT)
         except (KafkaException, ValueError) as error:
             raise Refused(str(error)) from error
         listeners = {"on_assign": self._assigned, "on_revoke": self._revoked, "on_lost": self._lost}
@@ -170,13 +170,6 @@ class Librdkafka:
 
     def close(self) -> None:
         self.consumer.close()
-
-
-def _silent() -> logging.Logger:
-    logger = logging.getLogger("kitlib.consumer")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger
 
 
 def _name_of(error: Exception) -> str:

@@ -10,16 +10,16 @@ Answers: {"error", "fatal", "must_abort", "member", "generation"}
 
 from __future__ import annotations
 
-import logging
-import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kitlib.errors import LabError
-from kitlib.lab import supervisor
-from kitlib.lab.client_processes.consumer import START_S, ConsumerProcess
-from kitlib.lab.supervisor import carry_out, take_orders
+from kitlib.lab.client_processes.consumer import ConsumerProcess
+from kitlib.lab.client_processes.driver import Refused, serve
+from kitlib.lab.clients import SILENT
 
 CALL_S = 20.0  # how long a call of the producer may take
 JOIN_S = 15.0
@@ -29,18 +29,8 @@ MISUSED = "_STATE"  # librdkafka's word for a call that does not fit
 class ProducerProcess(ConsumerProcess):
     """The owner's side of one producer; `start` makes one."""
 
-    @classmethod
-    def start(cls, name: str, settings: Mapping[str, Any], wait: bool = True) -> ProducerProcess:
-        """Start a producer with these settings. Refused when librdkafka does not take them, LabError when it does not start."""
-        producer = cls(name, "librdkafka", supervisor.start("kitlib.lab.client_processes.producer"))
-        producer._write(dict(settings))
-        if wait:
-            producer.wait_ready(START_S)
-        return producer
-
-    @property
-    def _who(self) -> str:
-        return f"producer {self.name} (librdkafka, process {self.process.pid})"
+    kind: ClassVar[str] = "producer"
+    child: ClassVar[str] = "kitlib.lab.client_processes.producer"
 
     def do(self, what: str, **more: Any) -> dict[str, Any]:
         """Carry out an order; what the user was told. LabError when it has ended, is frozen or does not answer."""
@@ -50,21 +40,20 @@ class ProducerProcess(ConsumerProcess):
 class _Child:
     """The producer, and the consumer of its group, where they live."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        from confluent_kafka import Producer
+    jvm: int | None = None
 
-        silent = logging.getLogger("kit.silent")
-        silent.addHandler(logging.NullHandler())
-        silent.propagate = False
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Refused when librdkafka does not take the settings."""
         self.settings = settings
-        self.producer = Producer(dict(settings["producer"]), logger=silent)
+        try:
+            self.producer = Producer(dict(settings["producer"]), logger=SILENT)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise Refused(error.args[0].str() if isinstance(error, KafkaException) else str(error)) from error
         self.consumer: Any = None
         self.metadata: Any = None  # of the group, as it was when the records were handed out
 
     def told(self, call: Callable[[], None]) -> dict[str, Any]:
         """Make a call, and what it told its user."""
-        from confluent_kafka import KafkaException
-
         try:
             call()
         except KafkaException as error:
@@ -102,8 +91,6 @@ class _Child:
 
     def send(self, topic: str, records: list[int]) -> dict[str, Any]:
         """Hand the records over and wait until the user was told of each; the first error. LabError when it is told too little."""
-        from confluent_kafka import KafkaException
-
         left, failed = [len(records)], list[Any]()
         deadline = time.monotonic() + CALL_S
 
@@ -139,8 +126,6 @@ class _Child:
 
     def join(self) -> None:
         """Join the group and wait for the input's partition."""
-        from confluent_kafka import Consumer
-
         if self.consumer is None:
             self.consumer = Consumer(dict(self.settings["consumer"]))
             self.consumer.subscribe([self.settings["input"]])
@@ -153,33 +138,14 @@ class _Child:
 
     def commit_offsets(self, topic: str, offset: int) -> None:
         """The group's position by its consumer, outside of any transaction."""
-        from confluent_kafka import TopicPartition
-
         self.consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
 
     def send_offsets(self, topic: str, offset: int) -> None:
-        from confluent_kafka import Consumer, TopicPartition
-
         if self.consumer is None:  # a member of nothing: its epoch alone protects the offsets
             self.consumer = Consumer(dict(self.settings["consumer"]))
             self.metadata = self.consumer.consumer_group_metadata()
         self.producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], self.metadata, CALL_S)
 
 
-def main() -> None:
-    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
-    from confluent_kafka import KafkaException
-
-    orders, answer = take_orders()
-    try:
-        child = _Child(orders.get())
-    except (KafkaException, ValueError, TypeError) as error:
-        answer({"refused": error.args[0].str() if isinstance(error, KafkaException) else str(error)})
-        return
-    answer({"ready": os.getpid()})
-    carry_out(orders, answer, lambda order: child.do(order) | {"member": "", "generation": None}, (LabError, KafkaException))
-    os._exit(0)
-
-
 if __name__ == "__main__":
-    main()
+    serve(_Child, (LabError, KafkaException))

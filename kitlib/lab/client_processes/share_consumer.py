@@ -9,18 +9,15 @@ Answers (stdout): one for each:  {"records", "error"} and what every answer of a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
 
 from kitlib.lab.client_processes.consumer import ConsumerProcess
-from kitlib.lab.client_processes.driver import CALL_S, NONE, Refused
+from kitlib.lab.client_processes.driver import CALL_S, NONE, Refused, Told, serve
 from kitlib.lab.clients import SILENT
-from kitlib.lab.supervisor import carry_out, take_orders
 
-Told = dict[str, Any]
 TYPES = {"accept": AcknowledgeType.ACCEPT, "release": AcknowledgeType.RELEASE, "reject": AcknowledgeType.REJECT}
 
 
@@ -41,6 +38,8 @@ class ShareConsumerProcess(ConsumerProcess):
 
 class Librdkafka:
     """confluent_kafka's ShareConsumer. With acknowledgement "implicit" an answer accepts all that the last poll brought."""
+
+    jvm: int | None = None
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.topic, self.is_implicit = settings["topic"], settings["acknowledge"] == "implicit"
@@ -72,33 +71,17 @@ class Librdkafka:
         errors = [error for error in self.consumer.commit_sync(CALL_S).values() if error is not None]
         return str(errors[0].args[0].name()) if errors else NONE
 
-    def close(self) -> None:
-        self.consumer.close()
-
-
-def main() -> None:
-    """The child: settings from the first line, then one answer for each order; ends with its pipe."""
-    orders, answer = take_orders()
-    try:
-        consumer = Librdkafka(orders.get())
-    except Refused as error:
-        answer({"refused": str(error)})
-        return
-    answer({"ready": time.monotonic(), "jvm": None})
-
-    def do(order: Told) -> Told:
-        told: Told = {"records": [], "events": [], "error": NONE, "member": "", "generation": None}
+    def do(self, order: Told) -> Told:
+        told: Told = {"records": [], "events": [], "error": NONE}
         match order["do"]:
             case "fetch":
-                told["records"] = consumer.fetch(order["ms"])
+                told["records"] = self.fetch(order["ms"])
             case "answer":
-                told["error"] = consumer.answer(dict(order["answers"]))
+                told["error"] = self.answer(dict(order["answers"]))
             case "close":
-                consumer.close()
+                self.consumer.close()
         return told
-
-    carry_out(orders, answer, do, (KafkaException, RuntimeError))
 
 
 if __name__ == "__main__":
-    main()
+    serve(Librdkafka, (KafkaException, RuntimeError))
