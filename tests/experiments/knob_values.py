@@ -1,12 +1,48 @@
-"""Any settings of an experiment, for properties that hold whatever they are."""
+"""Runs that several tests read: an experiment's own, once for all of them, and runs with any settings, for properties that always hold."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitlib.errors import KitError
 from kitlib.experiments import get
+from kitlib.monitor.delivery import Verdict, judge
+from kitlib.trace import Trace
+
+
+@cache
+def own_run(name: str) -> Trace:
+    """The run with the experiment's own settings: to be read, never changed."""
+    return get(name).run()
+
+
+def with_any_knobs(name: str, examples: int, check: Callable[[Trace, Verdict], None], refused: str = "nothing is refused") -> None:
+    """Whatever the knobs and the seed, a run ends within its steps, is JSON both ways with its verdict, and passes the check.
+
+    Settings that do not go together may be refused in these words.
+    """
+
+    @settings(deadline=None, max_examples=examples)
+    @given(settings_of(name), st.integers(0, 2**63 - 1))
+    def any_knobs(knobs: dict[str, Any], seed: int) -> None:
+        try:
+            trace = get(name).run(seed=seed, **knobs)
+        except KitError as error:
+            assert re.search(refused, str(error)), error
+            return
+        assert len(trace) <= knobs["max_steps"] and Trace.from_json_lines(trace.to_json_lines()) == trace
+        verdict = judge(trace)
+        json.dumps(verdict.to_json())
+        check(trace, verdict)
+
+    any_knobs()
 
 
 @st.composite
