@@ -100,21 +100,6 @@ def test_tombstone_that_is_gone_leaves_its_key_with_those_who_had_it() -> None:
     assert [step.what for step in late if step.what in ("purge", "away")] == ["away", "purge"]
 
 
-def test_tombstone_stays_while_nothing_new_is_to_be_cleaned() -> None:
-    """The cleaner does not come to a log without dirty segments, whatever the time; with new records it comes."""
-    trace = get("tombstones").run(new_records=False)
-    assert found(trace, "rest", "to") == [(5,)] and found(trace, "purge", "offsets") == []
-    assert [3, 1, None] in trace.steps[-1].state["offsets"]["records"]
-
-
-def test_key_in_the_active_segment_lies_there_twice() -> None:
-    """The active segment is never cleaned, nor is what it would replace."""
-    shown = get("tombstones").run().steps[-1].state["offsets"]
-    dave = shown["keys"].index("dave")
-    assert [offset for offset, key, _ in shown["records"] if key == dave] == [5, 6]
-    assert shown["segments"] == [[0, 6, False], [6, 7, True]]
-
-
 def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
     """A record with a later one of its key is replaced, be it a tombstone; a tombstone that was the last is purged."""
 

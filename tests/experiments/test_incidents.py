@@ -88,17 +88,6 @@ def test_incident_is_explained_by_the_rules_of_its_time(name: str) -> None:
     assert signs.is_fault and {each.excuse for each in (*signs.rewinds, *signs.vanished)} == {Excuse.NONE}
 
 
-def test_stale_offset_is_in_the_log_under_a_key_that_nothing_replaces() -> None:
-    """The cleaner passes again and again, and the commit of the old format is still there: its key is another one."""
-    trace = run("stale_offset")
-    (failed,) = [step for step in trace if step.what == "load_failed"]
-    shown = failed.state["offsets"]
-    assert sum(step.what == "clean" for step in trace) >= 5
-    live = {shown["keys"][number]: value for _, number, value in shown["records"]}
-    assert (live["mail orders-0, old format"], live["mail orders-0"]) == (4, 25)
-    assert shown["cache"]["mail orders-0"] == 4
-
-
 def test_dead_cleaner_writes_its_tombstone_behind_the_commit_that_it_kills() -> None:
     """The purge saw an old offset; by its place in the log the tombstone takes away the new one."""
     trace = run("dead_cleaner")
@@ -158,13 +147,6 @@ def test_stale_offset_is_seen_by_the_cache_alone_and_only_at_the_move() -> None:
 def test_healthy_run_rings_no_alarm(name: str, knobs: dict[str, Any]) -> None:
     """Bounds are such that a cluster whose cleaner runs and whose loads end well is quiet."""
     assert rung(run(name, **knobs)) == {}
-
-
-def test_time_since_the_last_pass_grows_only_while_nobody_passes() -> None:
-    """A living cleaner comes every day or two; of a dead one each day is a day more."""
-    looks = {cleaner: health_in(run("dead_cleaner", cleaner=cleaner))[:12] for cleaner in ("runs", "dies")}
-    since = {cleaner: [each.since_cleaned_ms or 0 for each in found] for cleaner, found in looks.items()}
-    assert max(since["runs"]) <= 2 * DAY_MS < max(since["dies"]) - 6 * DAY_MS
 
 
 def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:

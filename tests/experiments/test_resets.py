@@ -151,16 +151,6 @@ def test_reset_by_hand_is_refused_while_somebody_is_a_member() -> None:
     assert [(step["before"], step["offset"]) for step in altered] == [(60, 0), (60, 0)]
 
 
-def test_mirror_repeats_and_loses_the_same_records() -> None:
-    """Two lanes of one topic: what the mirror never gets is partly what the consumer does twice."""
-    trace = get("mirror").run()
-    first, second = judge(trace).lanes
-    assert (first.topic, second.topic) == ("orders", "mirror")
-    assert {kind: found.count for kind, found in first.anomalies.items() if found.count} == {"duplicated": 40, "rewound": 1}
-    assert {kind: found.count for kind, found in second.anomalies.items() if found.count} == {"lost": 45, "skipped": 45}
-    assert set(trace.steps[-1].state["cursors"]) == {"orders-0", "mirror-0"}
-
-
 def new_run(records: int = 30) -> GroupRun:
     run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
     run.create(1, records)

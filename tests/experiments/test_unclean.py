@@ -88,12 +88,6 @@ def test_unavailable_is_told_where_the_election_is_not_allowed() -> None:
     assert told == [("controller", "none"), ("producer", "refused"), ("controller", "elect")]
 
 
-def test_in_sync_set_shrinks_and_grows() -> None:
-    """A follower that stands still leaves the set and comes back; so does the leader that died."""
-    sets = [step.data["in_sync"] for step in run("follower_cut") if step.what == "isr"]
-    assert sets == [[2, 1], [1], [1, 3], [1, 3, 2]]
-
-
 @pytest.mark.kafka
 def test_one_broker_is_not_enough(broker: Cluster) -> None:
     """On the broker that all notebooks share it says what to do, and kills nobody."""

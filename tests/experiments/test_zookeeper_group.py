@@ -99,11 +99,6 @@ def test_traffic_of_a_join_grows_faster_than_a_coordinators() -> None:
     assert told[2]["reads"] > 1.9 * told[1]["reads"] > 2.7 * told[0]["reads"]
 
 
-def test_run_is_the_same_for_the_same_knobs() -> None:
-    """Time is virtual and there is no chance in it."""
-    assert run(NAME).steps == run(NAME, seed=2).steps
-
-
 def test_real_broker_has_no_zookeeper() -> None:
     """The kit says so instead of starting one."""
     with pytest.raises(KnobError, match="model only"):

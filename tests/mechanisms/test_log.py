@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -100,68 +98,11 @@ class LogBesideADict(RuleBasedStateMachine):
 LogBesideADict.TestCase.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestLogBesideADict = LogBesideADict.TestCase
 
-# A log, a question -> the offsets of the answer, or the error.
-ANSWERS: dict[str, tuple[PartitionLog, int, list[int] | FetchError]] = {
-    "an empty log at its end answers nothing": (PartitionLog(), 0, []),
-    "an empty log beyond its end": (PartitionLog(), 1, FetchError.OFFSET_OUT_OF_RANGE),
-    "below 0": (PartitionLog(), -1, FetchError.OFFSET_OUT_OF_RANGE),
-    "the end answers nothing": (batches(3), 3, []),
-    "beyond the end": (batches(3), 4, FetchError.OFFSET_OUT_OF_RANGE),
-    "below the start": (batches(3, start=10), 9, FetchError.OFFSET_OUT_OF_RANGE),
-    "in the middle of a batch the whole batch": (batches(3, 2), 1, [0, 1, 2, 3, 4]),
-    "the last offset of a batch still hands it out": (batches(3, 2), 2, [0, 1, 2, 3, 4]),
-    "the first batch always, however long": (batches(9, most=2), 4, list(range(9))),
-    "a further batch only while the total stays within": (batches(2, 2, 2), 0, [0, 1, 2, 3]),
-    "no smaller one behind a batch that does not fit": (batches(4, 2, 1), 0, [0, 1, 2, 3]),
-    "exactly the total": (batches(2, 3, 1), 0, [0, 1, 2, 3, 4]),
-}
-
-
-@pytest.mark.parametrize("case", ANSWERS)
-def test_fetch_hands_out_whole_batches_or_an_error(case: str) -> None:
-    """Whole batches from the first one that reaches the offset, or out of range and no records."""
-    log, at, answer = ANSWERS[case]
-    fetched = log.fetch(at)
-    if isinstance(answer, FetchError):
-        assert fetched == Fetch((), answer)
-    else:
-        assert offsets(fetched) == answer
-
-
-def test_fetch_over_a_gap_goes_on_behind_it() -> None:
-    """Offsets that were never used, or were compacted away, are passed over without a word."""
-    log = PartitionLog()
-    log.append([b"a"])
-    log.append([b"b"], gap=5)
-    assert offsets(log.fetch(1)) == [6]
-    log.compact([6])
-    assert offsets(log.fetch(1)) == [] and log.end == 7
-
-
-def test_delete_before_straddling_batch_keeps_it_whole() -> None:
-    """Retention removes whole batches: the one that straddles stays, and the start is its first offset."""
-    log = batches(3, 3)
-    assert log.delete_before(4) == 3
-    assert offsets(log.fetch(3)) == [3, 4, 5] and log.fetch(2).error is FetchError.OFFSET_OUT_OF_RANGE
-
-
-def test_delete_before_everything_leaves_the_end() -> None:
-    """An empty log keeps its end, and the next record goes on from there."""
-    log = batches(3)
-    assert log.delete_before(3) == 3 and log.append([b"v"]) == [3]
-
 
 def test_delete_before_never_moves_the_start_back() -> None:
     """A smaller offset than the start deletes nothing."""
     log = batches(3, start=10)
     assert log.delete_before(2) == 10 and len(log.records()) == 3
-
-
-def test_truncate_to_straddling_batch_goes_whole() -> None:
-    """An unclean election drops the straddling batch; its offsets are given again."""
-    log = batches(3, 3)
-    assert log.truncate_to(4) == 3
-    assert log.append([b"new"]) == [3]
 
 
 def test_truncate_to_beyond_the_end_changes_nothing() -> None:
@@ -195,10 +136,3 @@ def test_record_and_log_show_themselves() -> None:
     log.append([None], at_ms=5)
     assert repr(log) == "<PartitionLog events: 1 records in [0, 1)>"
     assert log.records() == [Record(0, None, None, 5)]
-
-
-def test_append_of_nothing_changes_nothing_but_the_gap() -> None:
-    """No values make no batch."""
-    log = PartitionLog()
-    nothing: list[Any] = []
-    assert log.append(nothing, compressed=True) == [] and (log.end, log.batches) == (0, [])

@@ -56,26 +56,6 @@ RotatingMapBesideAges.TestCase.settings = settings(max_examples=100, stateful_st
 TestRotatingMapBesideAges = RotatingMapBesideAges.TestCase
 
 
-@pytest.mark.parametrize("bucket_count", [2, 3, 7])
-def test_rotate_untouched_key_is_dropped_by_the_last_of_as_many_rotations_as_buckets(bucket_count: int) -> None:
-    """A key lives through bucket_count - 1 rotations and goes with the next."""
-    kept: RotatingMap[str, int] = RotatingMap(bucket_count)
-    kept.put("a", 1)
-    assert [kept.rotate() for _ in range(bucket_count)] == [{}] * (bucket_count - 1) + [{"a": 1}]
-    assert "a" not in kept
-
-
-def test_put_renews_and_get_does_not() -> None:
-    """Of two keys of the same age the one that was put again outlives the one that was only looked at."""
-    kept: RotatingMap[str, int] = RotatingMap(2)
-    kept.put("put again", 1)
-    kept.put("looked at", 2)
-    kept.rotate()
-    kept.put("put again", 3)
-    assert kept.get("looked at") == 2
-    assert kept.rotate() == {"looked at": 2} and list(kept) == ["put again"]
-
-
 @pytest.mark.parametrize("bucket_count", [1, 0, -1])
 def test_rotating_map_with_fewer_than_two_buckets_is_refused(bucket_count: int) -> None:
     """One bucket would forget at once: Storm asks for two, too."""

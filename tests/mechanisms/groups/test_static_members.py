@@ -48,6 +48,19 @@ def test_static_leader_that_comes_back_is_told_to_deal_nothing() -> None:
     assert answer is not None and (answer.leader, answer.skip_assignment, answer.members) == (again.member_id, False, ())
 
 
+def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:
+    """The leader may already deal to the old id, so the generation cannot stand; a sync that waits is fenced."""
+    desk, a, b = pair()
+    a.join()
+    b.join()
+    a.joined(), b.joined()
+    assert b.sync() is None
+    group = desk.coordinator.group
+    number = group.members[b.member_id].awaiting_sync if group else None
+    assert Person(desk, "B again", instance_id="b").join() is None and desk.state == "PreparingRebalance"
+    assert number is not None and desk.answers[number] == Synced(E.FENCED_INSTANCE_ID)
+
+
 def test_static_member_back_while_its_join_waits_fences_that_join() -> None:
     """Two with one name in one rebalance: the later one counts."""
     desk, a, b = pair()
