@@ -198,7 +198,7 @@ def look_table(found: Diagnosis, most: int | None = None) -> Group:
 
     seen = found.snapshot
     members = "members not observed" if seen.members is None else f"members: {len(seen.members)}"
-    what = f"{found.verdict}, lag {found.total_lag:,}, {members}, {seen.protocol} protocol"
+    what = f"{found.verdict}, lag {found.lag_told}, {members}, {seen.protocol} protocol"
     table = Table(title=f"{plain_text(seen.group)}: {what}, {_clock(seen.at_ms)}")
     for name in ("partition", "committed", "log", "lag", "held by", "finding", "Burrow's rules"):
         table.add_column(name, overflow="fold", justify="right" if name in ("committed", "lag") else "left")

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
 
 from kitlib.errors import KnobError
 from kitlib.experiments.interventions import Intervention, ScriptError, check_together
@@ -108,23 +107,6 @@ class Script:
     def __str__(self) -> str:
         told = [f"{name}={shlex.quote(as_text(value))}" for name, value in self.knobs.items()]
         return "\n".join([f"{FIRST} {VERSION}", " ".join([self.experiment, f"seed={self.seed}", *told]), *map(str, self.interventions)])
-
-    def to_link(self, page: str = "") -> str:
-        """An address that `from_link` and the site of `kit page` read: `page` with this script behind its "#"."""
-        return f"{page.partition('#')[0]}#script={quote(str(self), safe='')}"
-
-    @classmethod
-    def from_link(cls, link: str) -> Script:
-        """The script in a link, behind its "#" or "?". ScriptError when there is none, or it is none."""
-        try:
-            parts = urlsplit(link)
-            found = [*parse_qs(parts.fragment).get("script", ()), *parse_qs(parts.query).get("script", ())]
-        except (ValueError, AttributeError, TypeError):
-            found = []
-        if not found:
-            told = plain_text(link, 80)
-            raise ScriptError(f'the link {told} holds no script. Expected "#script=..." at its end, as `to_link` writes it.')
-        return cls.parse(found[0])
 
 
 def _check_version(version: str) -> None:

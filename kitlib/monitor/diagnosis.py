@@ -40,6 +40,7 @@ AGAIN = 3  # commits of one offset while a record waits at it: the consumer fail
 FROM_LOGS = ("no lag", "rewound", "stalled")  # those of Burrow's rules that need no earlier log end
 ONE_LOOK = "it cannot be judged from one look"
 STABLE = ("STABLE", "Stable")
+DELETED = "topic deleted"
 
 
 class Grade(IntEnum):
@@ -87,7 +88,9 @@ class PartitionSeen:
     commits: Sequence[Committed] = ()  # the group's own records, in the order of the log
     asked_ms: int | None = None  # when the coordinator was asked, before its log was read
     waiting_since_ms: int | None = None  # the time of the first record at or above `committed` that may be read
-    first_at_ms: int | None = None  # the time of the log's first record
+    is_producer_time: bool = False  # that time is its producer's word, not the broker's
+    is_unread: bool = False  # whether a record lies there could not be read
+    first_at_ms: int | None = None  # the time of the log's first record, if it lies below `committed`
     transaction: OpenTransaction | None = None
     looks: Sequence[Look] = ()  # earlier ones, oldest first
     told_lag: int | None = None  # of a share group, which finishes records in any order: its coordinator's count
@@ -177,6 +180,12 @@ class Diagnosis:
         """The sum over partitions in which it is known; an offset beyond the end counts as 0."""
         return sum(max(0, each.lag or 0) for each in self.snapshot.partitions)
 
+    @property
+    def lag_told(self) -> str:
+        """The same, with what is known of it."""
+        is_more = any(each.topic_id != NO_TOPIC and (each.lag is None or each.lag < 0) for each in self.snapshot.partitions)
+        return f"{self.total_lag:,}" + (" or more" if is_more else "")
+
 
 def diagnose(group: GroupSnapshot) -> Diagnosis:
     """What is wrong with this group."""
@@ -186,10 +195,22 @@ def diagnose(group: GroupSnapshot) -> Diagnosis:
         now = next(each for rule in NOW if (each := rule(group, part)))
         told = [replace(each, where=where) for each in (now, why_answer_differs(part), *history(group, part)) if each]
         decided[where], findings = told[0], findings + told
-    if not findings:
-        members = "its members were not observed" if group.members is None else f"it has {len(group.members)} members"
-        findings = [unknown("nothing committed", f"the group has committed nothing and holds no partition; {members}.")]
+    if all(each.rule == DELETED for each in decided.values()):
+        findings.append(why_nothing_is_left(group))
     return Diagnosis(group, tuple(sorted(findings, key=lambda each: -each.grade)), decided)
+
+
+def why_nothing_is_left(group: GroupSnapshot) -> Finding:
+    """The group has committed nothing and holds no partition, in any topic that there is."""
+    why = "of the topics that exist, the group has committed nothing and holds no partition"
+    if group.members is None:
+        return unknown("nothing committed", f"{why}; its members, of the protocol {group.protocol}, were not observed.")
+    if not group.members:
+        return wrong("no member", f"{why}, and it has no member.", "Start its consumers.")
+    if group.state not in STABLE:
+        return unknown("rebalancing", f"{why}; it has {len(group.members)} members and is {group.state}.")
+    todo = "Look whether the topics that they subscribe to exist, and whether the members may see them."
+    return wrong("nothing assigned", f"{why}, although it has {len(group.members)} members.", todo)
 
 
 def well(rule: str, why: str) -> Finding:
@@ -207,28 +228,19 @@ def wrong(rule: str, why: str, todo: str = "") -> Finding:
     return Finding(rule, Grade.WRONG, why, todo)
 
 
-@dataclass(frozen=True, slots=True)
-class NextStart:
-    """Where a consumer begins that cannot use its committed offset, by auto.offset.reset; None: it stops with an error."""
-
-    policy: str
-    offset: int | None
-    told: str
-
-
-def next_starts(start: int, end: int) -> tuple[NextStart, ...]:
-    """What each reset policy makes of a log of these bounds."""
+def next_starts(start: int, end: int) -> dict[str, tuple[int | None, str]]:
+    """Where a consumer begins that cannot use its committed offset, by auto.offset.reset (None: it stops with an error), and in words."""
     count = f"{end - start:,} records"
-    return (
-        NextStart("earliest", start, f"earliest starts at {start} and reads {count}, whether they have been processed or not"),
-        NextStart("latest", end, f"latest starts at {end} and never reads the {count} before it"),
-        NextStart("none", None, "none stops with an error"),
-    )
+    return {
+        "earliest": (start, f"earliest starts at {start} and reads {count}, whether they have been processed or not"),
+        "latest": (end, f"latest starts at {end} and never reads the {count} before it"),
+        "none": (None, "none stops with an error"),
+    }
 
 
 def told_starts(part: PartitionSeen) -> str:
     """The same as a sentence; a duration starts at the first record of that age."""
-    told = "; ".join(each.told for each in next_starts(part.start or 0, part.end or 0))
+    told = "; ".join(each for _, each in next_starts(part.start or 0, part.end or 0).values())
     return f"The next start by auto.offset.reset: {told}; by_duration starts at the first record within its span."
 
 
@@ -242,9 +254,9 @@ Rule = Callable[[GroupSnapshot, PartitionSeen], Finding | None]
 
 
 def why_not_observed(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
-    """Where the log begins and ends is not known; that the topic is gone is known."""
+    """Where the log begins and ends is not known; that the topic, or its partition, is gone is known."""
     if part.topic_id == NO_TOPIC:
-        return Finding("topic deleted", Grade.NOTE, "the topic no longer exists, and its committed offsets went with it.")
+        return Finding(DELETED, Grade.NOTE, f"{part.trouble or 'there is no such topic'} any more, and its committed offsets went with it.")
     if part.start is None or part.end is None:
         return unknown("not observed", f"where the log begins and ends is not known: {part.trouble or 'it was not asked'}.")
     return None
@@ -290,6 +302,9 @@ def why_no_commit(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
         return wrong(rule, f"{gone[-1]}. {starts}", told_reset(group, part))
     if not count:
         return well("nothing to read", f"{part.held_by} holds it, the log is empty, and nothing was committed.")
+    if part.held_by is None and never_joined(group):
+        why = f"the group commits without members and has committed nothing here; whether it is to read the {count:,} records is not known"
+        return unknown("without membership", f"{why}.")
     if part.held_by is None:
         return wrong("never committed", f"no offset is committed, no member holds it, and {count:,} records wait. {starts}")
     since_ms = group.assigned_since_ms
@@ -320,25 +335,35 @@ def why_not_held(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
         return wrong("not assigned", f"members hold other partitions of {part.topic}, but not this one: {waits}.")
     silent_ms = None if last is None else group.at_ms - last.at_ms
     ago = "" if last is None or silent_ms is None else f"; the last commit, of {last.offset}, is {span(silent_ms)} old"
-    if silent_ms is not None and not any(each.members for each in group.seen):
+    if never_joined(group) and last is None:
+        return Finding("nothing to read", Grade.NOTE, "the log is empty, and the group, which has no members, has committed nothing here.")
+    if never_joined(group) and silent_ms is not None:
         why = f"whoever commits here has never been a member (a consumer with assign(), or a tool), and {waits}{ago}"
         if part.has_moved:
             return well("without membership", f"{why}; the offset has moved between two looks.")
         if not lag or silent_ms < PATIENCE_MS:
             return unknown("without membership", f"{why}; whether anyone reads, {ONE_LOOK}.")
-    if lag and last and silent_ms is not None and (part.waiting_since_ms or 0) > last.at_ms:
+    if lag and last and silent_ms is not None and last.at_ms < (part.waiting_since_ms or 0) <= group.at_ms:
         why = f"the group had read everything at its last commit, of {last.offset}, {span(silent_ms)} ago. Since then {lag:,} records came"
         return wrong("died while caught up", f"{why}, and there is no member to read them.", "Start its consumers.")
     after = waits if lag else f"{waits}, and what comes will not be read"
     return wrong("no member", f"the group has no member: {after}{ago}.", "Start its consumers.")
 
 
+def never_joined(group: GroupSnapshot) -> bool:
+    """Whether the group has commits and no record of a membership; one whose members have left has it."""
+    return not any(not each.is_gone for each in group.seen) and any(each.commits for each in group.partitions)
+
+
 def why_nothing_waits(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
     """A member holds it, and everything is committed, or only markers and aborted records are left."""
     if not part.lag:
         return well("caught up", f"{part.held_by} holds it, and nothing waits.")
+    if part.is_unread:
+        return unknown("not observed", f"whether a record is among the {part.lag:,} offsets that are left could not be read.")
     if part.waiting_since_ms is None and part.stable == part.end and part.told_lag is None:
-        return well("caught up", f"the {part.lag:,} offsets left hold no record to read: markers, or records of aborted transactions.")
+        what = "markers, and records of aborted transactions or that were compacted away"
+        return well("caught up", f"the {part.lag:,} offsets left hold no record to read: {what}.")
     return None
 
 
@@ -372,8 +397,10 @@ def why_slow(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
 
 
 def why_stuck(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
-    """The same offset is committed again and again while a record waits at it."""
-    came_ms = part.waiting_since_ms
+    """The same offset is committed again and again while a record waits at it: by an earlier look, or by the broker's time of it."""
+    came_ms = next((each.at_ms for each in part.looks if each.end > (part.committed or 0)), None)
+    if not part.is_producer_time:
+        came_ms = part.waiting_since_ms
     again = [each.at_ms for each in part.commits if came_ms is not None and each.at_ms >= came_ms and each.offset == part.committed]
     if len(again) < AGAIN:
         return None
@@ -396,8 +423,14 @@ def why_silent(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
     still_ms, most_ms = still_for_ms(group, part), patience_ms(part)
     if still_ms is None or still_ms < most_ms:
         return None
-    why = f"{part.held_by} holds it, a record waits at {part.committed}, and nothing was committed for {span(still_ms)}, longer than"
+    is_old = part.is_producer_time and part.last_commit and (part.waiting_since_ms or 0) < part.last_commit.at_ms
+    there = ", by its producer's clock since before the last commit" if is_old else ""
+    why = f"{part.held_by} holds it, a record waits at {part.committed}{there}, and nothing was committed for {span(still_ms)}, longer than"
     why += f" the {span(most_ms)} that this group may take; {part.lag:,} offsets wait."
+    others = [each.commits[-1].at_ms for each in group.partitions if each.held_by == part.held_by and each.commits]
+    if max(others, default=0) > group.at_ms - still_ms + PATIENCE_MS // 2:
+        todo = "Other partitions of it were committed since, so it polls: look whether this one is paused, and whether that record fails."
+        return wrong("assigned and not read", why, todo)
     todo = "Its heartbeats come from a thread of their own: look whether the application polls, and what its last batch does."
     return wrong("assigned and nobody polls", why, todo)
 
@@ -418,12 +451,15 @@ NOW: tuple[Rule, ...] = (
 def still_for_ms(group: GroupSnapshot, part: PartitionSeen) -> int | None:
     """For how long a reader has had something to do and has not moved; None when nothing tells since when."""
     moved = [each.at_ms for each in part.looks if each.done != part.done or each.end <= (each.done or 0)][-1:]
-    if part.last_commit is None and part.looks:
+    came_ms = part.waiting_since_ms
+    if came_ms is not None and part.is_producer_time and came_ms > group.at_ms:
+        came_ms = None  # a producer's clock that is ahead, or a time of its own choice
+    if (part.last_commit is None or came_ms is None) and part.looks:
         moved = moved or [part.looks[0].at_ms]
-    if not moved and (part.last_commit is None or part.waiting_since_ms is None):
+    if not moved and (part.last_commit is None or came_ms is None):
         return None
     committed_ms = None if part.last_commit is None else part.last_commit.at_ms
-    since = [committed_ms, part.waiting_since_ms, group.assigned_since_ms, *moved]
+    since = [committed_ms, came_ms, group.assigned_since_ms, *moved]
     return max(0, group.at_ms - max(each for each in since if each is not None))
 
 

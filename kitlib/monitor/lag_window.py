@@ -40,8 +40,6 @@ class CommitRing:
     slots: list[Commit | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.intervals < 1:
-            raise KnobError(f"intervals is {self.intervals}: a window has 1 slot or more.")
         self.slots = [None] * self.intervals
 
     @property

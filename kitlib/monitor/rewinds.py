@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 
 WEEK_MS = 7 * 24 * 3_600_000  # OffsetConfig's offsets.retention.minutes of Kafka 2.0 and later, the broker's default
@@ -56,7 +55,7 @@ class Rewind:
     @property
     def records(self) -> int:
         """By how many records it went back."""
-        return offset_of(self.before) - offset_of(self.after)
+        return (self.before.offset or 0) - (self.after.offset or 0)
 
     @property
     def is_fault(self) -> bool:
@@ -75,11 +74,8 @@ def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rew
     """Every commit of one partition that goes back, however many there are.
 
     One that is followed, within `made_good_within` commits, by one that reaches the old offset again is
-    a late commit of work in progress (0: no commit is). KnobError below 0. A tombstone between two commits makes a
-    vanished commit, not a rewind.
+    a late commit of work in progress (0: no commit is). A tombstone between two commits makes a vanished commit, not a rewind.
     """
-    if made_good_within < 0:
-        raise KnobError(f"made_good_within is {made_good_within}: give 0 or more commits.")
     history = in_order(commits)
     found = []
     for index, (before, after) in enumerate(pairwise(history), start=1):
@@ -107,11 +103,6 @@ def is_other_topic(before: str | None, after: str | None) -> bool:
     return bool(before and after and before != after)
 
 
-def offset_of(commit: Committed) -> int:
-    """The committed offset, 0 for none."""
-    return commit.offset or 0
-
-
 @dataclass(frozen=True, slots=True)
 class Vanished:
     """A committed offset that was deleted, and where the group started again."""
@@ -130,7 +121,7 @@ class Vanished:
         told = f"at {self.tombstone.at_ms} the committed offset {self.last.offset} vanished: {self.excuse.value}"
         if self.begun_again is None:
             return f"{told}; nothing has been committed since"
-        step = offset_of(self.begun_again) - offset_of(self.last)
+        step = (self.begun_again.offset or 0) - (self.last.offset or 0)
         what = f"{-step} records were repeated" if step < 0 else f"up to {step} records were skipped"
         return f"{told}; the next commit is {self.begun_again.offset}" + (f", and {what}" if step else "")
 
@@ -139,7 +130,6 @@ def vanished(
     commits: Sequence[Committed],
     groups: Sequence[GroupSeen] = (),
     retention_ms: int = WEEK_MS,
-    together_ms: int = TOGETHER_MS,
     topic_now: str | None = None,
 ) -> list[Vanished]:
     """Every committed offset of one partition that a tombstone deleted; a tombstone for nothing does not count.
@@ -147,11 +137,8 @@ def vanished(
     A deleted topic takes its offsets with it, and a group that has none left ends as well: so the topic's id is asked
     first, that of the next commit or else `topic_now` (the topic's id now, NO_TOPIC if it no longer exists, None if that
     is unknown). Then: a last commit at least `retention_ms` old of a partition that no member held, and an end of the
-    group within `together_ms`. KnobError when one of the times is below 0.
+    group within TOGETHER_MS.
     """
-    for name, value in (("retention_ms", retention_ms), ("together_ms", together_ms)):
-        if value < 0:
-            raise KnobError(f"{name} is {value}: give 0 ms or more.")
     ends_ms = [each.at_ms for each in groups if each.is_gone]
     history = in_order(commits)
     found = []
@@ -167,7 +154,7 @@ def vanished(
             excuse = Excuse.NEW_TOPIC
         elif tombstone.at_ms - last.at_ms >= retention_ms and tombstone.by is None:
             excuse = Excuse.EXPIRED
-        elif any(abs(tombstone.at_ms - end_ms) <= together_ms for end_ms in ends_ms):
+        elif any(abs(tombstone.at_ms - end_ms) <= TOGETHER_MS for end_ms in ends_ms):
             excuse = Excuse.GROUP_GONE
         found.append(Vanished(last, tombstone, excuse, again))
     return found
@@ -205,15 +192,13 @@ class Surge:
         )
 
 
-def surges(samples: Sequence[Sample], slack: int = 0) -> list[Surge]:
+def surges(samples: Sequence[Sample]) -> list[Surge]:
     """Every stretch between two samples in which input cannot explain the output.
 
-    went_out > came_in + waited + slack, where `waited` is what lay beyond the highest offset ever committed: a
+    went_out > came_in + waited, where `waited` is what lay beyond the highest offset ever committed: a
     backlog that drains is no surge, and a rewind does not create a backlog. Samples that go back in
-    time, and a counter that restarts from zero, are ignored. KnobError when slack < 0.
+    time, and a counter that restarts from zero, are ignored.
     """
-    if slack < 0:
-        raise KnobError(f"slack is {slack}: give 0 records or more.")
     found = []
     highest: int | None = None
     for since, until in pairwise(samples):
@@ -224,7 +209,7 @@ def surges(samples: Sequence[Sample], slack: int = 0) -> list[Surge]:
             continue
         came_in = max(0, until.log_end - since.log_end)
         waited = max(0, since.log_end - highest)
-        if went_out > came_in + waited + slack:
+        if went_out > came_in + waited:
             found.append(Surge(since, until, came_in, waited, went_out))
     return found
 
@@ -246,20 +231,18 @@ class LagSpike:
         )
 
 
-def lag_spikes(samples: Sequence[Sample], least: int = 1) -> list[LagSpike]:
-    """Every rise of the lag by `least` records more than the log grew.
+def lag_spikes(samples: Sequence[Sample]) -> list[LagSpike]:
+    """Every rise of the lag by more records than the log grew.
 
     The lag of a slow or stopped consumer rises by as much as the log grows and no more, and so does that of a burst.
     Lag may be below 0, when a log end was read before the commit: cut off at 0, it would jump.
-    Samples without a commit are ignored. KnobError when least < 1.
+    Samples without a commit are ignored.
     """
-    if least < 1:
-        raise KnobError(f"least is {least}: give 1 record or more.")
     known = [each for each in samples if each.committed is not None]
     found = []
     for since, until in pairwise(known):
         before, after = since.log_end - (since.committed or 0), until.log_end - (until.committed or 0)
         grew = until.log_end - since.log_end
-        if until.at_ms > since.at_ms and after - before - max(0, grew) >= least:
+        if until.at_ms > since.at_ms and after - before > max(0, grew):
             found.append(LagSpike(since, until, before, after, grew))
     return found

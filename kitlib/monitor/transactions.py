@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from kitlib.monitor.verdict import TRANSACTION_ANOMALIES, LaneVerdict, Tally
 from kitlib.settings import Settings
-from kitlib.trace import Step, Trace
+from kitlib.trace import Step
 
 TRANSACTION_LANES = ("open", "effect")  # the first words of lanes that are judged here
 READERS = ("read_committed", "read_uncommitted")
@@ -251,20 +251,3 @@ class TransactionLedger:
 
 def _records(step: Step) -> range:
     return range(step.data["first"], step.data["last"] + 1)
-
-
-def longest_wait_ms(trace: Trace) -> int:
-    """The longest time for which the last stable offset was behind the log end: records were written, but undecided.
-
-    Read from the steps' states; 0 when it never was.
-    """
-    longest, begun = 0, None
-    for step in trace:
-        is_behind = step.state["lso"] < step.state["high_watermark"]
-        if is_behind and begun is None:
-            begun = step.at_ms
-        if begun is not None:
-            longest = max(longest, step.at_ms - begun)
-        if not is_behind:
-            begun = None
-    return longest

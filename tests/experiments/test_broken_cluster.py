@@ -6,10 +6,8 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments.cluster_audit.broken_cluster import (
-    BY_HAND,
     FAULTS,
     PARTITIONS,
-    REWOUND,
     STOPPED,
     VANISHED,
     BrokenCluster,
@@ -45,13 +43,6 @@ def test_every_seed_has_one_fault_that_its_evidence_gives_away() -> None:
     assert {Plan.of(seed).partition for seed in SEEDS} == set(range(PARTITIONS))
 
 
-def test_same_step_back_is_told_apart_by_the_members() -> None:
-    """With a member in the group it was given an old offset; with none somebody has set it."""
-    for fault, members in ((REWOUND, "1 member"), (BY_HAND, "no members")):
-        (found,) = diagnose(broken_cluster(seed_of(fault)))
-        assert found.why.endswith(f"when the group had {members}")
-
-
 def test_lost_offset_may_leave_no_lag() -> None:
     """With the policy latest the group goes on at the end, and the lag alone says that all is well."""
     cluster = broken_cluster(seed_of(VANISHED, is_earliest=False))
@@ -78,14 +69,6 @@ def test_seed_that_is_none_is_refused(seed: object) -> None:
     """With what it is."""
     with pytest.raises(KnobError, match=f"seed is '{seed}'"):
         broken_cluster(seed)  # type: ignore[arg-type]
-
-
-def test_unknown_backend_and_partition_are_refused() -> None:
-    """With what there is."""
-    with pytest.raises(KnobError, match="expected one of model, kafka"):
-        broken_cluster(1, "cloud")
-    with pytest.raises(KnobError, match="partition is '3', expected 0 to 2"):
-        broken_cluster(1).window(3)
 
 
 @pytest.mark.kafka

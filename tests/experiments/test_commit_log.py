@@ -79,11 +79,11 @@ def test_clock_that_goes_back_is_counted_and_changes_no_order() -> None:
     """Commits stand in the order of the log; a smaller timestamp is no step back of the offset."""
     log = log_of([commit(1, 9_000), commit(2, 4_000, 1), commit(3, 8_000, 2), commit(4, 9_500, 3)])
     assert [each.offset for each in log.history.commits[WHERE]] == [1, 2, 3, 4]
-    assert log.clock_went_back == 2 and [(each.offset, each.by_ms) for each in log.clock_steps] == [(1, 5_000), (2, 1_000)]
+    assert log.clock_went_back == 2 and log.clock_worst == (5_000, 1, 0)
     assert "the clock went back 2 times, by up to 5000 ms (at offset 1 of partition 0)" in log.notes()[0]
     assert told(log) == [] and log.newest_ms == 9_500
     add_records(log, watched([commit(5, 9_100, 4)], log))  # a later look at the same partition
-    assert (log.clock_went_back, log.clock_steps[-1].by_ms, log.newest_ms) == (3, 400, 9_500)
+    assert (log.clock_went_back, log.newest_ms) == (3, 9_500)
 
 
 def test_record_without_a_time_is_no_step_of_the_clock() -> None:
@@ -138,20 +138,6 @@ def test_what_compaction_took_and_what_a_transaction_hides_are_told() -> None:
     assert "4 offsets lie behind a transaction that is still open" in log.notes()[0]
 
 
-def test_sign_says_when_by_how_much_and_who() -> None:
-    """The stale offset of the incident, in one line."""
-    log = log_of([group_of(0, 0, "a", "b"), commit(95_000, 1_000, 1), commit(120, 2_000, 2), commit(620, 3_000, 3)])
-    assert told(log) == [
-        "1970-01-01 00:00:02.000, by one of 2 members: at 2000 the offset went back by 94880, from 95000 to 120: nothing excuses it"
-    ]
-
-
-def test_commit_of_an_empty_group_is_told_to_come_from_outside() -> None:
-    """A reset by hand is excused, and says so."""
-    (line,) = told(log_of([group_of(0, 0, "a"), commit(50, 1_000, 1), group_of(2, 1_500), commit(10, 2_000, 3)]))
-    assert "by somebody outside: the group had no members: excused: at 2000" in line
-
-
 def test_vanished_commit_is_told_with_where_the_group_began_again() -> None:
     """The -1 of the second incident, and what the reset policy then cost."""
     (line,) = told(log_of(history(500, None, 40)))
@@ -165,13 +151,6 @@ def test_cluster_s_own_retention_decides_what_has_only_expired() -> None:
     """An hour of silence is an expiry where offsets are kept for an hour, and a loss where they are kept for a week."""
     log = log_of([commit(500, 0), commit(None, HOUR_MS, 1)])
     assert ["excused: " in line for kept_ms in (HOUR_MS, HOUR_MS + 1) for line in told(log, retention_ms=kept_ms)] == [True, False]
-
-
-def test_deleted_topic_excuses_what_vanished_with_it() -> None:
-    """Of another topic nothing is said."""
-    for topics, excused in (({"orders": ""}, True), ({"bills": ""}, False), (None, False)):
-        (line,) = told(log_of(history(500, None)), topics=topics)
-        assert ("the topic was deleted" in line) == excused
 
 
 def test_last_commits_stand_in_the_order_of_the_log_with_their_steps() -> None:

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Producer,
-    ShareConsumer,
-    TopicCollection,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import GroupWatch, snapshots_of, topics_of
 from kitlib.experiments.kafka_backend import create_topic
+from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.transactions.kafka_transactions import VERIFICATION
 from kitlib.lab import log_ends as log_ends_module
+from kitlib.lab.brokers.settings import broker_setting
 from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire.coordinator import find_coordinator
-from kitlib.monitor.diagnosis import Diagnosis, Finding, next_starts, signs
+from kitlib.lab.wire.coordinator import PRODUCE, TRANSACTION, CoordinatorWire, find_coordinator
+from kitlib.lab.wire.records import WireBatch
+from kitlib.monitor import diagnosis
+from kitlib.monitor.diagnosis import Diagnosis, Finding, Grade, next_starts, signs
 from kitlib.monitor.rewinds import Excuse
+from kitlib.more.hashes import group_partition
 
 pytestmark = pytest.mark.kafka
 RECORDS = 10  # in the group's topic, in its first partition
@@ -143,6 +139,42 @@ def test_member_that_does_not_poll_is_told_once_its_time_is_over(group: Group, p
         assert early.exit_code == 2 and "cannot be judged from one look" in early.sentence
 
 
+def test_partition_that_its_member_leaves_out_is_told_from_a_member_that_does_not_poll(group: Group, monkeypatch: Any) -> None:
+    """It is paused, and the other one is committed on and on; the member is static, so that nobody knows whether it is there."""
+    monkeypatch.setattr(diagnosis, "PATIENCE_MS", 200)
+    group.admin.create_partitions([NewPartitions(group.topic, 2)])[group.topic].result(30)
+    group.append(3, partition=1)
+    with group.member(RECORDS + 3, **{"group.instance.id": "s1"}) as member:
+        member.commit(offsets=[TopicPartition(group.topic, 1, 1)], asynchronous=False)
+
+        def left_out() -> Diagnosis | None:
+            member.commit(offsets=[TopicPartition(group.topic, 0, RECORDS)], asynchronous=False)
+            found = group.looked()
+            return found if found.findings[0].rule == "assigned and not read" else None
+
+        found = wait_until(left_out, 20, "the partition is told")
+        is_told(found, "not healthy", 1, "assigned and not read", "-1: ", "static member s1, there or away", "2 offsets wait", "paused")
+
+
+def test_group_with_nothing_left_is_not_healthy_and_one_of_another_kind_cannot_be_judged(group: Group) -> None:
+    """Its only topic is deleted: first its member holds nothing, then nobody is there. Connect's workers are no consumers."""
+    with group.member() as member:
+        member.commit(asynchronous=False)
+        group.admin.delete_topics([group.topic])[group.topic].result(30)
+        wait_until(lambda: group.looked().findings[0].rule == "nothing assigned", 30, "the topic is gone")
+        is_told(group.looked(), "not healthy", 1, "nothing assigned", "although it has 1 members")
+    is_told(group.looked(), "not healthy", 1, "no member", "committed nothing")
+    name = f"{group.name}-connect"
+    _, host, port = find_coordinator(group.cluster, name, 30.0)
+    with CoordinatorWire.open(host, port) as worker:
+        worker.send_join(name, "connect", [("default", b"x")], 30_000, 30_000)
+        worker.receive_join()
+        worker.sync({worker.member_id: b"x"})
+        other = Group(group.cluster, group.topic, name, group.consumer, group.admin)
+        is_told(other.looked(), "cannot be judged", 2, "nothing committed", "of the protocol connect, were not observed")
+        worker.leave()
+
+
 @BOTH
 def test_member_that_never_commits_is_told_once_its_time_is_over(group: Group, protocol: str) -> None:
     """It has read everything, and its next start will not know."""
@@ -164,6 +196,53 @@ def test_consumer_that_moves_between_two_looks_is_healthy(group: Group) -> None:
         is_told(second, "healthy", 0, "reads", "5 offsets wait")
 
 
+def test_consumer_that_gets_no_closer_to_the_end_is_slow(group: Group) -> None:
+    """It commits in its rhythm, and the log grows by more: only several looks can tell."""
+    with group.member() as member, GroupWatch.open(group.cluster, group.name) as watch:
+        at = iter(range(1, 100))
+
+        def later() -> Diagnosis:
+            group.append(5)
+            watch.look()
+            member.commit(offsets=[TopicPartition(group.topic, 0, next(at))], asynchronous=False)
+            return watch.look()
+
+        assert later().exit_code != 1
+        found = wait_until(lambda: (look := later()).findings[0].rule == "slow" and look, 30, "it is told")
+        is_told(found, "not healthy", 1, "slow", "Burrow's rule: the lag never shrinks", "Add members")
+
+
+def test_offset_committed_again_and_again_is_stuck_if_its_record_was_seen_before(group: Group) -> None:
+    """A record's time is its producer's word: one look, which believes it, would call a consumer stuck that waited for an old record."""
+    with group.member() as member, GroupWatch.open(group.cluster, group.name) as watch:
+        before = watch.look()
+        for _ in range(3):
+            member.commit(offsets=[TopicPartition(group.topic, 0, 4)], asynchronous=False)
+        found = wait_until(lambda: (look := watch.look()).findings[0].rule == "stuck" and look, 20, "the commits are seen")
+        is_told(found, "not healthy", 1, "stuck", "offset 4 was committed 3 times", "6 offsets wait")
+        assert before.exit_code == 2 and group.looked().exit_code == 2
+
+
+def test_coordinator_that_differs_from_its_log_is_told_with_both_numbers(group: Group) -> None:
+    """A commit written past the coordinator, as an admin client of Kafka's own may: it answers from its cache what it loaded."""
+    with group.member() as member:
+        member.commit(asynchronous=False)
+        with OffsetsTopic.open(group.cluster) as topic:
+            place = group_partition(group.name, topic.partitions())
+            record = [each for each in topic.read(place) if group.topic.encode() in (each.key or b"")][-1]
+        value, producer = record.value or b"", Producer(client_config(group.cluster, **{"client.id": "__admin_client"}))
+
+        def differs() -> Diagnosis | None:
+            """Any commit of another group in the same partition makes the coordinator load its log anew."""
+            producer.produce(OFFSETS_TOPIC, value[:2] + (7).to_bytes(8, "big") + value[10:], record.key, partition=place)
+            assert producer.flush(30) == 0
+            found = group.looked(MINUTE_MS)
+            return found if found.findings[0].rule.startswith("coordinator") else None
+
+        found = wait_until(differs, 30, "the coordinator answers what it remembers")
+        is_told(found, "not healthy", 1, "coordinator differs from its log", "answers 10, and the last record of its log says 7", "restart")
+
+
 @pytest.mark.parametrize("policy", ["earliest", "latest", "error"])
 @pytest.mark.parametrize("where", ["beyond", "below"])
 def test_offset_outside_the_log_starts_as_each_policy_was_told_to(group: Group, where: str, policy: str) -> None:
@@ -175,8 +254,8 @@ def test_offset_outside_the_log_starts_as_each_policy_was_told_to(group: Group, 
     found = group.looked()
     number = f"890 beyond the end of the log, {RECORDS}" if where == "beyond" else "4 below the start of the log, 6: these records are gone"
     is_told(found, "not healthy", 1, f"outside the log, {'beyond its end' if where == 'beyond' else 'below its start'}", number)
-    [foretold] = [each for each in next_starts(start, RECORDS) if each.policy == {"error": "none"}.get(policy, policy)]
-    assert foretold.told in found.sentence
+    at, told = next_starts(start, RECORDS)[{"error": "none"}.get(policy, policy)]
+    assert told in found.sentence
     settings = {"group.id": group.name, "enable.auto.commit": False, "auto.offset.reset": policy}
     with suppress(KafkaException):
         consumer = Consumer(client_config(group.cluster, **settings))
@@ -188,8 +267,8 @@ def test_offset_outside_the_log_starts_as_each_policy_was_told_to(group: Group, 
                 break
         assert message is not None, "the consumer has got neither a record nor an error"
         got = None if message.error() else message.offset()
-        assert (got is None) == (foretold.offset is None), message.error()
-        if foretold.offset is not None and got is not None:
+        assert (got is None) == (at is None), message.error()
+        if at is not None and got is not None:
             assert got == start if policy == "earliest" else got >= RECORDS
         consumer.close()
 
@@ -220,6 +299,25 @@ def test_group_before_an_open_transaction_is_told_whose_it_is(group: Group) -> N
         assert early.exit_code == 2 and "stands before an open transaction" in early.sentence
         producer.abort_transaction(30)
         wait_until(lambda: group.decided(MINUTE_MS).rule == "assigned and nobody polls", 20, "it has ended")
+
+
+def test_hanging_transaction_is_told_with_the_command_that_ends_it(group: Group) -> None:
+    """A transactional batch that its coordinator has not heard of, as a zombie's is where leaders do not verify: nobody will end it."""
+    name = f"{group.name}-hangs"
+    _, host, port = find_coordinator(group.cluster, name, 30.0, TRANSACTION)
+    with CoordinatorWire.open(host, port) as coordinator:
+        error, producer, epoch = coordinator.init_transactional_id(name, 60_000)
+    assert not error
+    with group.member() as member, broker_setting(group.cluster, VERIFICATION, "false"):
+        member.commit(asynchronous=False)
+        wire = TopicReader.open(group.cluster, group.topic).wire
+        batch = WireBatch(0, [b"x", b"y"], producer, epoch, 0, is_transactional=True)
+        assert wire.produce(group.topic, [batch], transactional_id=name, version=PRODUCE[1])[0][0] == 0
+        parts = (f"transaction of producer {producer}", "2 offsets lie behind it", "never ends by itself", "--start-offset 10")
+        is_told(group.looked(), "not healthy", 1, "stands before a hanging transaction", *parts)
+        assert wire.write_txn_markers(group.topic, 0, producer, epoch, False, 0, 0) == 0  # what that command does
+        wire.close()
+        is_told(group.looked(), "healthy", 0, "caught up", "hold no record to read")
 
 
 def test_lag_of_markers_and_aborted_records_alone_is_none(group: Group) -> None:
@@ -309,6 +407,10 @@ def test_commits_without_a_membership_need_two_looks(group: Group) -> None:
         second = wait_until(lambda: (look := watch.look()).exit_code != 2 and look, 20, "the commit is seen")
     assert first.exit_code == 2 and "cannot be judged from one look" in first.sentence
     is_told(second, "healthy", 0, "without membership")
+    group.admin.create_partitions([NewPartitions(group.topic, 2)])[group.topic].result(30)
+    wait_until(lambda: len(look := group.looked().decided) == 2 and look[group.topic, 1].rule == "nothing to read", 20, "it is there")
+    group.append(1, partition=1)
+    assert group.decided(partition=1).grade is Grade.UNKNOWN  # a program with assign() may be meant to leave a partition out
     is_told(group.looked(MINUTE_MS), "not healthy", 1, "no member", "5 offsets wait")
 
 
@@ -380,39 +482,6 @@ def test_log_ends_of_what_is_not_there_are_skipped_with_the_reason(group: Group,
     assert found.skipped == {(group.topic, 9): "the topic has no such partition", ("kit.nowhere", 0): "there is no such topic"}
     assert asked.ends([]).offsets == {} and asked.starts([(group.topic, 0)]).offsets == {(group.topic, 0): 0}
     assert asked.stable([(group.topic, 0)]).offsets == {(group.topic, 0): RECORDS}
-
-
-class Refusing:
-    """An admin client that may not see the topic, or hears of it too late; a consumer whose group is not allowed."""
-
-    def __init__(self, *codes: int) -> None:
-        self.codes = list(codes)
-
-    def describe_topics(self, topics: TopicCollection, request_timeout: float) -> Any:
-        asked: Future[Any] = Future()
-        asked.set_exception(KafkaException(KafkaError(self.codes.pop(0))))
-        return {OFFSETS_TOPIC: asked}
-
-    def consume(self, count: int, timeout: float) -> Any:
-        code = self.codes.pop(0)
-        return [SimpleNamespace(error=lambda: KafkaError(code))]
-
-
-def test_topic_without_permission_is_told_with_what_to_ask_for() -> None:
-    """A refusal is final: who may not read is told at once. What the reader's own group may not do is no matter."""
-    for codes in ([KafkaError.TOPIC_AUTHORIZATION_FAILED], [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.TOPIC_AUTHORIZATION_FAILED]):
-        with pytest.raises(LabError, match=r"may not be read.*Ask its owner for the right"):
-            OffsetsTopic(Refusing(*codes), pytest.fail).partitions()  # type: ignore[arg-type]
-    denied: Any = Refusing(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    source = OffsetsTopic(denied, lambda: denied)
-    assert source.more() == []
-    with pytest.raises(LabError, match="may not be read"):
-        source.more()
-
-
-def test_topic_that_is_not_there_makes_no_client_that_would_make_it() -> None:
-    """A consumer asks for its coordinator as soon as it is made, and a broker that is asked makes the topic."""
-    assert OffsetsTopic(Refusing(KafkaError.UNKNOWN_TOPIC_OR_PART), pytest.fail).partitions() == 0  # type: ignore[arg-type]
 
 
 def test_brokers_that_do_not_answer_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

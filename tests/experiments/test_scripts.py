@@ -53,9 +53,8 @@ def scripts(draw: st.DrawFn) -> Script:
 
 @given(scripts())
 def test_script_written_and_read_is_the_same(script: Script) -> None:
-    """A script's text and its link read back as the same script."""
+    """A script's text reads back as the same script."""
     assert Script.parse(str(script)) == script
-    assert Script.from_link(script.to_link("http://127.0.0.1/player.html#old")) == script
 
 
 BAD = {
@@ -100,21 +99,6 @@ def test_bad_script_is_refused_with_a_sentence_that_names_the_line(text: str, sa
         Script.parse(text)
     assert said in str(refused.value)
     assert str(refused.value).isprintable()
-
-
-@pytest.mark.parametrize(
-    "link", ["", "http://127.0.0.1/", "#script=", "#answers_lost?records=5", "#other=1", "http://[/#script=x", "?script"]
-)
-def test_link_without_a_script_is_refused(link: str) -> None:
-    """A link that holds no script says so."""
-    with pytest.raises(ScriptError):
-        Script.from_link(link)
-
-
-def test_link_with_a_hand_edited_script_is_refused() -> None:
-    """A link whose script was changed by hand into none says which line is wrong."""
-    with pytest.raises(ScriptError, match=r"script, line 2: got"):
-        Script.from_link("player.html#script=answers_lost%0A%3Cscript%3Ealert(1)%3C%2Fscript%3E")
 
 
 def differs_at(one: Trace, other: Trace) -> Step:
@@ -187,10 +171,10 @@ def test_intervention_changes_what_it_says_and_nothing_before_it(
 
 @pytest.mark.parametrize(("base", "line"), [deed[:2] for deed in DEEDS.values()], ids=DEEDS)
 def test_script_of_a_run_replays_to_the_same_trace(base: str, line: str) -> None:
-    """The script that a trace tells of runs to the same trace: from its text, from its link and from the recorded file."""
+    """The script that a trace tells of runs to the same trace: from its text and from the recorded file."""
     trace = run(script=f"{base}\n{line}")
     read = Trace.from_json_lines(trace.to_json_lines())
-    for script in (Script.of(trace), Script.of(read), str(Script.of(trace)), Script.from_link(Script.of(trace).to_link())):
+    for script in (Script.of(trace), Script.of(read), str(Script.of(trace))):
         assert [*run(script=script).to_json_lines()] == [*trace.to_json_lines()]
 
 

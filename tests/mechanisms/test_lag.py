@@ -215,5 +215,3 @@ def test_storage_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:
     """A window of no slots can judge nothing."""
     with pytest.raises(KnobError, match=next(iter(knob))):
         LagStorage(**knob)  # type: ignore[arg-type]
-    with pytest.raises(KnobError, match="intervals is 0"):
-        CommitRing(0)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen, history_of
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Sample, lag_spikes, rewinds, surges, vanished
 from kitlib.more.offsets.messages import RECORD_TYPES
@@ -71,13 +70,6 @@ def test_late_commit_at_a_rebalance_is_excused_when_it_is_made_good_at_once() ->
     assert all(each.is_fault for each in rewinds(commits(5, 4, 5), made_good_within=0))
     (cut,) = rewinds(commits(100, 50, None, 200), made_good_within=9)
     assert cut.is_fault and cut.made_good_at is None
-
-
-def test_reset_by_hand_is_excused() -> None:
-    """The tool works on a group without members only."""
-    history = commits(1_000, 10)
-    assert [each.excuse for each in rewinds([history[0], replace(history[1], members=0)])] == [Excuse.BY_HAND]
-    assert [each.excuse for each in rewinds([history[0], replace(history[1], members=1)])] == [Excuse.NONE]
 
 
 def test_topic_that_was_made_anew_is_excused() -> None:
@@ -184,12 +176,6 @@ def test_output_that_can_be_explained_is_no_surge(case: str) -> None:
     assert surges(NO_SURGES[case]) == []
 
 
-def test_surge_within_the_slack_is_none() -> None:
-    """What was in hand between two looks may go out once more."""
-    looks = [Sample(0, 100, 100, 0), Sample(1, 100, 100, 30)]
-    assert (len(surges(looks, 29)), len(surges(looks, 30))) == (1, 0)
-
-
 def test_lag_spike_is_lag_that_the_log_s_growth_does_not_explain() -> None:
     """The lag rises from 100 to 96,080 while the log grows by 100."""
     (found,) = lag_spikes([Sample(0, 96_100, 96_000), Sample(1_000, 96_200, 120)])
@@ -228,19 +214,6 @@ def test_signs_of_any_history_add_up(offsets: list[int | None], within: int) -> 
     growing = sorted(each for each in offsets if each is not None)
     looks = [Sample(at, at * 3, offset, emitted=offset) for at, offset in enumerate(growing)]
     assert rewinds(commits(*growing)) == [] and lag_spikes(looks) == []
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: rewinds([], made_good_within=-1), lambda: vanished([], retention_ms=-1), lambda: vanished([], together_ms=-1),
-        lambda: surges([], slack=-1), lambda: lag_spikes([], least=0),
-    ],
-)  # fmt: skip
-def test_sign_with_a_knob_outside_of_its_range_is_refused(ask: Any) -> None:
-    """A negative patience means nothing."""
-    with pytest.raises(KnobError, match="give"):
-        ask()
 
 
 def commit(offset: int | None, at_ms: int = 0, **more: Any) -> OffsetsRecord:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.transactions import longest_wait_ms
+from kitlib.monitor.figures import READER_WAIT
 from kitlib.trace import Trace
 
 Told = list[tuple[str, str, dict[str, Any]]]
@@ -175,4 +175,4 @@ def test_longest_wait_is_from_the_first_undecided_record_to_its_decision(told: l
     trace = Trace("r", "made_up", domain="transactions")
     for at_ms, lso, end in told:
         trace.record(at_ms, "network", "release", state={"lso": lso, "high_watermark": end})
-    assert longest_wait_ms(trace) == longest
+    assert READER_WAIT.measure(trace, judge(trace)).value == longest

@@ -142,7 +142,6 @@ class CheckpointRun(Run):
     rows: Counter[int] = field(default_factory=Counter)  # offset -> how often it lies in the sink
     shown: View = field(default_factory=lambda: {"offsets": [], "state": [], "commits": []})
     was_deleted: bool = False
-    steps_told: int = 0
 
     def __post_init__(self) -> None:
         self.query = self.backend.provide(ModelQuery, self.settings.sink, self.settings.per_batch)

@@ -25,15 +25,6 @@ from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.records import Reading, read_records
 
 
-@dataclass(frozen=True, slots=True)
-class ClockStep:
-    """A record that is older than one before it: somebody's clock was set back, or two brokers' clocks differ."""
-
-    partition: int
-    offset: int
-    by_ms: int
-
-
 @dataclass(slots=True)
 class CommitLog:
     """What was read: the history, what was skipped, and how far it reaches."""
@@ -43,8 +34,8 @@ class CommitLog:
     bounds: dict[int, Bounds] = field(default_factory=dict)  # by partition of the topic
     records: int = 0  # of all groups, the broken ones too
     outside: int = 0  # records that were not of the group or not of the time that was asked for
-    clock_steps: list[ClockStep] = field(default_factory=list)  # the first TOLD_STEPS of them
-    clock_went_back: int = 0
+    clock_went_back: int = 0  # records that are older than one before them: a clock was set back, or two brokers' differ
+    clock_worst: tuple[int, int, int] = (0, 0, 0)  # by how many ms at most, at which offset of which partition
     newest_ms: int | None = None  # the latest time of any record
     latest_ms: dict[int, int] = field(default_factory=dict)  # the same by partition of the topic
 
@@ -76,10 +67,10 @@ class CommitLog:
         if self.reading.broken:
             told.append(f"{self.reading.broken} records could not be read and were skipped; the first one is at {self.reading.told[0]}.")
         if self.clock_went_back:
-            worst = max(self.clock_steps, key=lambda step: step.by_ms)
+            by_ms, offset, partition = self.clock_worst
             told.append(
-                f"the clock went back {self.clock_went_back} times, by up to {worst.by_ms} ms (at offset {worst.offset} of partition "
-                f"{worst.partition}); commits are in the order of the log, not of their times."
+                f"the clock went back {self.clock_went_back} times, by up to {by_ms} ms (at offset {offset} of partition "
+                f"{partition}); commits are in the order of the log, not of their times."
             )
         if self.hidden:
             told.append(f"{self.hidden} offsets lie behind a transaction that is still open and cannot be read yet.")
@@ -91,7 +82,6 @@ class CommitLog:
         return told
 
 
-TOLD_STEPS = 1_000  # clock steps that are kept; all of them are counted
 LATEST_MS = 253_402_300_799_999  # the end of the year 9999
 
 
@@ -142,8 +132,7 @@ def watched(records: Iterable[RawRecord], log: CommitLog, progress: Callable[[in
             latest_ms = log.latest_ms.get(record.partition, record.at_ms)
             if record.at_ms < latest_ms:
                 log.clock_went_back += 1
-                if len(log.clock_steps) < TOLD_STEPS:
-                    log.clock_steps.append(ClockStep(record.partition, record.offset, latest_ms - record.at_ms))
+                log.clock_worst = max(log.clock_worst, (latest_ms - record.at_ms, record.offset, record.partition))
             log.latest_ms[record.partition] = latest_ms = max(latest_ms, record.at_ms)
             log.newest_ms = latest_ms if log.newest_ms is None else max(log.newest_ms, latest_ms)
         yield record

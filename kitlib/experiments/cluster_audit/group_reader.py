@@ -17,8 +17,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
@@ -38,7 +46,7 @@ from kitlib.monitor.diagnosis import (
     diagnose,
     why_answer_differs,
 )
-from kitlib.monitor.rewinds import WEEK_MS
+from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS
 from kitlib.more.hashes import group_partition
 from kitlib.text import plain_text
 
@@ -48,7 +56,9 @@ TOLD_GROUPS = 5  # that are named when one is not there
 ANSWER_S = 10.0
 SKEW_MS = 5_000  # by which the brokers' clocks may differ from this one
 READ_S = 10.0  # how long the first waiting records may take to come
-NOT_JUDGED = ("streams",)  # protocols that nothing here can ask about
+First = tuple[int, int | None, bool]  # a record's offset, its time, and whether its producer says so
+NONE: First = (0, None, False)
+JUDGED = ("classic", "consumer", "share")  # protocols that something here can ask about
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +97,7 @@ class GroupWatch:
         the brokers are silent.
         """
         with OffsetsTopic.open(cluster, topic) as source:
-            ends = LogEnds.of(cluster)
-            watch = cls(cluster, group, "", source, ends, retention_of(cluster))
+            watch = cls(cluster, group, "", source, LogEnds.of(cluster), retention_of(cluster))
             if count := source.partitions():
                 watch.place = group_partition(group, count)
                 add_records(watch.log, watched(source.read(watch.place), watch.log), group)
@@ -126,10 +135,12 @@ class GroupWatch:
         is_hidden = any(ends.offsets.get(each) != stable.offsets.get(each) for each in home)
         if is_hidden or told.protocol == "share" or told.state == "unknown":
             asked_ms = 0
+        rows = ((where, *topics.get(where[0], (None, where[1] + 1))) for where in places)
+        ids = {where: topic_id if where[1] < count else NO_TOPIC for where, topic_id, count in rows}
         seen = [
             PartitionSeen(
                 *where, told.committed.get(where), starts.offsets.get(where), ends.offsets.get(where), stable.offsets.get(where),
-                ends.skipped.get(where, ""), told.held.get(where), topics.get(where[0], (None, 0))[0], tuple(commits.get(where, ())),
+                ends.skipped.get(where, ""), told.held.get(where), ids[where], tuple(commits.get(where, ())),
                 asked_ms or None, looks=tuple(self.looks.get(where, ())), told_lag=told.lags.get(where),
             )
             for where in places
@@ -147,19 +158,24 @@ class GroupWatch:
             state, members, held, told = share_group(self.cluster, self.group)
             starts, lags = {where: at for where, (at, _) in told.items()}, {where: lag for where, (_, lag) in told.items() if lag >= 0}
             return Described("share", state, members, held, starts, lags)
-        if self.protocol in NOT_JUDGED:
+        if self.protocol not in JUDGED:
             return Described(self.protocol, "unknown", (), {}, {})
         admin, trouble = self.log_ends.admin, f"group {self.group} could not be described"
         told = answered(admin.describe_consumer_groups([self.group], request_timeout=ANSWER_S)[self.group], trouble)
+
+        def name(member: Any) -> str:
+            static = f" (static member {member.group_instance_id}, there or away)" if member.group_instance_id else ""
+            return f"{member.client_id} at {member.host.lstrip('/')}{static}"
+
         held = {
-            (each.topic, each.partition): f"{member.client_id} at {member.host.lstrip('/')}"
+            (each.topic, each.partition): name(member)
             for member in told.members for each in (member.assignment.topic_partitions if member.assignment else ())
         }  # fmt: skip
         wanted = [ConsumerGroupTopicPartitions(self.group)]
         asked = admin.list_consumer_group_offsets(wanted, require_stable=False, request_timeout=ANSWER_S)
         offsets = answered(asked[self.group], f"the offsets of group {self.group} could not be asked").topic_partitions or ()
         committed = {(each.topic, each.partition): each.offset for each in offsets if each.offset >= 0}
-        members = tuple(sorted(f"{each.client_id} at {each.host.lstrip('/')}" for each in told.members))
+        members = tuple(sorted(map(name, told.members)))
         return Described(told.type.name.lower(), told.state.name, members, held, committed)
 
     def _looked_into(self, seen: list[PartitionSeen]) -> list[PartitionSeen]:
@@ -167,21 +183,30 @@ class GroupWatch:
         waiting = {(each.topic, each.partition): each.committed or 0 for each in seen if each.start is not None and each.start <= (
             -1 if each.committed is None else each.committed) < (each.end or 0)}  # fmt: skip
         without_id = [each for each in seen if each.commits and each.commits[-1].topic_id is None and each.start is not None]
-        times, firsts = self._times(waiting), self._times({(each.topic, each.partition): each.start or 0 for each in without_id})
+        firsts = self._firsts({(each.topic, each.partition): each.start or 0 for each in without_id})
         open_ = [(each.topic, each.partition) for each in seen if None not in (each.stable, each.end) and each.stable < each.end]  # type: ignore[operator]
+        stable = {(each.topic, each.partition): each.stable for each in seen}
+        past = {where: at for where, at in waiting.items() if at > (stable[where] or at)}  # a group that is there reads read_uncommitted
+        found = self._firsts(waiting) | self._firsts(past, "read_uncommitted")
         transactions = open_transactions(self.cluster, open_) if open_ else {}
-        return [
-            replace(each, waiting_since_ms=times.get(where), first_at_ms=firsts.get(where), transaction=transactions.get(where))
-            for each in seen for where in [(each.topic, each.partition)]
-        ]  # fmt: skip
 
-    def _times(self, offsets: Mapping[Where, int]) -> dict[Where, int]:
-        """The time of the first committed record at or after each offset; none where there is none to read."""
+        def looked_into(each: PartitionSeen) -> PartitionSeen:
+            where = (each.topic, each.partition)
+            (_, came_ms, is_told), (first, first_ms, _) = found.get(where) or NONE, firsts.get(where) or NONE
+            return replace(
+                each, waiting_since_ms=came_ms, is_producer_time=is_told, is_unread=where in waiting and where not in found,
+                first_at_ms=first_ms if first < (each.committed or 0) else None, transaction=transactions.get(where),
+            )  # fmt: skip
+
+        return [looked_into(each) for each in seen]
+
+    def _firsts(self, offsets: Mapping[Where, int], isolation: str = "read_committed") -> dict[Where, First | None]:
+        """The first record at or after each offset; None where there is none to read, and nothing where that could not be seen."""
         if not offsets:
             return {}
         settings = {"group.id": "kit.reader", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
-                    "isolation.level": "read_committed", "fetch.wait.max.ms": 50, "max.partition.fetch.bytes": 1_000}  # fmt: skip
-        reader, found, left = Consumer(client_config(self.cluster, **settings)), dict[Where, int](), dict(offsets)
+                    "isolation.level": isolation, "fetch.wait.max.ms": 50, "max.partition.fetch.bytes": 1_000}  # fmt: skip
+        reader, found, left = Consumer(client_config(self.cluster, **settings)), dict[Where, First | None](), set(offsets)
         try:
             reader.assign([TopicPartition(*where, offset) for where, offset in offsets.items()])
             ends_s = time.monotonic() + READ_S
@@ -189,20 +214,21 @@ class GroupWatch:
                 for message in reader.consume(500, 0.1):
                     where = (str(message.topic()), int(message.partition() or 0))
                     error = message.error()
-                    if left.pop(where, None) is not None and error is None:
-                        found[where] = int(message.timestamp()[1])
+                    if where in left and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                        kind, at_ms = message.timestamp()
+                        found[where] = None if error else (int(message.offset() or 0), at_ms, kind == TIMESTAMP_CREATE_TIME)
+                    left.discard(where)
         except KafkaException:
-            return found  # one that may not be read has no time
+            return found  # one that may not be read is left out
         finally:
             reader.close()
         return found
 
     def _trim(self) -> None:
         """History is for ever, a watch is not: the last KEPT commits of each partition stay."""
-        for commits in self.log.history.commits.values():
-            del commits[:-KEPT]
-        for seen in self.log.history.groups.values():
-            del seen[:-KEPT]
+        every: list[list[Any]] = [*self.log.history.commits.values(), *self.log.history.groups.values()]
+        for kept in every:
+            del kept[:-KEPT]
 
 
 def open_transactions(cluster: Cluster, partitions: Iterable[Where]) -> dict[Where, OpenTransaction]:
@@ -236,12 +262,11 @@ def snapshots_of(
     log: CommitLog, group: str | None = None, retention_ms: int = WEEK_MS, topics: Mapping[str, str] | None = None
 ) -> list[GroupSnapshot]:
     """What a log alone tells of one group, or of each: nothing of this moment. `topics` are the ids of topics now, where known."""
-    ids = topics or {}
     return [
         GroupSnapshot(
             name, log.newest_ms or 0, [
                 PartitionSeen(where.topic, where.partition, commits[-1].offset, trouble="a log of commits does not tell",
-                              topic_id=ids.get(where.topic), commits=tuple(commits))
+                              topic_id=(topics or {}).get(where.topic), commits=tuple(commits))
                 for where, commits in log.partitions(name).items()
             ], seen=tuple(log.seen(name)), retention_ms=retention_ms,
         )
@@ -261,10 +286,16 @@ def retention_of(cluster: Cluster) -> int:
     return int(minutes) * 60_000 if minutes is not None and minutes.isdecimal() else WEEK_MS
 
 
+def group_kind(listed: Mapping[str, str]) -> str:
+    """The protocol of a listed group; of a classic one whose members are no consumers, as Connect's workers, what they are."""
+    kind, of = listed.get("group_type") or "classic", listed.get("protocol_type") or "consumer"
+    return kind if kind != "classic" or of == "consumer" else of
+
+
 def check_group_exists(cluster: Cluster, group: str, has_commits: bool = False) -> str:
     """The group's protocol. LabError when no broker knows it and it has committed nothing, naming some that they know."""
     with kafka_python_admin(cluster, "the groups could not be listed") as admin:
-        listed = {each["group_id"]: each.get("group_type") or "classic" for each in admin.list_groups()}
+        listed = {each["group_id"]: group_kind(each) for each in admin.list_groups()}
     if group in listed or has_commits:
         return str(listed.get(group, "classic"))
     names = sorted(listed)

@@ -23,7 +23,6 @@ MaxPollMs = Annotated[
 ]
 HEARTBEAT_MS = 300
 PATIENCE_MS = 3_000  # how long one member alone is waited for
-PATIENT_SESSION_MS = 6_000  # where nobody dies: a busy machine shall not remove a member
 
 
 def settings_of(run: GroupRun, **more: object) -> MemberSettings:
