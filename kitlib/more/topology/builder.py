@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
-from kitlib.more.topology.components import DEFAULT_STREAM, BasicBolt, Bolt, Spout, Streams, TopologyError
+from kitlib.more.topology.components import DEFAULT_STREAM, Bolt, Spout, Streams, TopologyError
 from kitlib.more.topology.groupings import Grouping, GroupingKind
 
 AckerRelease = Literal["0.9.3", "2.4.0"]
@@ -164,12 +164,12 @@ class TopologyBuilder:
 
     def set_spout(self, name: str, make: Callable[[], Spout], parallelism: int = 1, **conf: Any) -> None:
         """Add a spout; `make` is its class, or a function that makes one for each task. TopologyError for a bad one."""
-        self._check_new(name, make, parallelism)
+        self._check_new(name, parallelism)
         self.spouts[name] = (make, parallelism, conf)
 
     def set_bolt(self, name: str, make: Callable[[], Bolt], parallelism: int = 1, **conf: Any) -> BoltDeclarer:
         """Add a bolt; say on the answer what it subscribes to. TopologyError for a bad one."""
-        self._check_new(name, make, parallelism)
+        self._check_new(name, parallelism)
         self.bolts[name] = BoltDeclarer(name, make, parallelism, conf)
         return self.bolts[name]
 
@@ -193,7 +193,7 @@ class TopologyBuilder:
                 _check_subscription(name, grouping, components)
         return Topology(components)
 
-    def _check_new(self, name: str, make: object, parallelism: int) -> None:
+    def _check_new(self, name: str, parallelism: int) -> None:
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise TopologyError(
                 f"a component's name is {name!r:.60}, expected a text that does not begin with '__', "
@@ -201,11 +201,6 @@ class TopologyBuilder:
             )
         if name in self.spouts or name in self.bolts:
             raise TopologyError(f"there are two components with the name {name!r}. Give one of them another name.")
-        if not callable(make):
-            raise TopologyError(
-                f"{name}: expected a class or a function that makes one for each task, got {make!r:.60}. "
-                f"Give {type(make).__name__} instead of an object of it."
-            )
         if type(parallelism) is not int or not 1 <= parallelism <= MAX_TASKS:
             raise TopologyError(f"{name}: parallelism is {parallelism!r:.40}, expected 1 to {MAX_TASKS:,} tasks.")
 
@@ -216,8 +211,9 @@ def make_one(name: str, make: Callable[[], Any], kind: type) -> Any:
         made = make()
     except Exception as error:
         raise TopologyError(
-            f"{name}: making a {kind.__name__} raised {type(error).__name__}: {str(error)[:200]}. It is made without "
-            f"arguments, once for each task: give those it needs in a function, such as lambda: {_called(make)}(...)."
+            f"{name}: making a {kind.__name__} raised {type(error).__name__}: {str(error)[:200]}. Storm makes one for each "
+            "task, without arguments: give a class that has all its methods, or a function, such as "
+            f"lambda: {_called(make)}(...)."
         ) from error
     if not isinstance(made, kind):
         raise TopologyError(
@@ -229,41 +225,15 @@ def make_one(name: str, make: Callable[[], Any], kind: type) -> Any:
 
 def _inspected(name: str, make: Callable[[], Any], kind: type) -> Streams:
     """The output fields of what `make` makes. TopologyError when that cannot run as a spout or bolt."""
-    made: Any = make
-    if isinstance(make, type):
-        _check_class(name, make, kind)
-        _check_without_arguments(name, make)
-    else:
-        made = make_one(name, make, kind)
-        _check_class(name, type(made), kind)
-    return Streams.of(name, made.output_fields)
-
-
-def _check_class(name: str, made: type, kind: type) -> None:
-    if not issubclass(made, kind):
-        raise TopologyError(
-            f"{name}: {made.__name__} is no {kind.__name__}. Subclass kitlib.more.topology.{kind.__name__}."
-        )
-    for method, base in (("next_tuple", Spout), ("execute", Bolt), ("process", BasicBolt)):
-        if issubclass(made, base) and getattr(made, method) is getattr(base, method):
-            raise TopologyError(f"{name}: {made.__name__} has no {method}. Write it; Storm calls it for each tuple.")
+    made = make_one(name, make, kind)
     for method in CALLED_BY_STORM:
         code = getattr(made, method, None)
         if inspect.isgeneratorfunction(code) or inspect.iscoroutinefunction(code):
             raise TopologyError(
-                f"{name}: {made.__name__}.{method} has a yield or is async, so that calling it does nothing. "
+                f"{name}: {type(made).__name__}.{method} has a yield or is async, so that calling it does nothing. "
                 "Write a plain method, and send with self.collector.emit([...])."
             )
-
-
-def _check_without_arguments(name: str, make: type) -> None:
-    try:
-        inspect.signature(make).bind()
-    except TypeError as error:
-        raise TopologyError(
-            f"{name}: {make.__name__} cannot be made without arguments ({error}), and Storm makes one for each task. "
-            f"Give a function instead, such as lambda: {make.__name__}(...)."
-        ) from None
+    return Streams.of(name, made.output_fields)
 
 
 def _called(make: Callable[[], Any]) -> str:

@@ -8,6 +8,7 @@ tree; and it acks or fails each tuple it receives. A `BasicBolt` gets both done 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn, Protocol
@@ -133,7 +134,14 @@ class OutputCollector(Protocol):
         ...
 
 
-class Spout:
+class _Part(ABC):
+    """What a topology is made of."""
+
+    output_fields: ClassVar[OutputFields] = ()
+    context: TopologyContext
+
+
+class Spout(_Part):
     """A source of tuples. Subclass it, say which fields it sends, and write `next_tuple`.
 
     `self.context` and `self.collector` are there from `open` on, also when a subclass writes its own.
@@ -141,8 +149,6 @@ class Spout:
     Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies.
     """
 
-    output_fields: ClassVar[OutputFields] = ()
-    context: TopologyContext
     collector: SpoutOutputCollector
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
@@ -152,9 +158,9 @@ class Spout:
     def close(self) -> None:
         """The topology ends. Nobody calls this when a process dies."""
 
+    @abstractmethod
     def next_tuple(self) -> None:
         """Send the next tuple if there is one; must not wait."""
-        raise NotImplementedError
 
     def ack(self, message_id: Any) -> None:
         """The tree of this message was processed."""
@@ -170,7 +176,7 @@ class Spout:
         """The process died: its connections break. Called on the dead object; do only what the other end does."""
 
 
-class Bolt:
+class Bolt(_Part):
     """A step of the processing. Subclass it, say which fields it sends, and write `execute`.
 
     `execute_ms` is how long one tuple takes, in virtual time. `self.context` and `self.collector` are there
@@ -179,18 +185,16 @@ class Bolt:
     Differs: how long it takes is declared, as time is virtual.
     """
 
-    output_fields: ClassVar[OutputFields] = ()
     execute_ms: int = 1
-    context: TopologyContext
     collector: OutputCollector
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         """The task begins."""
         self.context, self.collector = context, collector
 
+    @abstractmethod
     def execute(self, given: Tuple) -> None:
         """Work on one tuple: send what follows from it, and ack or fail it, now or later."""
-        raise NotImplementedError
 
     def cleanup(self) -> None:
         """The topology ends. Nobody calls this when a process dies."""
@@ -219,9 +223,9 @@ class BasicBolt(Bolt):
     Differs: the method is called `process`, as `execute` is the executor's.
     """
 
+    @abstractmethod
     def process(self, given: Tuple, collector: BasicOutputCollector) -> None:
         """Work on one tuple; it is acked when this returns."""
-        raise NotImplementedError
 
     def execute(self, given: Tuple) -> None:
         """Call `process`, then ack; fail on FailedError."""

