@@ -109,9 +109,8 @@ def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:
         )
 
 
-def found_in(topics: Topics, spark: SparkSession, run: str, names: set[str]) -> DataFrame:
-    """The records that lie in the named topics, as facts. LabError when one of them is not there."""
-    named = {(run, name) for name in names}
+def found_in(topics: Topics, spark: SparkSession, named: set[tuple[str, str]]) -> DataFrame:
+    """The records that lie in these topics, each named with a run, as facts. LabError when one of them is not there."""
     check_topics_exist(topics, named)
     return frames.found_facts(topics.read_source(spark, named))
 

@@ -18,7 +18,7 @@ from kitlib.experiments.idempotence.guarantees import Cell, GuaranteeTable, Sett
 from kitlib.lab import jars, kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.delivery import judge
-from kitlib.pipelines.production import audit_producers
+from kitlib.pipelines.audit import audits as audit_all
 from kitlib.pipelines.topics import trace_topic
 from kitlib.spark import sessions as kit_spark
 from kitlib.trace import Trace
@@ -41,7 +41,7 @@ def measure_guarantees(
     wanted = all_cells() if cells is None else list(cells)
     done = run_cells(records, wanted, progress)
     traces = [trace for _, _, trace in done]
-    audits = audit_producers([trace.run for trace in traces], spark=kit_spark.session())
+    audits = audit_all([trace.run for trace in traces], spark=kit_spark.session())
     differing = {trace.run: found for trace in traces if (found := audits[trace.run].differences(judge(trace)))}
     if differing:
         told = "; ".join(f"run {run}: {', '.join(differences)}" for run, differences in differing.items())

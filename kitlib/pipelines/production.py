@@ -3,7 +3,7 @@
 A lane (one partition of one topic in one run) is a producer's when its first step is `send`; record n of it has the
 value n, in decimal. `kitlib.monitor.producing` follows such a run step by step. Here its definitions are DataFrames,
 which also work when there are more records than a notebook can hold. `audit` of `kitlib.pipelines.audit` finds such
-lanes by itself; `audit_producers` takes many runs at once, in the same few Spark jobs as one.
+lanes by itself.
 
     steps ─┬─> told ──────────────────────────────┐
            ├─> lanes ─────────┐                   │
@@ -21,19 +21,15 @@ what a producer has lost is known only at its end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kitlib.errors import LabError
 from kitlib.pipelines import delivery_frames
-from kitlib.pipelines.audit_result import AuditResult
-from kitlib.pipelines.audit_rows import Rows, TraceRead, check_topics_exist, result_of
+from kitlib.pipelines.audit_rows import Rows, check_topics_exist
 from kitlib.pipelines.delivery_frames import LANE, MAX_OFFSET, RANGES, lane_steps
-from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence
-from kitlib.spark import sessions as kit_spark
+from kitlib.pipelines.topics import Topics
 
 # The number of the step that the topic itself would be: it is read after all others, and shown as none.
 TOPIC_N: Final = 2**62
@@ -184,38 +180,6 @@ def _first(name: str) -> Column:
 
 
 FIRST_WORD = "send"  # of a producer's lane
-
-
-def audit_producers(
-    runs: Sequence[str], *, bootstrap: str | None = None, spark: SparkSession | None = None
-) -> dict[str, AuditResult]:
-    """Audit many producers' runs on a broker at once; by the run's name, in the order of `runs`.
-
-    LabError when a topic is not there, when no broker answers, or when a run is not one of producers alone.
-    """
-    topics = Topics.find(bootstrap)
-    check_trace_exists(topics, *runs)
-    spark = spark or kit_spark.session()
-    with one_sentence(f"audit of {len(runs)} runs"):
-        steps = delivery_frames.read_steps(topics.read_trace(spark, *runs)).persist()
-        try:
-            read = TraceRead.of_runs(steps)
-            produced, others = split_lanes(steps)
-            if strange := sorted({row["run"] for row in others}):
-                raise LabError(f"run {strange[0]} does not consist of producers alone. Call audit() for such a run.")
-            on_broker = [row for row in produced if read[row["run"]].backend != "model"]
-            on_model = [row for row in produced if read[row["run"]].backend == "model"]
-            records, lanes = read_topics(topics, spark, on_broker) if on_broker else (None, [])
-            counted = count(spark, steps, on_model + lanes, records)
-        finally:
-            steps.unpersist()
-    return {
-        run: result_of(
-            run, read.get(run, TraceRead()), [], [row for row in counted if row["run"] == run],
-            {row["topic"] for row in on_broker if row["run"] == run},
-        )
-        for run in runs
-    }  # fmt: skip
 
 
 def split_lanes(steps: DataFrame) -> tuple[Rows, Rows]:

@@ -207,11 +207,6 @@ def find_lanes(steps: DataFrame) -> Rows:
     return [row.asDict() for row in rows.collect()]
 
 
-def topics_of(lanes: Rows) -> set[str]:
-    """The topics that a broker has."""
-    return {lane["topic"] for lane in lanes if not lane["is_outside"]}
-
-
 def read_topics(topics: Topics, spark: SparkSession, lanes: Rows) -> DataFrame:
     """What each lane's reader is given now: LANE, record, place. LabError when a topic is not there."""
     named = {(lane["run"], lane["topic"], lane["reader"]) for lane in lanes if not lane["is_outside"]}

@@ -107,7 +107,7 @@ def test_all_differences_of_audit_and_trace_are_told_and_the_topics_stay(monkeyp
     done = [(IDEMPOTENT, "none", Trace(run, "guarantees", "kafka", domain="idempotence")) for run in differences]
     audits = {run: SimpleNamespace(differences=lambda _, told=told: told) for run, told in differences.items()}
     monkeypatch.setattr(pipeline, "run_cells", lambda *_: done)
-    monkeypatch.setattr(pipeline, "audit_producers", lambda *_, **__: audits)
+    monkeypatch.setattr(pipeline, "audit_all", lambda *_, **__: audits)
     monkeypatch.setattr(pipeline.kit_spark, "session", lambda **_: None)
     monkeypatch.setattr(pipeline, "_delete", lambda _: pytest.fail("the topics are to stay"))
     with pytest.raises(LabError, match=r"^run a: lost 1, not 0, late 2, not 0; run c: lost 3, not 0\. Run `kit audit a`"):

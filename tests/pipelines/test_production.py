@@ -21,9 +21,8 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import LEDGERS, judge
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production
-from kitlib.pipelines.audit import AuditResult, audit, audit_stream
+from kitlib.pipelines.audit import AuditResult, audit, audit_stream, audits
 from kitlib.pipelines.audit_rows import TraceRead, result_of
-from kitlib.pipelines.production import audit_producers
 from kitlib.trace import Step, Trace
 from kitlib.words import declare
 from kitlib.words.idempotence import IDEMPOTENCE
@@ -240,7 +239,7 @@ def test_audit_of_producers_on_the_broker_believes_the_topics(
     for trace in traces.values():
         publish(trace, broker)
 
-    found = audit_producers([*traces])
+    found = audits([*traces])
     for run in (clean, model):
         assert found[run].differences(judge(traces[run])) == ()
     assert found[clean].sentence.startswith("6 of 10 records were stored: 4 lost (first at record 9, step 2); 2 duplicated (")
@@ -276,5 +275,3 @@ def test_audit_of_a_run_with_a_producer_and_a_spout_has_both_tables(
     assert found.sentence.startswith("4 of 13 records were stored or processed: 8 lost (first at record ")
     assert json.loads(json.dumps(found.to_json()))["counts"] == judge(trace).counts
     assert found._repr_html_().count("<table>") == 2
-    with pytest.raises(LabError, match="does not consist of producers alone"):
-        audit_producers([run])
