@@ -22,12 +22,6 @@ class ScansItsTrees(solutions.OwnAcker):
         return super().ack(root, val)
 
 
-class CopiesItsTrees(solutions.OwnAcker):
-    def init(self, root: int, val: int, spout_task: int) -> Any:
-        self.pending = [dict(bucket) for bucket in self.pending]
-        return super().init(root, val, spout_task)
-
-
 class KeepsWhatIsDone(solutions.OwnAcker):
     def __init__(self) -> None:
         super().__init__()
@@ -69,7 +63,6 @@ def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     ("measured", "made", "says"),
     [
         (ACKER_GROWTH, ScansItsTrees, "with 10,000 it takes"),
-        (ACKER_GROWTH, CopiesItsTrees, "with 10,000 it takes"),
         (ACKER_GROWTH, KeepsWhatIsDone, "after 20,000 more trees that are done your code holds"),
         (STATE_GROWTH, SearchesItsProducers, "with 10,000 it takes"),
         (STATE_GROWTH, KeepsAllBatches, "after 20,000 more batches of one producer your code holds"),

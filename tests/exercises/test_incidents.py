@@ -219,7 +219,7 @@ def contradictions(folder: Path, cause: str) -> list[str]:
     return wrong + [f"{row} of a broker that is down" for row in down]
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(30))  # each cause, at each difficulty that is drawn for it
 def test_truth_of_a_seed_follows_from_its_files_alone_and_no_file_contradicts_another(seed: int, tmp_path: Path) -> None:
     """Whoever reads logs, metrics and topic is right in every line of the report; metrics, logs, symptom and settings agree."""
     found = make(seed, tmp_path / "i")

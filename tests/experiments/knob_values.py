@@ -23,6 +23,11 @@ def own_run(name: str) -> Trace:
     return get(name).run()
 
 
+def counted(trace: Trace, *but: str) -> dict[str, int]:
+    """The counts of a run's verdict that are not 0."""
+    return {kind: count for kind, count in judge(trace).counts.items() if count and kind not in but}
+
+
 def with_any_knobs(name: str, examples: int, check: Callable[[Trace, Verdict], None], refused: str = "nothing is refused") -> None:
     """Whatever the knobs and the seed, a run ends within its steps, is JSON both ways with its verdict, and passes the check.
 

@@ -10,11 +10,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get, run
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-
-
-def counts(trace: Trace) -> dict[str, int]:
-    """The counts of the verdict that are not 0."""
-    return {kind: count for kind, count in judge(trace).counts.items() if count}
+from tests.experiments.knob_values import counted
 
 
 def answers(trace: Trace, topic: str) -> list[Any]:
@@ -45,7 +41,7 @@ def test_offset_expiry_is_told_and_explained(case: str) -> None:
     knobs, (busy, quiet), expected = EXPIRY[case]
     trace = run("offset_expiry", **knobs)
     assert (answers(trace, "orders")[-1], answers(trace, "refunds")[-1]) == (busy, quiet)
-    assert counts(trace) == expected
+    assert counted(trace) == expected
     verdict = judge(trace)
     assert verdict.violations == () and (not expected or "has expired" in str(verdict))
 
@@ -73,7 +69,7 @@ def test_coordinator_moves_what_is_told_after_the_load(rules: str, odd: str) -> 
     after = [step.data.get("error", step.data["offset"]) for step in trace.steps[moved:] if step.what == "answer"]
     asked = [each for at, each in enumerate(after) if at == 0 or each != after[at - 1]]
     assert asked == ["NOT_COORDINATOR", *told]  # the first one is asked of who was the coordinator
-    assert counts(trace) == expected and judge(trace).violations == ()
+    assert counted(trace) == expected and judge(trace).violations == ()
     assert any(step.what == "load_failed" for step in trace) is (told[-1] != 20)
 
 
@@ -87,7 +83,7 @@ def test_coordinator_moves_old_offset_of_today(stable: bool, unreplicated: int, 
     trace = run("coordinator_moves", require_stable=stable, unreplicated=unreplicated, load_records_per_s=speed)
     told = STABLE[stable, unreplicated, speed]
     assert answers(trace, "orders")[-1] == told
-    assert counts(trace) == ({} if told == 20 else {"duplicated": 10, "rewound": 1})
+    assert counted(trace) == ({} if told == 20 else {"duplicated": 10, "rewound": 1})
     assert judge(trace).violations == () and (told == 20 or "require_stable=false" in str(judge(trace)))
 
 

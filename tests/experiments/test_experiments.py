@@ -24,7 +24,7 @@ from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.mechanisms.partition_manager import SpoutConfig
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace, from_ranges
-from tests.experiments.knob_values import own_run, with_any_knobs
+from tests.experiments.knob_values import counted, own_run, with_any_knobs
 
 ALONE = {"max_spout_pending": 1}
 RETENTION_WAS_FASTER = "use_start_offset_time_if_offset_out_of_range"
@@ -83,10 +83,6 @@ CLAIMS: dict[str, Claim] = {
 }  # fmt: skip
 
 
-def not_zero(trace: Trace) -> dict[str, int]:
-    return {kind: count for kind, count in judge(trace).counts.items() if count and kind != "reordered"}
-
-
 @pytest.mark.parametrize("case", CLAIMS)
 def test_experiment_shows_what_it_claims(case: str) -> None:
     """Each experiment's headline is what its verdict says, with the marks that belong to it."""
@@ -94,14 +90,14 @@ def test_experiment_shows_what_it_claims(case: str) -> None:
     trace = get(name).run(**knobs)
     verdict = judge(trace)
     assert (verdict.processed, verdict.appended) == (processed, appended)
-    assert not_zero(trace) == counts
+    assert counted(trace, "reordered") == counts
     assert set(verdict.violations) == violations
 
 
 @pytest.mark.parametrize("seed", range(1, 30))
 def test_experiment_headlines_do_not_depend_on_luck(seed: int) -> None:
     """Whatever the seed, the happy path is whole, the poison record is the only one missing, and a redeploy at the latest loses."""
-    assert not_zero(get("happy_path").run(seed=seed)) == {}
+    assert counted(get("happy_path").run(seed=seed), "reordered") == {}
     poison = judge(get("poison_record").run(seed=seed))
     assert poison.processed == 39 and poison.counts["lost"] == 0 and poison.counts["stalled"] >= 1
     redeploy = get("restart").run(seed=seed, same_topology_id=False, force_from_start=True, start_offset_time="latest")
@@ -118,7 +114,7 @@ def restart_knobs(same: bool, forced: bool, time: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("same", "forced", "time"), A1)
 def test_restart_eight_futures_only_a_forced_redeploy_asks_the_settings(same: bool, forced: bool, time: str) -> None:
     """A crash goes on from the stored offset whatever the settings; a forced redeploy replays all, or loses what was not done."""
-    found = not_zero(get("restart").run(**restart_knobs(same, forced, time)))
+    found = counted(get("restart").run(**restart_knobs(same, forced, time)), "reordered")
     if same or not forced:
         assert found == {"duplicated": 1}
     elif time == "earliest":

@@ -21,7 +21,7 @@ from kitlib.monitor.rewinds import Excuse
 from kitlib.more.offsets.records import decode
 from kitlib.settings import Settings
 from kitlib.trace import Trace
-from tests.experiments.knob_values import settings_of
+from tests.experiments.knob_values import counted, settings_of
 
 RIGHT: dict[str, int] = {}
 OLD_LOG, NEW_LOG = {"log_rules": "0.8.2"}, {"log_rules": "4.3.1"}
@@ -61,10 +61,6 @@ CLAIMS: dict[str, Claim] = {
 }  # fmt: skip
 
 
-def not_zero(trace: Trace) -> dict[str, int]:
-    return {kind: count for kind, count in judge(trace).counts.items() if count}
-
-
 def told_last(trace: Trace) -> int:
     return [step.data["offset"] for step in trace if step.what == "answer" and "error" not in step.data][-1]
 
@@ -74,7 +70,7 @@ def test_incident_needs_each_of_its_causes(case: str) -> None:
     """What A is told, what the audit counts, and which signs a monitor sees; all of it explained by the knobs."""
     name, knobs, told, counts, signs = CLAIMS[case]
     trace = run(name, **knobs)
-    assert (told_last(trace), not_zero(trace), signs_of(trace).kinds) == (told, counts, signs)
+    assert (told_last(trace), counted(trace), signs_of(trace).kinds) == (told, counts, signs)
     assert judge(trace).violations == ()
 
 
@@ -258,7 +254,7 @@ def test_real_incident_has_the_verdict_of_the_model(broker: Any, name: str, knob
 def test_real_run_without_a_cause_needs_no_operator(broker: Any) -> None:
     """Where the model's coordinator answers what is committed, nobody touches the group."""
     real = run("stale_offset", backend="kafka", coordinator_rules="4.3.1", days=2)
-    assert not any(step.actor == "operator" for step in real) and not_zero(real) == {}
+    assert not any(step.actor == "operator" for step in real) and counted(real) == {}
     assert str(signs_in_topic(broker, real)) == "no signs were found"
 
 

@@ -19,6 +19,7 @@ from kitlib.experiments.offsets.reset_stories import BY_HOUR
 from kitlib.monitor.delivery import judge
 from kitlib.settings import Settings
 from kitlib.trace import Trace
+from tests.experiments.knob_values import counted
 
 NEW, OUT = ": no offset is committed", ": the offset is out of range"
 
@@ -48,10 +49,6 @@ RESETS: dict[tuple[str, str], tuple[dict[str, int], str] | None] = {
 }
 
 
-def not_zero(trace: Trace) -> dict[str, int]:
-    return {kind: count for kind, count in judge(trace).counts.items() if count}
-
-
 def test_reset_policy_table_has_every_question() -> None:
     """Each state with each policy."""
     choices = {knob.name: knob.choices for knob in get("reset_policy").knobs}
@@ -71,7 +68,7 @@ def test_reset_policy_is_asked_only_without_a_usable_offset(state: str, policy: 
         assert not [step for step in trace if step.actor == "B" and step.what in ("start", "emit", "commit")]
         return
     counts, reason = expected
-    assert refused == set() and not_zero(trace) == counts and judge(trace).violations == ()
+    assert refused == set() and counted(trace) == counts and judge(trace).violations == ()
     for kind in list(counts)[:1]:
         assert reason in judge(trace).first(kind).reason
 
@@ -112,7 +109,7 @@ def test_experiment_on_resets_or_lag_shows_what_it_claims(case: str) -> None:
     trace = get(name).run(**knobs)
     verdict = judge(trace)
     assert (verdict.processed, verdict.appended) == (processed, appended)
-    assert not_zero(trace) == counts and verdict.violations == ()
+    assert counted(trace) == counts and verdict.violations == ()
 
 
 def lags(trace: Trace) -> list[tuple[str, int | None, int]]:

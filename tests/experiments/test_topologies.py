@@ -11,12 +11,9 @@ from kitlib.experiments import get
 from kitlib.mechanisms.acker import false_completion_rate, years_to_false_completion
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
+from tests.experiments.knob_values import counted
 
 SEEDS = range(1, 6)
-
-
-def counts(trace: Trace) -> dict[str, int]:
-    return {kind: count for kind, count in judge(trace).counts.items() if count and kind != "reordered"}
 
 
 def steps(trace: Trace, what: str) -> list[Step]:
@@ -36,7 +33,7 @@ def is_whole(trace: Trace) -> bool:
 def test_tuple_tree_without_faults_acks_every_record_once(seed: int, knobs: dict[str, Any]) -> None:
     """With wide ids and nothing that fails, each record's tree is acked once, and only when no tuple of it is open."""
     trace = get("tuple_tree").run(seed=seed, **{"id_bits": 64} | knobs)
-    assert counts(trace) == {} and is_whole(trace)
+    assert counted(trace, "reordered") == {} and is_whole(trace)
     assert sorted(step.data["offset"] for step in steps(trace, "ack")) == list(range(6))
     assert {step.data["outstanding"] for step in steps(trace, "ack")} == {0}
 
@@ -46,7 +43,7 @@ def test_tuple_tree_without_faults_acks_every_record_once(seed: int, knobs: dict
 def test_tuple_tree_that_is_not_acked_once_comes_again_after_the_time_out(seed: int, fault: str) -> None:
     """A tuple dropped, lost or acked twice leaves a number that is never zero: the spout replays the record after 30 to 60 s."""
     trace = get("tuple_tree").run(seed=seed, fault=fault, id_bits=64)
-    assert is_whole(trace) and counts(trace)["duplicated"] >= 1
+    assert is_whole(trace) and counted(trace, "reordered")["duplicated"] >= 1
     [timed_out] = steps(trace, "fail")
     assert timed_out.data["why"] == "timeout"
     offset = timed_out.data["offset"]
@@ -135,7 +132,7 @@ def test_reliability_off_loses_exactly_what_was_lost_on_the_way(seed: int, way: 
 def test_reliability_on_loses_nothing_of_the_same(seed: int) -> None:
     """With all three on, the same lost messages cost time and duplicates, and no record."""
     trace = get("reliability_off").run(seed=seed, topology_ackers=1)
-    assert is_whole(trace) and counts(trace)["duplicated"] > 0
+    assert is_whole(trace) and counted(trace, "reordered")["duplicated"] > 0
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -200,13 +200,6 @@ def test_init_producer_id_counts_up_and_skips_a_block_at_a_restart(release: str)
     assert leader.init_producer_id(NOW).producer_id == 1000
 
 
-def test_init_producer_id_two_brokers_share_a_controller() -> None:
-    """No id is given out twice."""
-    controller = ProducerIdControlManager()
-    first, second = Leader(broker=1, controller=controller), Leader(broker=2, controller=controller)
-    assert [each.init_producer_id(NOW).producer_id for each in (first, second, first)] == [0, 1000, 1]
-
-
 def test_init_producer_id_while_the_controller_is_slow_is_to_be_asked_again() -> None:
     """Error 14 until the block has come."""
     leader = Leader(controller_delay_ms=20)
