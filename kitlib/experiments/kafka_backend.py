@@ -23,7 +23,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
 from kitlib.lab import created_resources, kafka_server
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config
 from kitlib.lab.processes import wait_until
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
 from kitlib.mechanisms.positions import ResetPolicy
@@ -34,12 +34,6 @@ TRACE_PREFIX = "kit.trace."
 ANY_PARTITION = -1  # librdkafka's word for: the one that the partitioner chooses
 NOW = 0  # and for the timestamp of now
 OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-
-
-RIGHTS = (  # where a cluster of one's own has ACLs
-    "The user of KIT_KAFKA_CONFIG lacks a right: ask for an ACL (--operation All --resource-pattern-type prefixed) on the topics, "
-    "groups and transactional ids that begin with kit."
-)
 
 
 def create_topic(
@@ -452,5 +446,6 @@ def asked(question: Callable[[], Any], trouble: str) -> Any:
             reason = error.args[0]
             if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
                 advice = RIGHTS if str(reason.name()).endswith("AUTHORIZATION_FAILED") else ADVICE
+                advice = POLICY if reason.code() == KafkaError.POLICY_VIOLATION else advice
                 raise LabError(f"{trouble}: {reason.str()}. {advice}") from error
             time.sleep(0.02)

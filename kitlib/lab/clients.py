@@ -34,6 +34,14 @@ EXTERNAL_TIMEOUT_S = 10.0
 ADMIN_S = 30.0  # how long an admin client's question may take
 LOOK_S = 0.5  # how often one looks whether a cluster has refused us
 NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+RIGHTS = (  # where a cluster of one's own has ACLs
+    "The user of KIT_KAFKA_CONFIG lacks a right: ask for an ACL (--operation All --resource-pattern-type prefixed) on the topics, "
+    "groups and transactional ids that begin with kit."
+)
+POLICY = (  # where it has a policy for topics
+    "That is the word of the class in create.topic.policy.class.name of its brokers: have its owner allow topics that begin with kit., "
+    "or use the kit's own broker (unset KIT_KAFKA_BOOTSTRAP)."
+)
 SILENT = logging.getLogger("kitlib.librdkafka")  # for a client that says by other ways what becomes of its records
 SILENT.addHandler(logging.NullHandler())
 SILENT.propagate = False

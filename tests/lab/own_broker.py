@@ -15,11 +15,17 @@ Settings = dict[str, str]
 
 
 @contextmanager
-def own_broker(home: Path, change: Callable[[Settings, list[int]], Settings], more_ports: int = 0) -> Iterator[node.Node]:
-    """One broker with the kit's settings as `change` makes them of these; it is given so many further ports. Ended at the end."""
+def own_broker(
+    home: Path, change: Callable[[Settings, list[int]], Settings], more_ports: int = 0, plugin: Path | None = None
+) -> Iterator[node.Node]:
+    """One broker with the kit's settings as `change` makes them of these, and a folder of classes beside Kafka's.
+
+    It is given so many further ports. Ended at the end.
+    """
     (home / "tmp").mkdir()
     java_of_all = java.find_java(needs_vector=False).executable
-    machinery = node.Machinery(java_of_all, tuple(jars.ensure_jars("kafka")), home, home, uuid.uuid4().hex, node.HEAP_MB[1])
+    classes = (*jars.ensure_jars("kafka"), *([plugin] if plugin else ()))
+    machinery = node.Machinery(java_of_all, classes, home, home, uuid.uuid4().hex, node.HEAP_MB[1])
     controller_port, [own, *more] = ports.choose({}, 1 + more_ports)
     broker = node.Node(1, home / "node-1", machinery, own, controller_port, on_end=lambda: None)
     node.prepare([broker], 1, lambda _sentence: None, lambda: None)

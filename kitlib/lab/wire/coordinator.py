@@ -19,7 +19,6 @@ transaction-coordinator/src/main/resources/common/message/TransactionLogKey and 
 
 from __future__ import annotations
 
-import contextlib
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -45,7 +44,7 @@ from kafka.protocol.producer import (
 )
 
 from kitlib.errors import LabError
-from kitlib.lab.clients import Cluster, addresses, kafka_python_config
+from kitlib.lab.clients import RIGHTS, Cluster, addresses, kafka_python_config
 from kitlib.lab.wire.connection import ASK_AGAIN_S, NOT_YET, Wire, until_ready
 from kitlib.lab.wire.records import FetchedBatch
 
@@ -69,6 +68,7 @@ STATES = (
     "Dead",
     "PrepareEpochFence",
 )
+DENIED = (29, 30, 31, 53)  # the authorization of a topic, a group, the cluster or a transactional id failed
 # The versions that name the errors of today; Produce and TxnOffsetCommit add to the transaction by themselves from these on.
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
@@ -206,11 +206,15 @@ class CoordinatorWire(Wire):
     # Offsets and coordinators
 
     def find(self, key: str, kind: int = GROUP) -> Coordinator | None:
-        """Who coordinates the group (or the transactional id), by this broker's word; None when it does not know yet."""
+        """Who coordinates the group (or the transactional id), by this broker's word; None when it does not know yet.
+
+        DeniedError when the broker does not let this user ask.
+        """
         request = FindCoordinatorRequest(version=FIND_COORDINATOR, key_type=kind, coordinator_keys=[key])
 
         def read(answer: Any) -> Coordinator | None:
             [found] = answer.coordinators
+            check_right(key, found.error_code)
             return None if found.error_code else (int(found.node_id), str(found.host), int(found.port))
 
         return self._ask(request, read)
@@ -335,24 +339,41 @@ def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
     return found
 
 
+class DeniedError(LabError):
+    """The user may not do this with the group or the transactional id, which no waiting changes."""
+
+
+def check_right(key: str, error: int) -> None:
+    """DeniedError for the broker's word that it lets this user not."""
+    if error in DENIED:
+        raise DeniedError(f"{key}: the broker answers {for_code(error).__name__}, error {error}. {RIGHTS}")
+
+
 def find_coordinator(cluster: Cluster, key: str, timeout_s: float, kind: int = GROUP) -> Coordinator:
     """Who coordinates a group (or a transactional id) and answers for it: asked of all brokers, again until it does.
 
-    Asking also makes the brokers create the coordinators' topic, if it is not there yet. LabError after `timeout_s`.
+    Asking also makes the brokers create the coordinators' topic, if it is not there yet. LabError after `timeout_s`; DeniedError at
+    once for a user without the right.
     """
     told, security = "nobody knows one", kafka_python_config(cluster)
 
     def ask() -> tuple[int, Coordinator | None]:
         nonlocal told
         for where in addresses(cluster.bootstrap):
-            with contextlib.suppress(LabError), CoordinatorWire.open(*where, timeout_s=5.0, **security) as asked:
-                if (found := asked.find(key, kind)) is None:
-                    continue
+            try:
+                with CoordinatorWire.open(*where, timeout_s=5.0, **security) as asked:
+                    if (found := asked.find(key, kind)) is None:
+                        continue
                 with CoordinatorWire.open(*found[1:], timeout_s=5.0, **security) as coordinator:
                     error = (coordinator.fetch_offsets(key, [("none", 0)]) if kind == GROUP else coordinator.describe_transaction(key))[0]
-                if error not in NOT_YET:
-                    return NONE, found
-                told = f"broker {found[0]} answers error {error}"
+            except DeniedError:
+                raise
+            except LabError:
+                continue
+            check_right(key, error)
+            if error not in NOT_YET:
+                return NONE, found
+            told = f"broker {found[0]} answers error {error}"
         return NOT_YET[0], None
 
     _, found = until_ready(ask, lambda answer: answer[0], time.monotonic() + timeout_s)
