@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from kitlib.exercises import check, nb_09, solutions
+from kitlib.exercises import check, solutions
 
 TIMES = {"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000}
 
@@ -91,15 +89,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("own_metadata_clock", breaks, "your code raised LookupError"),
     ("own_metadata_clock", 250, "should be a function"),
 ]
-
-
-def test_truths_move_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is typed in: with other numbers in the question, another answer is the right one."""
-    monkeypatch.setattr(nb_09, "FAULTED", nb_09.FAULTED | {"max_block_ms": 1_000, "delivery_timeout_ms": 2_500})
-    moved = {fault: {1_500: 1_000, 4_000: 2_500}[ms] for fault, ms in TIMES.items()}
-    assert check("told_after", moved).passed and not check("told_after", TIMES).passed
-    monkeypatch.setattr(nb_09, "LINE", nb_09.LINE | {"round_trip_ms": 10})
-    assert check("batch_of_a_round_trip", 20).passed and not check("batch_of_a_round_trip", 60).passed
 
 
 def test_second_send_shows_the_first_ones_end() -> None:

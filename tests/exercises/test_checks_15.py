@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from kitlib.exercises import check, nb_15, solutions
+from kitlib.exercises import nb_15, solutions
 from kitlib.experiments import run
 
 
@@ -108,14 +106,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("right_key", "the date", "should be one of"),
     ("right_key", 3, "should be one of"),
 ]
-
-
-def test_truths_move_with_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No answer is typed in: with other numbers in the question, another answer is the right one."""
-    monkeypatch.setattr(nb_15, "SEEN", {**nb_15.SEEN, "abort_every": 2})
-    assert check("what_each_sees", [15, 6, 10]).passed and not check("what_each_sees", [15, 8, 10]).passed
-    monkeypatch.setattr(nb_15, "ZOMBIES", tuple(reversed(nb_15.ZOMBIES)))
-    assert check("four_zombies", [3, 0, 3, 0]).passed and not check("four_zombies", [0, 3, 0, 3]).passed
 
 
 def test_the_logs_of_the_fourth_exercise_tell_all_the_mistakes_apart() -> None:

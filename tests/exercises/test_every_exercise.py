@@ -10,10 +10,12 @@ import nbformat
 import pytest
 
 from kitlib.errors import KitError
-from kitlib.exercises import Exercise, check, exercises, hint
+from kitlib.exercises import Exercise, check, exercises, hint, nb_03, nb_06, nb_08, nb_09, nb_15
 from kitlib.exercises.answers import a_function
 from kitlib.exercises.frame import Given, exercise
 from tests.exercises.steps import is_full
+from tests.exercises.test_checks_02_03 import SKIPPED
+from tests.exercises.test_checks_09 import TIMES
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 TABLES = [import_module(f"{__package__}.{path.stem}") for path in sorted(Path(__file__).parent.glob("test_checks_*.py"))]
@@ -34,6 +36,32 @@ SURVIVORS = [  # wrong answers that checks have once taken for right
     ("every_step_back", "more_than_one"), ("after_the_crash", "from_fetched"), ("own_metadata_clock", "backs_off_no_longer_than_expiry"),
     ("moved_keys", "moved_twice"), ("own_ack", "ack_with_a_bound_of_100_000"), ("own_acker", "TaskZeroIsNone"), ("own_split", "SendsAList"),
 ]  # fmt: skip
+
+SOONER = {"dead bootstrap": 1_000, "missing topic": 1_000, "wrong advertised address": 2_500, "buffer full": 2_500}
+# What stands in a question and is changed -> the exercise, what is right then, and what was right before.
+MOVED: list[tuple[str, dict[str, Any], str, Any, Any]] = [
+    ("00", {"STUCK": {"stuck_offset": 0}}, "name_the_anomalies", {"lost", "reordered", "skipped"}, {"duplicated", "reordered"}),
+    ("01", {"LIMIT": 5}, "forgotten_too_much", range(32, 37), range(29, 37)),
+    ("01", {"ACKED": (1, 2)}, "what_is_committed", 0, 3),
+    ("02", {"FETCH": 100}, "smallest_bound", 100, 250),
+    ("03", {"LOG_END": nb_03.STORED + 200_000}, "silent_jump", 200_000, SKIPPED),
+    ("03", {"BUG_BOUND": 35}, "second_bug", [38], [30]),
+    ("04", {"YEARS": 1}, "bits_for_ten_years", 39, 42),
+    ("04", {"EMITTED_S": 61}, "when_it_fails", 100, 80),
+    ("05", {"EXECUTE_MS": 200}, "largest_pending", 150, 300),
+    ("06", {"CRASH_BATCH": 1}, "doubled_words", 27, 29),
+    ("06", {"TREES": nb_06.TREES | {"A": [("init", 5), ("fail", None), ("ack", 5)]}}, "sum_differs", {"A", "B", "D"}, {"B", "D"}),
+    ("07", {"BATCHES": (3, 1, 4)}, "sixth_batch", 0, 6),
+    ("08", {"RETRIED": nb_08.RETRIED | {"max_in_flight": 2}}, "order_in_log", [0, 2, 1, 3, 4, 5], [0, 2, 3, 1, 4, 5]),
+    ("08", {"AT_ONCE": 7}, "enough_memory", 7, 10),
+    ("08", {"DELAY_MS": 10}, "in_flight_needed", 3, 6),
+    ("09", {"FAULTED": nb_09.FAULTED | {"max_block_ms": 1_000, "delivery_timeout_ms": 2_500}}, "told_after", SOONER, TIMES),
+    ("09", {"LINE": nb_09.LINE | {"round_trip_ms": 10}}, "batch_of_a_round_trip", 20, 60),
+    ("15", {"SEEN": nb_15.SEEN | {"abort_every": 2}}, "what_each_sees", [15, 6, 10], [15, 8, 10]),
+    ("15", {"ZOMBIES": tuple(reversed(nb_15.ZOMBIES))}, "four_zombies", [3, 0, 3, 0], [0, 3, 0, 3]),
+]
+# Of each notebook, what its learners should find.
+TO_FIND = {"03": (f"{SKIPPED:,}", str(SKIPPED)), "04": ("42", "second 80"), "05": ("ack_twice", " 300 "), "06": ("29",)}
 
 
 def name_of(value: Any) -> str:
@@ -85,6 +113,24 @@ def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> 
     assert sum(name == exercise.name for name, _, _ in WRONG) >= 4
     assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
     assert len(exercise.hints) >= 2
+
+
+@pytest.mark.parametrize(("notebook", "changed", "name", "right", "before"), MOVED, ids=name_of)
+def test_truth_moves_with_the_question(
+    notebook: str, changed: dict[str, Any], name: str, right: Any, before: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No answer is typed in: with other numbers in the question, another answer is the right one."""
+    assert check(name, before).passed
+    for constant, value in changed.items():
+        monkeypatch.setattr(f"kitlib.exercises.nb_{notebook}.{constant}", value)
+    assert check(name, right).passed and not check(name, before).passed
+
+
+@pytest.mark.parametrize("notebook", TO_FIND)
+def test_no_question_or_hint_tells_the_answer(notebook: str) -> None:
+    """What a learner should find is not printed in the question or in a hint."""
+    texts = [text for each in ALL if each.notebook.startswith(notebook) for text in (each.question, *each.hints)]
+    assert texts and not any(answer in text for text in texts for answer in TO_FIND[notebook])
 
 
 @pytest.mark.parametrize("notebook", EXERCISES)

@@ -186,10 +186,3 @@ def test_group_experiment_any_knobs_gives_a_trace_that_holds_together(name: str)
                 assert committed == offset
 
     with_any_knobs(name, 8, check, REFUSALS)
-
-
-@pytest.mark.parametrize("name", ["rebalance", "client_cut_off"])
-def test_group_of_librdkafka_has_no_sticky(name: str) -> None:
-    """It is told before anything runs, as on a real broker."""
-    with pytest.raises(KnobError, match="librdkafka has no strategy sticky"):
-        get(name).run(library="librdkafka", strategy="sticky")

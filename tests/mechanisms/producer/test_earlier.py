@@ -29,16 +29,6 @@ def test_expired_retry_takes_a_new_id_and_forgets_every_partition() -> None:
     assert numbers(made.send(partition=1)) == [(1_001, 0, 0)]
 
 
-def test_batch_in_flight_never_expires() -> None:
-    """There is no delivery timeout: an answer may come whenever the connection allows."""
-    made = earlier(request_timeout_ms=1_000_000)
-    made.send()
-    made.now_ms += 900_000
-    made.poll()
-    made.answer(0, "NONE", 0)
-    assert made.errors() == {0: None}
-
-
 def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
     """Lingering is not counted against a batch that is not full."""
     made = earlier(linger_ms=100)
@@ -97,17 +87,6 @@ def test_back_off_does_not_grow() -> None:
         assert made.poll() == []
         made.now_ms += 1
         assert len(made.poll()) == 1
-
-
-def test_certain_refusal_closes_the_gap_in_place() -> None:
-    """The sequences behind a batch that was certainly not written are lowered by its records."""
-    made = earlier()
-    made.send(2)
-    made.send(3)
-    made.answer(0, "INVALID_TIMESTAMP")
-    made.answer(1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert made.errors() == {0: "InvalidTimestampException"} and made.queue() == [(1, 0, 0)]
-    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 0)]] and numbers(made.send()) == [(1_000, 0, 3)]
 
 
 def test_refusal_whose_numbers_were_rewritten_twice_stops_the_run_and_is_never_told() -> None:

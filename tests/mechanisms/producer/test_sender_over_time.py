@@ -138,24 +138,6 @@ def test_batch_that_expires_is_told_once() -> None:
         assert made.told == [Completion(0, 0, 2, "TimeoutException", -1)] and not made.sender.has_unfinished
 
 
-def test_answer_too_large_splits_values_and_sequences() -> None:
-    """The parts hold the same records in the same order, share out the sequences and leave one at a time."""
-    made = rig(batch_size=150)
-    values = [bytes([65 + number]) * 40 for number in range(5)]
-    made.sender.send(0, made.now_ms, values)
-    made.poll()
-    made.answer(0, "MESSAGE_TOO_LARGE")
-    waiting = list(made.sender.accumulator.queues[0])
-    assert [batch.first for batch in waiting] == [0, 1, 2, 3, 4] and [batch.values[0] for batch in waiting] == values
-    assert [batch.base_sequence for batch in waiting] == [0, 1, 2, 3, 4] and {batch.attempts for batch in waiting} == {0}
-    assert [batch.number for batch in waiting] == [1, 2, 3, 4, 5] and {batch.send for batch in waiting} == {0}
-    for number in range(1, 6):
-        assert [request.number for request in made.poll()] == [number] and made.poll() == []
-        made.answer(number, "NONE", number + 9)
-        made.told += made.sender.completed()
-    assert [(told.first, told.count, told.offset) for told in made.told] == [(n, 1, n + 10) for n in range(5)]
-
-
 def test_answer_too_large_for_one_record_is_a_failure() -> None:
     """There is nothing to split: the user is told, and the hole in the sequences is closed by a bump."""
     made = rig()

@@ -34,26 +34,6 @@ def with_one_ahead(unclean: bool) -> ReplicatedPartition:
     return log
 
 
-def test_unclean_election_leads_with_what_it_has_and_the_old_leader_cuts_off_the_rest() -> None:
-    """The follower that was out of sync leads; the acknowledged records of the other vanish when it comes back."""
-    log = with_one_ahead(unclean=True)
-    assert (log.state.leader, log.state.leader_epoch, log.high_watermark) == (3, 2, 4)
-    log.append([90])
-    happened = log.start(2)
-    assert [(each.what, each.data) for each in happened if each.what in ("truncate", "copy")] == [
-        ("truncate", {"to": 4, "from": 6}), ("copy", {"to": 5})]  # fmt: skip
-    assert numbers(log, 2) == numbers(log, 3) == [0, 1, 2, 3, 90]
-
-
-def test_clean_election_waits_for_the_one_that_has_everything() -> None:
-    """With the setting off nobody leads until the last leader is back, and nothing is gone."""
-    log = with_one_ahead(unclean=False)
-    assert log.leader is None and log.append([90]).error == "LEADER_NOT_AVAILABLE"
-    elected = [each.data for each in log.start(2) if each.what == "elect"]
-    assert elected == [{"leader": 2, "epoch": 2, "unclean": False, "why": "last leader"}]
-    assert numbers(log, 2) == numbers(log, 3) == list(range(6)) and set(log.state.in_sync) == {2, 3}
-
-
 def test_cut_off_by_epochs_where_the_new_leader_has_grown_past_the_old_end() -> None:
     """Also when the new leader's log is longer: an offset does not tell, the epoch does."""
     log = with_one_ahead(unclean=True)
@@ -92,18 +72,6 @@ def test_silent_follower_holds_up_acks_all_until_it_is_out_of_sync() -> None:
     log.fence(3)
     assert log.append([1]) == Appended("", 1, 1) and log.high_watermark == 2
     assert [each.what for each in log.wake(3)] == ["wake", "copy", "isr"] and numbers(log, 3) == [0, 1]
-
-
-@pytest.mark.parametrize(("brokers", "left"), [((2,), [0, 1]), ((2, 3), [0, 1, 2, 3, 4])], ids=["one copy", "two copies"])
-def test_flipped_bit_costs_what_is_behind_it_unless_another_copy_has_it(brokers: tuple[int, ...], left: list[int]) -> None:
-    """The log is read up to the damaged record at the start; a leader gives the rest back."""
-    log = partition(brokers=brokers)
-    log.append(range(5))
-    die(log, 2)
-    log.flip_bit(2, 2)
-    happened = log.start(2)
-    assert [each.data for each in happened if each.what == "recover"] == [{"to": 2, "from": 5}]
-    assert numbers(log, 2) == left
 
 
 def test_flipped_bit_of_a_living_broker_or_a_record_that_is_not_there_is_refused() -> None:
