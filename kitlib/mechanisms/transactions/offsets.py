@@ -78,9 +78,5 @@ class GroupOffsets:
         if commit:
             self.committed.update(waiting)
 
-    def is_unstable(self, partition: TopicPartition) -> bool:
-        """Whether a member that asks for stable offsets is told UNSTABLE_OFFSET_COMMIT: a transaction may still change it."""
-        return any(partition in waiting for waiting in self.pending.values())
-
     def __repr__(self) -> str:
         return f"<GroupOffsets {self.group}: {self.committed}, {len(self.pending)} transactions pending>"

@@ -73,7 +73,7 @@ def meaning_of(api: Api, error: ErrorCode) -> Meaning:
     """
     if error is ErrorCode.NONE or (api is Api.PRODUCE and error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return Meaning.DONE
-    if error.is_retriable or error is ErrorCode.CONCURRENT_TRANSACTIONS:
+    if error.is_retriable:
         return Meaning.COME_AGAIN
     if api is Api.PRODUCE:
         return Meaning.FATAL if error in _FATAL_WITH_A_BATCH else Meaning.ABORTABLE

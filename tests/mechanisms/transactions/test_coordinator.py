@@ -131,6 +131,6 @@ def test_group_takes_offsets_of_its_member_in_its_generation_alone() -> None:
     assert list(asked.values()) == ["NONE", "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "NONE"]
     assert group.commit({PLACE: 1}, GroupIdentity("g")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.commit_transactional(5, {PLACE: 2}, GroupIdentity("g", "A", 4)) is ErrorCode.NONE
-    assert group.is_unstable(PLACE) and group.committed == {}
+    assert PLACE in group.pending[5] and group.committed == {}
     group.end_transaction(5, commit=True)
-    assert group.committed == {PLACE: 2} and not group.is_unstable(PLACE)
+    assert group.committed == {PLACE: 2} and not group.pending
