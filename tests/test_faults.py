@@ -173,7 +173,7 @@ TESTS = {  # of each row: the tests that hold it
     ],
     52: [
         "exercises/test_growth.py::test_what_grows_is_refused_with_its_figures",
-        "exercises/test_sandbox.py::test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right",
+        "exercises/test_growth.py::test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right",
     ],
 }
 
