@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from kitlib.errors import LabError
+from kitlib.text import plain_text
 
 MOST_BYTES = 1 << 20  # of a file that is read
 MOST_FILES = 100_000
@@ -48,10 +49,15 @@ class CheckpointFolder:
     troubles: tuple[str, ...] = ()  # what could not be read, a sentence each
 
     @property
+    def is_ahead(self) -> bool:
+        """Whether commits names a batch above all those in offsets, as when a folder was put together from two copies."""
+        return max(self.commits, default=-1) > max(self.offsets, default=-1)
+
+    @property
     def unfinished(self) -> int | None:
-        """The batch that the next start does again; None when the last one is in commits."""
+        """The batch that the next start does again; None when the last one in offsets is the last one in commits."""
         last = max(self.offsets, default=None)
-        return last if last not in self.commits else None
+        return last if last not in self.commits or self.is_ahead else None
 
     @property
     def went_back(self) -> list[str]:
@@ -68,11 +74,30 @@ class CheckpointFolder:
         """The end of each Kafka partition that a batch names."""
         return {where: end for source in self.offsets.get(number, ()) for where, end in (kafka_ends(source) or {}).items()}
 
+    @property
+    def beside(self) -> str:
+        """What lies beside the batches."""
+        own, kept = sum(name.startswith("sources/") for name in self.files), len(self.state)
+        query = f"metadata: query {self.query_id}" if self.query_id else "no metadata, so the next start is another query"
+        told = f"{query}; sources: {own} file{'s' * (own != 1)}; state of {kept} operator{'s' * (kept != 1)}"
+        return plain_text(told, 110)
+
+    def beyond(self, number: int, log_ends: Mapping[tuple[str, int], int]) -> str:
+        """The partitions that end before a batch does; "" without one. A folder proves only how far its topic once reached."""
+        ends = {(topic, str(place)): end for (topic, place), end in log_ends.items()}
+        planned = {where: to for where, to in self.ends(number).items() if to > ends.get(where, to)}
+        return named([f"{topic}-{place} up to {to}, and the topic ends at {ends[topic, place]}" for (topic, place), to in planned.items()])
+
     def __repr__(self) -> str:
         told = f"{len(self.offsets)} batches in offsets, {len(self.commits)} in commits"
         state = "".join(f"; state {operator}: versions {list(versions)[-3:]}" for operator, versions in self.state.items())
-        again = "" if self.unfinished is None else f"; batch {self.unfinished} is not done"
+        again = "" if self.unfinished is None else f"; batch {self.unfinished} is run again"
         return f"<checkpoint: {told}{state}{again}>"
+
+
+def named(parts: list[str]) -> str:
+    """Partitions in a sentence; what a folder says of them is another program's."""
+    return plain_text(" and ".join(parts), 200)
 
 
 @dataclass(slots=True)
