@@ -114,8 +114,6 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
     """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, its commands, Spark."""
     side, faults, kill, wrong = VERDICTS[name]
-    if name.startswith("aiokafka"):
-        pytest.importorskip("aiokafka")
     if name.startswith("console") and TOOLS.state() != "good":
         try:
             jars._fetch(TOOLS, 1, workspace.jars_dir(), threading.Event(), lambda _: None)
