@@ -10,24 +10,24 @@ from typing import Any
 
 from kitlib.errors import KnobError
 
-# Of a run without such a knob: a spout's, a topology's, a producer's and its leader's, a group's, a share group's, a transaction's,
-# a replicated partition's, a query's. None: nothing is known of it, so it explains nothing.
+# Of a run without such a knob, in the order of the domains. None: nothing is known of it, so it explains nothing.
 WITHOUT_KNOB: dict[str, Any] = {
-    "force_from_start": True, "start_offset_time": "earliest", "max_offset_behind": 2**63 - 1, "max_spout_pending": None,
-    "fail_percent": 0, "retry_limit": None, "topology_ackers": 1, "topology_message_timeout_secs": None, "message_ids": True,
-    "topology_enable_message_timeouts": True, "id_bits": 64, "acker_release": "0.9.3", "anchored": True, "depth": 1, "join": False,
-    "parallelism": 2, "fault": "none", "execute_ms": None, "acks": "all", "idempotence": True, "max_in_flight": 5, "max_steps": 20_000,
-    "retry_backoff_ms": 100, "metadata_max_age_ms": 300_000, "record_bytes": 0, "remembered_batches": 5, "older_is_duplicate": False,
-    "second_epoch": "next", "expires": False, "restart": "no", "delay_ms": 5, "round_trip_ms": 10, "request_cost_ms": 0,
-    "names_new_leader": True, "jitter": False, "numbered": "by partition", "drained_from": "where the last ended", "partitions": 1,
-    "release": "", "poll_records": 500, "library": "java", "strategy": "range", "session_ms": 6_000, "max_poll_ms": 60_000, "rule": "",
-    "commits": "", "workers": 1, "keeper": "librdkafka", "coordinator_rules": "4.3.1", "rules": "4.3.1", "require_stable": True,
-    "auto_offset_reset": "earliest", "retry_ms": 100, "delete_retention_ms": 86_400_000, "min_compaction_lag_ms": 0, "age_ms": 0,
-    "mode": "distributed", "consumers": 1, "acknowledge": "explicit", "renew": False, "delivery_limit": 5, "lock_ms": 30_000,
-    "max_locks": 2_000, "isolation": "read_committed", "version": "2", "transactional": True, "offsets": "inside",
-    "order": "output first", "ids": "same", "generation": True, "unique_key": True, "on_fenced": "go back", "cause": "slow",
-    "late_marker": False, "marker_delay_ms": 0, "verification": True, "transaction_timeout_ms": 60_000, "replicas": None,
-    "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False, "checkpoint": "kept", "sink": None,
+    "force_from_start": True, "use_start_offset_time_if_offset_out_of_range": None, "start_offset_time": "earliest",
+    "max_offset_behind": 2**63 - 1, "max_spout_pending": None, "fail_percent": 0, "retry_limit": None, "topology_ackers": 1,
+    "topology_message_timeout_secs": None, "message_ids": True, "topology_enable_message_timeouts": True, "id_bits": 64,
+    "acker_release": "0.9.3", "anchored": True, "depth": 1, "join": False, "parallelism": 2, "fault": "none", "execute_ms": None,
+    "acks": "all", "idempotence": True, "max_in_flight": 5, "max_steps": 20_000, "retry_backoff_ms": 100, "metadata_max_age_ms": 300_000,
+    "record_bytes": 0, "remembered_batches": 5, "older_is_duplicate": False, "second_epoch": "next", "expires": False, "restart": "no",
+    "delay_ms": 5, "round_trip_ms": 10, "request_cost_ms": 0, "names_new_leader": True, "jitter": False, "numbered": "by partition",
+    "drained_from": "where the last ended", "partitions": 1, "release": "", "poll_records": 500, "library": "java", "strategy": "range",
+    "session_ms": 6_000, "max_poll_ms": 60_000, "rule": "", "commits": "", "workers": 1, "keeper": "librdkafka",
+    "coordinator_rules": "4.3.1", "rules": "4.3.1", "require_stable": True, "auto_offset_reset": "earliest", "retry_ms": 100,
+    "delete_retention_ms": 86_400_000, "min_compaction_lag_ms": 0, "age_ms": 0, "mode": "distributed", "consumers": 1,
+    "acknowledge": "explicit", "renew": False, "delivery_limit": 5, "lock_ms": 30_000, "max_locks": 2_000, "isolation": "read_committed",
+    "version": "2", "transactional": True, "offsets": "inside", "order": "output first", "ids": "same", "generation": True,
+    "unique_key": True, "on_fenced": "go back", "cause": "slow", "late_marker": False, "marker_delay_ms": 0, "verification": True,
+    "transaction_timeout_ms": 60_000, "replicas": None, "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False,
+    "checkpoint": "kept", "sink": None,
 }  # fmt: skip
 
 

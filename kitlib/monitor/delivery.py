@@ -56,6 +56,7 @@ from kitlib.monitor.reasons import (
     MAX_OFFSET,
     RETENTION,
     WAITS_FOR_RETRY,
+    Begin,
     CheckpointReasons,
     GroupReasons,
     KeptReasons,
@@ -92,8 +93,9 @@ def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:
-            for ledger in ledgers.values() if trace.domain == "topology" else ():
-                ledger.follow(step, trace.vocabulary.judged(step.what))
+            judged = trace.vocabulary.judged(step.what)
+            for ledger in ledgers.values() if trace.domain == "topology" or judged == "move" else ():
+                ledger.follow(step, judged)
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
@@ -135,7 +137,16 @@ class DeliveryLedger:
     newest: dict[str, int] = field(default_factory=dict)  # who processes -> the newest record that it has processed since the last start
     processed: dict[tuple[int, int], int] = field(default_factory=dict)  # (offset, part) -> times
     first_processed: dict[int, int] = field(default_factory=dict)  # offset -> ms
-    highest_processed: int = -1
+    tops: list[tuple[int, int]] = field(default_factory=list)  # (offset, step) of first processings; later ones are of lower offsets
+    out_at: dict[int, int] = field(default_factory=dict)  # offset -> the step of its last emit
+    late: set[int] = field(default_factory=set)  # first processed after a newer one
+    late_failures: set[int] = field(default_factory=set)  # as `RecordHistory.is_late_failure`
+    starts: dict[str, list[int]] = field(default_factory=dict)  # who starts -> where each time
+    owner: str = ""  # who has started last
+    committer: str = ""  # whose commit was the last one since then
+    committed_ms: int | None = None  # the time of the last commit
+    is_cut_below: bool = False  # the log was cut below the committed offset
+    is_moved: bool = False  # the group has moved to another coordinator
     replaced: set[int] = field(default_factory=set)  # compaction has taken them out, a later record of the key is there
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
@@ -210,18 +221,22 @@ class DeliveryLedger:
                 self.tallies["lost"].add(step.number, offset, reason)
             self.appended_before_cut += 1
         by_offset = (self.appended_at, self.parts, self.emitted, self.replays, self.open_since, self.open_tuples, self.first_processed)
-        for ledger in (*by_offset, self.given_up, self.dropped):
+        for ledger in (*by_offset, self.out_at, self.given_up, self.dropped):
             for offset in [each for each in ledger if each >= to]:
                 del ledger[offset]
         self.processed = {key: times for key, times in self.processed.items() if key[0] < to}
         self.skipped = {offset for offset in self.skipped if offset < to}
         self.replaced = {offset for offset in self.replaced if offset < to}
-        self.highest_processed = max(self.first_processed, default=-1)
+        self.tops = [(max(self.first_processed), step.number)] if self.first_processed else []
         self.log_end = to
+        self.is_cut_below = self.position is not None and self.position > to
         self.position = None if self.position is None else min(self.position, to)  # above, it has passed nothing that is there
 
     def _on_start(self, step: Step) -> None:
-        offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", ""))) or self.by_hand
+        idle_ms = 0 if self.committed_ms is None else step.at_ms - self.committed_ms
+        is_outside = self.is_cut_below or not self._is_in_log(self.position or 0)
+        begin = Begin(self.committed_ms is not None, is_outside, idle_ms, self.is_moved)
+        offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", "")), begin) or self.by_hand
         self._jump(step, offset, reason)
         self._begin(offset)
         for below in self.appended_at:
@@ -231,13 +246,16 @@ class DeliveryLedger:
             self.tallies["rewound"].add(step.number, offset, reason)
             self.went_back = reason
         self.position = offset
+        self.owner, self.committer, self.is_cut_below = step.actor, "", False
+        self.starts.setdefault(step.actor, []).append(offset)
         self._end_stall()
         self.last_error = ""
         for ledger in (self.open_since, self.open_tuples, self.newest, self.passed):
             ledger.clear()  # whoever waited for their answers is gone
 
     def _on_reset(self, step: Step) -> None:
-        before, to, reason = step.data["from"], step.data["to"], self.reasons.reset(str(step.data.get("why", "")))
+        before, to = step.data["from"], step.data["to"]
+        reason = self.reasons.reset(str(step.data.get("why", "")), not self._is_in_log(step.data.get("asked", before)))
         self._jump(step, to, reason)
         if to < before:
             self.tallies["rewound"].add(step.number, to, reason)
@@ -249,6 +267,12 @@ class DeliveryLedger:
         self.begun.append(offset)
         self.replays.update(each for each in self.emitted if each >= offset)
 
+    def _is_in_log(self, offset: int) -> bool:
+        return self.log_start <= offset <= self.log_end
+
+    def _on_move(self, step: Step) -> None:
+        self.is_moved = True
+
     def _on_alter(self, step: Step) -> None:
         if "error" not in step.data:
             self.by_hand = f"an operator, who set the committed offset from {step.data['before']} to {step.data['offset']} by hand"
@@ -256,7 +280,7 @@ class DeliveryLedger:
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
         self.emitted[offset] = self.emitted.get(offset, 0) + 1
-        self.open_since[offset] = step.at_ms
+        self.open_since[offset], self.out_at[offset] = step.at_ms, step.number
         if "parts" in step.data:
             self.open_tuples[offset] = step.data["parts"]
         self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
@@ -281,13 +305,14 @@ class DeliveryLedger:
     def _on_take(self, step: Step) -> None:
         """A whole batch is emitted."""
         for offset in range(step.data["first"], step.data["last"] + 1):
-            self.emitted[offset] = self.emitted.get(offset, 0) + 1
+            self.emitted[offset], self.out_at[offset] = self.emitted.get(offset, 0) + 1, step.number
 
     def _on_ack(self, step: Step) -> None:
         offset = step.data["offset"]
         self.acked.add(offset)
         self.open_since.pop(offset, None)
         self.fates.pop(offset, None)
+        self.late_failures.discard(offset)
         if step.data.get("outstanding") or step.data.get("failed"):
             self.acked_early.add(offset)
 
@@ -302,10 +327,14 @@ class DeliveryLedger:
         if offset in self.first_processed:
             return
         self.first_processed[offset] = step.at_ms
-        if offset < self.highest_processed:
-            history = replace(self._handled(offset), is_behind_its_own=offset < self.newest.get(step.actor, -1))
+        while self.tops and self.tops[-1][0] < offset:
+            self.tops.pop()
+        if self.tops:
+            self.late.add(offset)
+            is_behind, is_together = offset < self.newest.get(step.actor, -1), self.out_at.get(offset, step.number) < self.tops[-1][1]
+            history = replace(self._handled(offset), is_behind_its_own=is_behind, is_together=is_together)
             self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(history))
-        self.highest_processed = max(self.highest_processed, offset)
+        self.tops.append((offset, step.number))
         self.newest[step.actor] = max(self.newest.get(step.actor, -1), offset)
         self.overtaken |= (now := {each for each in self.passed if each < offset})
         self.passed -= now
@@ -315,6 +344,8 @@ class DeliveryLedger:
         self.open_since.pop(offset, None)
         self._end_tuple(offset)
         self.replays[offset] += 1
+        if offset < (self.position or 0):
+            self.late_failures.add(offset)
         self.fates[offset] = self.reasons.failure(will_retry, why == "timeout", step.state.get("emitted_to_offset", MAX_OFFSET) - offset)
         if not will_retry:
             self.refused[offset] = self.fates[offset]
@@ -331,7 +362,7 @@ class DeliveryLedger:
             self.given_up.setdefault(offset, (step.number, self.reasons.clear(offset, by)))
 
     def _on_give_up(self, step: Step) -> None:
-        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.give_up()))
+        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.give_up(self.replays[step.data["offset"]])))
         self.fates[step.data["offset"]] = WAITS_FOR_RETRY
 
     def _on_give_back(self, step: Step) -> None:
@@ -361,9 +392,9 @@ class DeliveryLedger:
         self.quiet_commits = self.quiet_commits + 1 if is_quiet else 0
         if step.data.get("written", True):
             if before is not None and offset < before:
-                self.tallies["rewound"].add(step.number, offset, self.reasons.back(self._handled(offset)))
+                self.tallies["rewound"].add(step.number, offset, self.reasons.back(self._gone_back(offset, step.actor)))
             self._pass(offset)
-            self.position = offset
+            self.position, self.committer, self.committed_ms, self.is_moved = offset, step.actor, step.at_ms, False
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
             self.idle_commits += 1
@@ -393,7 +424,7 @@ class DeliveryLedger:
                 self.unread.add(offset)
             elif not self._is_processed(offset):
                 self.unread.discard(offset)
-                if offset == to - 1:
+                if offset == to - 1 or not self._is_processed(to - 1):
                     self.claimed.add(offset)
                 (self.overtaken if any(offset < newest for newest in self.newest.values()) else self.passed).add(offset)
 
@@ -413,6 +444,14 @@ class DeliveryLedger:
             self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, went_back, self.replays[offset],
             offset in self.tracked, offset in self.loose, offset in self.claimed, offset in self.overtaken,
             is_begun_at=self.begun[-1:] == [offset],
+        )  # fmt: skip
+
+    def _gone_back(self, offset: int, who: str) -> RecordHistory:
+        """A commit that lies back: what its member had read, whose partition it is, and what the record right before it was."""
+        *earlier, last = self.starts.get(who, [0])
+        return replace(
+            self._handled(offset), is_kept=min(earlier, default=last) <= offset < last, is_behind_its_own=offset - 1 in self.late,
+            is_late_failure=offset in self.late_failures, is_former=bool({who, self.committer} - {"", self.owner}),
         )  # fmt: skip
 
     def _is_processed(self, offset: int) -> bool:

@@ -62,11 +62,9 @@ class Measured:
 
     @property
     def sentence(self) -> str:
-        """The number with its unit and its meaning."""
         return self.figure.sentence(self.value)
 
     def to_json(self) -> dict[str, Any]:
-        """Name, value, unit and direction as JSON values, and the sentence."""
         figure = self.figure
         told = {"name": figure.name, "value": self.value, "unit": figure.unit, "less_is_better": figure.less_is_better}
         return told | {"sentence": self.sentence}
@@ -87,7 +85,6 @@ def _one(unit: str) -> str:
 
 
 def _short(value: float) -> str:
-    """At most one place behind the point, and none that is 0."""
     return f"{value:,.1f}".removesuffix(".0")
 
 

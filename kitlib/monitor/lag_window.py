@@ -44,7 +44,6 @@ class CommitRing:
 
     @property
     def newest(self) -> Commit | None:
-        """The last commit; None before the first one."""
         return self.slots[-1]
 
     def place(self, order: int) -> tuple[int, bool] | Stored:
@@ -117,11 +116,9 @@ class LagStorage:
                 raise KnobError(f"{name} is {getattr(self, name)}: give {least} or more.")
 
     def add_log_end(self, topic: str, partition: int, offset: int) -> None:
-        """A partition's log-end offset has been read."""
         self.log_ends.setdefault((topic, partition), deque(maxlen=self.intervals)).append(offset)
 
     def add_commit(self, group: str, topic: str, partition: int, commit: Commit, now_ms: int) -> Stored:
-        """A commit has been read at `now_ms`. What became of it."""
         now_s = now_ms // 1000
         if commit.timestamp_ms < (now_s - self.expire_group_s) * 1000:
             return Stored.TOO_OLD
@@ -154,7 +151,6 @@ class LagStorage:
         }
 
     def current_lag(self, where: tuple[str, int], ring: CommitRing) -> int:
-        """The newest log end less the newest commit, 0 at least; 0 without a commit."""
         return 0 if ring.newest is None else max(0, self.log_ends[where][-1] - ring.newest.offset)
 
     def status(self, group: str, now_ms: int, allowed_lag: int = 0, minimum_complete: float = 0.0) -> GroupStatus:

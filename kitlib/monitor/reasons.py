@@ -26,6 +26,7 @@ ACK_LOST = "an ack that was lost, so the spout keeps waiting"
 WAITS_FOR_RETRY = "a record that keeps failing and waits for its next retry"
 BEGINS_AGAIN = "a new owner, which starts at the committed offset and repeats what was processed above it"
 REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # not a member's commit
+AND_POLICY = ", and auto.offset.reset="
 EARLY = ("0.8.2", "2015-04")  # rules under which a coordinator may answer with a wrong offset
 
 
@@ -44,6 +45,20 @@ class RecordHistory:
     is_overtaken: bool = False  # its reader went on to a newer record after that commit, or had done so before
     is_behind_its_own: bool = False  # whoever processes it has processed a newer one before
     is_begun_at: bool = False  # the last start was at this record
+    is_together: bool = False  # it was in flight when a newer one was processed
+    is_late_failure: bool = False  # a commit had passed it when it failed, and it was not acked again
+    is_kept: bool = False  # of a commit here: its member read this before, lost the partition, and has it back from above
+    is_former: bool = False  # of a commit here: it, or the one before it, is of a member after whom another one has started
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What has happened by the time at which a reader starts."""
+
+    is_committed: bool = True  # there was a commit
+    is_outside: bool = True  # the committed offset lies outside the log, or did when the log was cut
+    idle_ms: int = MAX_OFFSET  # since the last commit
+    is_moved: bool = True  # the group has moved to another coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +89,17 @@ class Reasons:
         at_once = self.settings.max_spout_pending
         return at_once is None or open_tuples < at_once
 
-    def start(self, why: str) -> str:
+    def start(self, why: str, begin: Begin) -> str:
         """Why a spout may start where it does; empty if it simply used the stored offset."""
         if why in ("stored offset", "committed offset"):
             return ""
         return f"{why} (force_from_start={self.settings.force_from_start})" if "force_from_start" in self.settings else why
 
-    def reset(self, why: str = "") -> str:
-        """Why a spout may jump from an offset that is not in the log; `why` is the reset policy of a group member."""
+    def reset(self, why: str, is_outside: bool) -> str:
+        """Why a spout may jump, from an offset that is not in the log; `why` is the reset policy of a group member."""
         forced = self.settings.force_from_start
+        if not is_outside or self.settings.use_start_offset_time_if_offset_out_of_range is False:
+            return ""
         return (
             "use_start_offset_time_if_offset_out_of_range=True: an offset out of range moves the spout to "
             f"{'start_offset_time' if forced else 'the log end'} (force_from_start={forced})"
@@ -100,9 +117,10 @@ class Reasons:
         """Why a tombstone may be removed from a compacted log before it was read."""
         return f"delete.retention.ms={self.settings.delete_retention_ms}: that long after it was cleaned, a tombstone may be removed"
 
-    def give_up(self) -> str:
+    def give_up(self, times_failed: int) -> str:
         """Why a record may be given up after retries."""
-        return f"retry_limit={self.settings.retry_limit}: a record is given up after that many retries"
+        limit = self.settings.retry_limit
+        return f"retry_limit={limit}: a record is given up after that many retries" if limit is None or times_failed >= limit else ""
 
     def archive(self, why: str) -> str:
         """Why nobody gets a record any more; only a share group archives."""
@@ -149,6 +167,8 @@ class Reasons:
         """Why a record may be processed after a newer one."""
         if record.replays and record.times_emitted > 1:
             return REDELIVERED
+        if not record.is_together:
+            return record.went_back or ""
         at_once = self.settings.max_spout_pending
         if at_once is None or at_once > 1:
             return f"max_spout_pending={'unlimited' if at_once is None else at_once}: tuples may finish in any order"
@@ -163,13 +183,13 @@ class Reasons:
 
     def back(self, record: RecordHistory) -> str:
         """Why a commit may be below the one before it; `record` is the one that it stands before."""
-        return PENDING_AGAIN if record.replays else ""
+        return PENDING_AGAIN if record.is_late_failure else ""
 
     def stall(self, stall: Stall) -> str:
         """Why commits may stand still."""
         if stall.is_deleted or stall.is_forgotten:
             return ""  # nothing will ever finish it
-        if stall.last_error == "OFFSET_OUT_OF_RANGE":
+        if stall.last_error == "OFFSET_OUT_OF_RANGE" and self.settings.use_start_offset_time_if_offset_out_of_range is not True:
             return "use_start_offset_time_if_offset_out_of_range=False: the spout stops at an offset out of range"
         if stall.fate:
             return stall.fate
@@ -205,16 +225,15 @@ class GroupReasons(Reasons):
     second, and a commit that goes back, need a setting that commits what it should not; each is named here.
     """
 
-    def start(self, why: str) -> str:
+    def start(self, why: str, begin: Begin) -> str:
         """Why a member may start where it does: empty at the committed offset, else what its reset policy says."""
         if why == "committed offset":
             return ""
         policy, _, is_out = why.partition(", ")
-        return self.reset(policy) if is_out else f"auto.offset.reset={policy}: no offset is committed"
+        return self.reset(policy, True) if is_out else f"auto.offset.reset={policy}: no offset is committed"
 
-    def reset(self, why: str = "") -> str:
-        """Why a member may jump from an offset that is not in the log."""
-        return f"auto.offset.reset={why}: the offset is out of range"
+    def reset(self, why: str, is_outside: bool) -> str:
+        return f"auto.offset.reset={why}: the offset is out of range" if is_outside else ""
 
     def unseen(self, record: RecordHistory) -> str:
         """Why a commit may have passed a record that is not processed; never one that was not delivered to anyone."""
@@ -243,22 +262,19 @@ class GroupReasons(Reasons):
         return why
 
     def back(self, record: RecordHistory) -> str:
-        """Why a commit may be below the one before it."""
         keeper = self.settings.keeper
-        if keeper != "librdkafka":
+        if keeper != "librdkafka" and record.is_kept:
             return f"keeper={keeper}: an offset from before the partition was revoked is committed once the partition is back"
-        if "zookeeper_session_timeout_ms" in self.settings:
+        if "zookeeper_session_timeout_ms" in self.settings and record.is_former:
             return "a former member that still commits: nothing checks whose commit it is"
-        return self._own_commits("workers finish in any order, and each commits its own record")
+        return self._own_commits("workers finish in any order, and each commits its own record") if record.is_behind_its_own else ""
 
     def reorder(self, record: RecordHistory) -> str:
-        """Why a record may be processed after a newer one."""
-        if self.settings.workers > 1:
-            return f"workers={self.settings.workers}: they finish in any order"
-        return REDELIVERED if record.times_emitted > 1 else ""
+        if record.replays and record.times_emitted > 1:
+            return REDELIVERED
+        return f"workers={self.settings.workers}: they finish in any order" if record.is_together and self.settings.workers > 1 else ""
 
     def stall(self, stall: Stall) -> str:
-        """Why commits may stand still."""
         if stall.last_error in REFUSED:
             return "a consumer that is no longer a member: its commits are refused"
         if stall.last_error == "REBALANCE_IN_PROGRESS":
@@ -279,10 +295,10 @@ class OffsetReasons(GroupReasons):
         rules = str(self.settings.coordinator_rules)
         return f"coordinator_rules={rules}" if rules in EARLY else ""
 
-    def start(self, why: str) -> str:
-        """Why a member may start where it does: because of what a coordinator of that time answered."""
-        if not self.rules:
-            return GroupReasons.start(self, why)
+    def start(self, why: str, begin: Begin) -> str:
+        """Why a member may start where it does: because of what a coordinator of that time answered once the group was its."""
+        if not (self.rules and begin.is_committed and begin.is_moved):
+            return GroupReasons.start(self, why, begin)
         if why == "committed offset":
             return f"{self.rules}: after a load that ended early, the coordinator answers from what is in the cache, even an old offset"
         policy, _, is_out = why.partition(", ")
@@ -291,34 +307,33 @@ class OffsetReasons(GroupReasons):
 
     def told_back(self, why: str) -> str:
         """Why the reader was told to go back: by what a coordinator of that time answered."""
-        return self.rules and f"{self.rules}: the coordinator answered with an outdated offset"
+        return why and f"{self.rules}: the coordinator answered with an outdated offset"
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReasons(GroupReasons):
     """The settings of a run whose coordinator forgets offsets or loads them, and what they explain."""
 
-    @property
-    def cause(self) -> str:
-        """Why the consumer got the answer it got; empty if nothing explains it."""
+    def cause(self, begin: Begin) -> str:
         rules = self.settings.rules
         if "offsets_retention_ms" in self.settings:
-            return f"offsets_retention_ms={self.settings.offsets_retention_ms}: the committed offset has expired"
+            kept_ms = self.settings.offsets_retention_ms
+            return f"offsets_retention_ms={kept_ms}: the committed offset has expired" if begin.idle_ms >= kept_ms else ""
+        if not begin.is_moved:
+            return ""
         if rules != "4.3.1":
             return f"rules={rules}: the coordinator answers after a load that ended early"
         told = "a new leader answers from what it knows to be on all replicas"
         return "" if self.settings.require_stable else f"require_stable=false: {told}"
 
-    def start(self, why: str) -> str:
-        """Why a consumer may start where it does."""
+    def start(self, why: str, begin: Begin) -> str:
         if why == "committed offset" and "offsets_retention_ms" in self.settings:
             return ""
-        policy = "" if why == "committed offset" else f", and auto.offset.reset={why}"
-        return self.cause and self.cause + policy
+        cause, policy = self.cause(begin), "" if why == "committed offset" else f"{AND_POLICY}{why}"
+        return cause and cause + policy
 
     def told_back(self, why: str) -> str:
-        """Why the reader was told to go back."""
-        return self.cause
+        return why.partition(AND_POLICY)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +346,6 @@ class ReplicaReasons(Reasons):
     """
 
     def cut(self, why: str) -> str:
-        """Why acknowledged records may vanish from the end of the log."""
         settings = self.settings
         if why == "a flipped bit":
             return "replicas=1: there was no other copy of the records after the flipped bit" if settings.replicas == 1 else ""
@@ -339,8 +353,10 @@ class ReplicaReasons(Reasons):
             return ""
         return "unclean.leader.election.enable=true: the new leader did not have them"
 
-    def start(self, why: str) -> str:
-        """Why a reader may start where it does."""
+    def start(self, why: str, begin: Begin) -> str:
+        """Why a reader may start where it does: never there where its offset had never left the log."""
+        if not begin.is_outside:
+            return ""
         if why in ("earliest", "latest"):
             return f"auto.offset.reset={why}: the committed offset is outside the log"
         if why != "committed offset":
@@ -357,7 +373,6 @@ class ReplicaReasons(Reasons):
         return f"auto.offset.reset={policy}: the log is read again" if policy == "earliest" and times_begun >= times_processed else ""
 
     def reorder(self, record: RecordHistory) -> str:
-        """Why a record may be processed after a newer one: never, here."""
         return ""
 
 
@@ -365,21 +380,18 @@ class ReplicaReasons(Reasons):
 class CheckpointReasons(Reasons):
     """The settings of a streaming query with a checkpoint, and what they explain: never a lost record."""
 
-    def start(self, why: str) -> str:
+    def start(self, why: str, begin: Begin) -> str:
         """Why a query may start where it does: empty where its checkpoint says so, or where it never ran."""
         is_gone = self.settings.checkpoint == "deleted" and "deleted" in why
         return "checkpoint=deleted: a query without one starts over" if is_gone else ""
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a row may be in the sink twice."""
         if self.settings.sink != "append" or times_processed > min(record.times_emitted, times_begun):
             return ""
         return "sink=append: the rows of a batch that runs again are added again"
 
     def unseen(self, record: RecordHistory) -> str:
-        """Why a batch that is done may have left a record out: never."""
         return ""
 
     def reorder(self, record: RecordHistory) -> str:
-        """Why a row may come after that of a newer record: never, with one partition."""
         return ""

@@ -19,20 +19,17 @@ class ShareReasons(Reasons):
     """
 
     def archive(self, why: str) -> str:
-        """Why nobody gets a record any more."""
         if why == "rejected":
             return REJECTED
         limit = self.settings.delivery_limit
         return f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived"
 
     def give_back(self, why: str) -> str:
-        """Why a delivery ended before its answer counted."""
         if why == "time_out":
             return f"share.record.lock.duration.ms={self.settings.lock_ms}: the lock ran out before the answer came"
         return "a consumer that died before it had answered"
 
     def full(self) -> str:
-        """Why no new record was handed out."""
         locks = self.settings.max_locks
         return f"share.partition.max.record.locks={locks}: that many records lie between the start offset and the end offset"
 
@@ -41,7 +38,6 @@ class ShareReasons(Reasons):
         return record.went_back or "" if times_processed <= 1 + record.replays else ""
 
     def unseen(self, record: RecordHistory) -> str:
-        """Why a record may be accepted although its processing failed."""
         if self.settings.acknowledge != "implicit" or not record.is_acked_early:
             return ""
         return "share.acknowledgement.mode=implicit: the next poll accepts what failed as well"

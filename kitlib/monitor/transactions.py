@@ -67,7 +67,6 @@ class TransactionLedger:
 
     @property
     def reader(self) -> str:
-        """The reader that the verdict is about."""
         return str(self.settings.isolation)
 
     def follow(self, step: Step, judged: str) -> None:
@@ -173,7 +172,6 @@ class TransactionLedger:
         return LaneVerdict(self.topic, self.partition, len(asked), len(seen.intersection(asked)), found, late_ms, verb)
 
     def _promised(self) -> dict[int, int]:
-        """Record -> the step that promised it."""
         promised = {record: step for tx, step in self.committed.items() for record in self.records_of.get(tx, ())}
         promised.update(self.plain)
         for record in range(min(self.inputs, self.input_position)):
@@ -181,7 +179,6 @@ class TransactionLedger:
         return promised
 
     def _stalls(self) -> list[tuple[int, Step]]:
-        """The waits for a batch whose own user did not end its transaction after it."""
         found = []
         for at, step in sorted(self.waits.items()):
             written, tx = self.written.get(at, (step.number, None))

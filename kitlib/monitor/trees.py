@@ -59,16 +59,13 @@ class Tree:
 
     @property
     def is_false(self) -> bool:
-        """True when it was acked although some of its tuples were not."""
         return self.outstanding > 0
 
     @property
     def ms(self) -> int | None:
-        """How long it took from its emit to its end; None while it is open."""
         return None if self.ended_ms is None else self.ended_ms - self.emitted_ms
 
     def row(self) -> tuple[str, ...]:
-        """This tree's line of the table, in the order of COLUMNS."""
         end = f"acked, {self.outstanding} too early" if self.is_false else self.end
         ms = "" if self.ms is None else f"{self.ms:,}"
         offset = "" if self.offset is None else str(self.offset)
@@ -88,12 +85,10 @@ class TreeReport:
     wasted_executions: int = 0  # of tuples whose trees had failed, timed out or been forgotten by then
 
     def count(self, end: End) -> int:
-        """How many trees ended like this."""
         return sum(tree.end == end for tree in self.trees)
 
     @property
     def acked(self) -> int:
-        """Trees that were acked, the false ones included."""
         return self.count("acked")
 
     @property
@@ -103,7 +98,6 @@ class TreeReport:
 
     @property
     def tuples(self) -> int:
-        """Tuples of all trees; one of several trees counts in each."""
         return sum(tree.tuples for tree in self.trees)
 
     @property
@@ -152,7 +146,6 @@ class Tracking:
 
 
 def tracking_of(trace: Trace) -> Tracking:
-    """Count ids and messages in a trace of a topology."""
     trees: list[int] = []  # of each tuple
     heard: Counter[str] = Counter()
     for step in trace:
@@ -172,7 +165,6 @@ def follow_trees(trace: Trace) -> TreeReport:
 
 
 def follow_steps(steps: Iterable[Step]) -> TreeReport:
-    """The trees of these steps."""
     forest = _Forest()
     for step in steps:
         forest.follow(step)

@@ -39,7 +39,6 @@ WIDE = 110  # characters of a printed line: JupyterLab breaks longer ones in the
 
 
 def cut_sentence(max_steps: int) -> str:
-    """What is said of a run that was cut, without a full stop."""
     return f"The run was cut at max_steps={max_steps}, so the rest of its story is missing"
 
 
@@ -64,7 +63,6 @@ class Anomaly:
 
     @property
     def is_violation(self) -> bool:
-        """True when some of them are not explained by any setting."""
         return self.unexplained > 0
 
     def __str__(self) -> str:
@@ -89,7 +87,6 @@ class Tally:
         self.reasons[reason] += 1
 
     def done(self) -> Anomaly:
-        """What was counted."""
         witness, offset = min(self.seen, key=lambda each: each[0], default=(None, None))
         explained = Counter({reason: count for reason, count in self.reasons.items() if reason})
         steps, offsets = (tuple(sorted(each[at] for each in self.seen)) for at in (0, 1))
@@ -153,7 +150,6 @@ class Verdict:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Each anomaly's count over all partitions."""
         return {kind: sum(lane.count(kind) for lane in self.lanes if kind in lane.anomalies) for kind in self.kinds}
 
     @property
@@ -176,12 +172,10 @@ class Verdict:
 
     @property
     def appended(self) -> int:
-        """Records appended, over all partitions."""
         return sum(lane.appended for lane in self.lanes)
 
     @property
     def processed(self) -> int:
-        """Distinct records processed, over all partitions."""
         return sum(lane.processed for lane in self.lanes)
 
     @property
@@ -196,7 +190,6 @@ class Verdict:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """The kinds of anomaly that no setting explains."""
         return tuple(kind for kind in self.kinds if any(found.is_violation for found in self._all(kind)))
 
     def steps(self, kind: str) -> list[int]:
@@ -261,7 +254,6 @@ class Verdict:
         return f"explained by {told_reasons(reasons.most_common(), count)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Counts, marks and first witnesses as JSON values."""
         return {
             "appended": self.appended,
             "processed": self.processed,

@@ -157,7 +157,7 @@ _WORDS = GROUPS.having(
             rule=compaction("cleanable_range", "Records younger than min.compaction.lag.ms are not cleaned."),
         ),
         "move": Word(
-            "The group's partition of the offsets topic moves from {from:broker()} to {to:broker()}.", "from to",
+            "The group's partition of the offsets topic moves from {from:broker()} to {to:broker()}.", "from to", judged="move",
             glyph=Glyph("the group moves to another broker", "M-6 0H5M1.5 -4L5.5 0L1.5 4", "ink", 2.2),
         ),
         "load_begin": Word(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.monitor.reasons import RecordHistory, ReplicaReasons
+from kitlib.monitor.reasons import Begin, RecordHistory, ReplicaReasons
 from kitlib.settings import Settings
 from tests.monitor.stories import APPEND, START, Told, each, told, written
 
@@ -72,9 +72,10 @@ def test_cut_is_explained_by_the_setting_that_caused_it(knobs: dict[str, Any], w
     ({}, "latest", "auto.offset.reset=latest"),
 ])  # fmt: skip
 def test_start_is_explained_by_what_was_committed(knobs: dict[str, Any], why: str, named: str) -> None:
-    """Java with the epoch has no excuse."""
-    reason = ReplicaReasons(Settings(knobs)).start(why)
+    """Java with the epoch has no excuse, and nobody has one whose committed offset never left the log."""
+    reason = ReplicaReasons(Settings(knobs)).start(why, Begin())
     assert reason.startswith(named) and bool(reason) is bool(named)
+    assert ReplicaReasons(Settings(knobs)).start(why, Begin(is_outside=False)) == ""
 
 
 def test_twice_is_explained_by_the_policy_that_reads_again() -> None:

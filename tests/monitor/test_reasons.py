@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.monitor.delivery import judge
-from kitlib.monitor.reasons import BEGINS_AGAIN, MAX_OFFSET, KeptReasons, OffsetReasons, RecordHistory
+from kitlib.monitor.reasons import BEGINS_AGAIN, MAX_OFFSET, Begin, KeptReasons, OffsetReasons, RecordHistory
 from kitlib.settings import Settings
 from kitlib.trace import Trace
 from tests.monitor.stories import APPEND, APPEND_2, START, Told, each, idle, told, written
@@ -29,8 +29,11 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND, START, *each("emit", range(3)), ("clear", {"ranges": [[0, 0]]}), *each("process", [1, 2]), *written(3)],
         {"max_offset_behind": 1}, ("lost", 1, 5, "max_offset_behind=1: records further back are given up")),
     "a record that was given up is lost by the limit": (
-        [APPEND, START, *each("emit", [0]), ("give_up", {"offset": 0}), *written(1)],
-        {"retry_limit": 3}, ("lost", 1, 3, "retry_limit=3: a record is given up")),
+        [APPEND, START, *each("emit", [0]), *each("fail", [0, 0, 0]), ("give_up", {"offset": 0}), *written(1)],
+        {"retry_limit": 3}, ("lost", 1, 6, "retry_limit=3: a record is given up")),
+    "one that was given up before its last retry is a violation": (
+        [APPEND, START, *each("emit", [0]), *each("fail", [0, 0]), ("give_up", {"offset": 0}), *written(1)],
+        {"retry_limit": 3}, ("lost", 1, 5, "")),
     "a record that retention took is lost by retention": (
         [APPEND, ("delete", {"to": 4}), START], {}, ("lost", 4, 1, "retention, which deleted")),
     "a record that the commit has passed for no reason is a violation": (
@@ -86,10 +89,10 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND_2, START, *each("emit", [0]), *each("ack", [0], outstanding=3), *written(1)], TRACKED | {"anchored": False},
         ("lost", 1, 4, "")),
     "a record jumped over by a reset is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 6})], {"force_from_start": True},
+        [APPEND, START, ("reset", {"from": 0, "to": 6, "asked": 12})], {"force_from_start": True},
         ("skipped", 6, 2, "moves the spout to start_offset_time (force_from_start=True)")),
     "a record jumped over by a reset to the end is skipped by that setting": (
-        [APPEND, START, ("reset", {"from": 0, "to": 10})], {"force_from_start": False},
+        [APPEND, START, ("reset", {"from": 0, "to": 10, "asked": 12})], {"force_from_start": False},
         ("skipped", 10, 2, "moves the spout to the log end")),
     "a record processed again after its own failure is explained": (
         [APPEND, START, *each("emit", [0]), *each("process", [0]), *each("fail", [0]), *each("emit", [0]), *each("process", [0])], {},
@@ -108,6 +111,12 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
     "an order changed by several tuples at once is explained": (
         [APPEND, START, *each("emit", [0, 1]), *each("process", [1, 0])], {"max_spout_pending": 10},
         ("reordered", 1, 5, "max_spout_pending=10: tuples may finish in any order")),
+    "one of which the older had not left when the newer was done is a violation, however many may be out": (
+        [APPEND, START, *each("emit", [1]), *each("process", [1]), *each("emit", [0]), *each("process", [0])], {"max_spout_pending": 10},
+        ("reordered", 1, 5, "")),
+    "without ackers, too": (
+        [APPEND, START, *each("emit", [1]), *each("process", [1]), *each("emit", [0]), *each("process", [0])], {"topology_ackers": 0},
+        ("reordered", 1, 5, "")),
     "an order changed by a retry is explained": (
         [APPEND, START, *each("emit", [0]), *each("fail", [0]), *each("emit", [1, 0]), *each("process", [1, 0])], {"max_spout_pending": 1},
         ("reordered", 1, 7, "delivered again, after newer ones")),
@@ -126,13 +135,20 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         [APPEND, START, *each("emit", [3]), *written(5), *each("fail", [3]), *written(3)], {}, ("rewound", 1, 5, "failed after its ack")),
     "a commit that goes back to a record that never failed is a violation, whatever else failed": (
         [APPEND, START, *each("emit", [3, 4]), *written(5), *each("fail", [4]), *written(3)], {}, ("rewound", 1, 6, "")),
+    "or to one that had failed and was acked before the commit passed it": (
+        [APPEND, START, *each("emit", [3]), *each("fail", [3]), *each("emit", [3]), *each("ack", [3]), *written(5), *written(3)], {},
+        ("rewound", 1, 7, "")),
     "a start from the stored offset that lies back is a violation": (
         [APPEND, START, *written(5), ("start", {"offset": 3, "why": "stored offset"})], {}, ("rewound", 1, 3, "")),
     "a start forced back is explained": (
         [APPEND, START, *written(5), ("start", {"offset": 0, "why": "another topology id"})], {"force_from_start": True},
         ("rewound", 1, 3, "another topology id (force_from_start=True)")),
     "a reset that goes back is explained": (
-        [APPEND, START, ("reset", {"from": 8, "to": 2})], {}, ("rewound", 1, 2, "out of range")),
+        [APPEND, START, ("reset", {"from": 11, "to": 2})], {}, ("rewound", 1, 2, "out of range")),
+    "one from an offset that is in the log is a violation": (
+        [APPEND, START, ("reset", {"from": 8, "to": 2})], {}, ("rewound", 1, 2, "")),
+    "or one of a spout that is told to stop there": (
+        [APPEND, START, ("reset", {"from": 11, "to": 2})], {"use_start_offset_time_if_offset_out_of_range": False}, ("rewound", 1, 2, "")),
     "five commits that do not move for no reason are a violation": (
         [APPEND, START, *idle(5)], {}, ("stalled", 1, 2, "")),
     "a stall behind a failure that is not retried is the bound's": (
@@ -190,6 +206,9 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, int, str]]] = {
         ("stalled", 1, 5, "")),
     "a stall at an offset that retention took is a violation": (
         [APPEND, START, *each("fail", [0], retry=True), ("delete", {"to": 5}), *idle(5)], {}, ("stalled", 1, 4, "")),
+    "a stall at such an offset of a spout that is told to go on is a violation": (
+        [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *idle(5)], {"use_start_offset_time_if_offset_out_of_range": True},
+        ("stalled", 1, 3, "")),
     "a stall of a spout that is told to stop there is explained": (
         [APPEND, ("start", {"offset": 0, "why": "x"}), OUT_OF_RANGE, *idle(5)], {},
         ("stalled", 1, 3, "use_start_offset_time_if_offset_out_of_range=False: the spout stops")),
@@ -257,3 +276,13 @@ def test_coordinator_is_innocent_where_the_reader_only_started_again(reasons: Of
     """The knob is there in both; only the reader that was told to go back has it as its reason."""
     began, told_back = RecordHistory(2, False, False), RecordHistory(2, False, False, went_back="an answer")
     assert reasons.again(began, 2, 2) == BEGINS_AGAIN != reasons.again(told_back, 2, 2) and reasons.again(told_back, 3, 2) == ""
+
+
+@pytest.mark.parametrize(("reasons", "innocent"), [
+    (EARLY, Begin(is_committed=False)), (EARLY, Begin(is_moved=False)), (EXPIRED, Begin(idle_ms=0)),
+    (KeptReasons(Settings(rules="0.8.2")), Begin(is_moved=False)), (KeptReasons(Settings(require_stable=False)), Begin(is_moved=False)),
+])  # fmt: skip
+def test_coordinator_is_innocent_of_what_it_could_not_have_caused(reasons: OffsetReasons | KeptReasons, innocent: Begin) -> None:
+    """Nothing expires before its time, and a coordinator that was there when the offset was committed has not loaded it."""
+    told = {type(reasons).start(reasons, "earliest", begin) for begin in (innocent, Begin())}
+    assert told & {"", "auto.offset.reset=earliest: no offset is committed"} and len(told) == 2
