@@ -20,7 +20,6 @@ class Agenda:
     _added: int = 0
 
     def add(self, at_ms: int, action: Action) -> None:
-        """Do something at a time."""
         self._added += 1
         heapq.heappush(self._entries, (at_ms, self._added, action))
 
@@ -45,7 +44,6 @@ class AgendaRun(Run):
     agenda: Agenda = field(default_factory=Agenda)
 
     def after(self, ms: int, action: Action) -> None:
-        """Do something at a later time."""
         self.agenda.add(self.now_ms + ms, action)
 
     def run_for(self, ms: int, until: Callable[[], bool] = lambda: False) -> None:

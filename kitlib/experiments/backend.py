@@ -31,7 +31,6 @@ class Topic(Protocol):
 
     @property
     def end(self) -> int:
-        """The offset of the next record."""
         ...
 
     def append(self, values: Sequence[bytes | None]) -> list[int]:
@@ -93,7 +92,6 @@ class Table(Protocol):
         ...
 
     def all(self) -> dict[str, str]:
-        """Every key with its text."""
         ...
 
 

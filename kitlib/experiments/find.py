@@ -35,7 +35,6 @@ class Found:
     runs: int
 
     def run(self) -> Trace:
-        """The run itself."""
         return run(self.experiment, seed=self.seed, **self.knobs)
 
     def __repr__(self) -> str:

@@ -76,7 +76,6 @@ class Grid:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment itself."""
         return get(self.name) if self.manager is None else replace(get(self.name), manager=self.manager)
 
     @cached_property

@@ -330,7 +330,6 @@ class KafkaBackend:
 
     @property
     def now_ms(self) -> int:
-        """Time since the run began."""
         return int((time.monotonic() - self.began_s) * 1000)
 
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:

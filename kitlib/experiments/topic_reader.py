@@ -51,7 +51,6 @@ class TopicReader:
         return first, [value for batch in self.batches(partition) for value in batch.values]
 
     def close(self) -> None:
-        """Let go of the connection."""
         self.wire.close()
 
     def __enter__(self) -> TopicReader:

@@ -20,7 +20,7 @@ MESSAGES = {
     "a request that is late": "delay request 4 by 150 ms",
     "an answer that is late": "delay answer 4 by 150 ms",
     "a request that comes twice": "double request 4",
-    "several things": "lose request 4\nlose answer 5\ndouble request 2\nlose answer 12",
+    "several things": "double request 2\nlose request 4\nlose answer 9",
 }
 
 

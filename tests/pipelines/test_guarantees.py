@@ -153,7 +153,7 @@ def test_measured_cells_have_the_signs_of_the_stored_table(broker: Cluster, spar
     progress: list[int] = []
     before = tables_topics(broker)
     table = measure_guarantees(
-        2_000, [*cut, (IDEMPOTENT, "answers_lost"), (PLAIN, "request_lost"), (ACKS_0, "request_lost")], progress.append
+        2_000, [*cut, (IDEMPOTENT, "answers_lost"), (PLAIN, "request_refused"), (ACKS_0, "request_lost")], progress.append
     )
     assert sum(progress) == len(table.cells) == 8
     assert table.differences(GuaranteeTable.load(STORED)) == ()
@@ -165,7 +165,7 @@ def test_measured_cells_have_the_signs_of_the_stored_table(broker: Cluster, spar
         (KIT_5, "connection_cut"): set(),
         (KIT_10, "connection_cut"): {"duplicated"},
         (IDEMPOTENT, "answers_lost"): set(),
-        (PLAIN, "request_lost"): {"reordered"},
+        (PLAIN, "request_refused"): {"reordered"},
         (ACKS_0, "request_lost"): {"lost"},
     }
     assert wait_for(lambda: tables_topics(broker) <= before, 30)

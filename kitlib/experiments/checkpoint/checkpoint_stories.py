@@ -65,7 +65,6 @@ class ModelQuery:
         self.sink = SINKS[self.sink_kind]()
 
     def append(self, records: int) -> None:
-        """So many records join the topic."""
         self.log_end += records
 
     def run(self, teller: Teller, kill: tuple[int, str] | None) -> None:
@@ -156,7 +155,6 @@ class CheckpointRun(Run):
         return {"checkpoint": self.shown, "sink": sorted([offset, times] for offset, times in self.rows.items())}
 
     def append(self, records: int) -> None:
-        """So many records join the topic."""
         if not records:
             return
         self.query.append(records)

@@ -78,7 +78,6 @@ class ModelCompactedLog:
 
     @property
     def now_ms(self) -> int:
-        """Time since the run began."""
         return int(self.clock_ms)
 
     @property
@@ -88,7 +87,6 @@ class ModelCompactedLog:
 
     @property
     def end(self) -> int:
-        """The offset of the next record."""
         return self.log.end_offset
 
     def roll(self) -> None:
@@ -138,7 +136,6 @@ class ModelCompactedLog:
         return Fetch([Record(each.offset, each.value, each.key, each.timestamp_ms) for each in found])
 
     def commit(self, offset: int) -> None:
-        """The reader commits."""
         self.kept = offset
 
     def committed(self) -> int | None:
@@ -146,13 +143,11 @@ class ModelCompactedLog:
         return self.kept
 
     def snapshot(self) -> LogSnapshot:
-        """What lies in the log."""
         records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
         dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
         return LogSnapshot(segments_of(self.log), records, dirty_ratio, self.log.size_bytes)
 
     def wait(self, ms: int) -> None:
-        """Let so much time pass."""
         self.clock_ms += ms
 
 

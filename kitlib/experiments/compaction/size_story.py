@@ -106,7 +106,6 @@ class SizeRun(Run):
             self.record(LOG, "clean_many", removed=before - len(self.log.snapshot().records))
 
     def look(self) -> None:
-        """Measure the log."""
         seen = self.log.snapshot()
         self.records, self.size_bytes = len(seen.records), seen.size_bytes
         self.record(

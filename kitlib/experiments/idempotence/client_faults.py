@@ -58,9 +58,15 @@ FAULTS = {
         ),
         Fault(
             "request_lost",
-            "A request is lost, those behind it arrive: the producer waits for its answer in vain.",
-            (Rule("drop_request", skip=PASS, count=1),),
+            "A request is lost, and what follows it on its connection: the producer waits for answers in vain.",
+            (Rule("lose_request", skip=PASS, count=1),),
             request_timeout_ms=REQUEST_TIMEOUT_MS,
+        ),
+        Fault(
+            "request_refused",
+            "A request is refused for now (NOT_ENOUGH_REPLICAS), those behind it are written.",
+            (Rule("answer_error", skip=PASS, count=1, error="NOT_ENOUGH_REPLICAS"),),
+            (Rule("cut", skip=PASS, count=1),),
         ),
         Fault(
             "answers_late",

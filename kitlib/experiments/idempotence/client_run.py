@@ -55,7 +55,7 @@ FEW_RECORDS = 100  # of so short a topic each batch is told, with its producer's
 RANGES_PER_READ = 20_000  # a step is a line of limited length
 # What the proxy did, in the words of a trace; the other deeds are not told.
 NETWORK_WORDS = {
-    "lose_request": "lose_request", "drop_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
+    "lose_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
     "delay_request": "delay", "delay_answer": "delay", "stop_reading": "delay", "reorder": "delay", "withhold": "lose_answer",
     "cut": "cut", "cut_after_answer": "cut", "reset": "cut", "reset_answer": "cut",
 }  # fmt: skip
@@ -252,7 +252,6 @@ class Librdkafka:
         self.producer = Producer(client_config(cluster, **more), logger=SILENT)
 
     def hand_over(self, records: range) -> None:
-        """Send these records."""
         deadline = time.monotonic() + self.deadline_s
         for record in records:
             while True:
@@ -289,7 +288,6 @@ class Librdkafka:
         return len(self.producer)
 
     def close(self) -> None:
-        """End it."""
         self.producer.purge()
         self.producer.flush(1.0)
 
@@ -443,7 +441,6 @@ class ClientRun:
         self.client.work(seconds)
 
     def close(self) -> None:
-        """End the client."""
         assert self.client is not None
         self.client.close()
 

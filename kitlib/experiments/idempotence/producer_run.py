@@ -2,7 +2,8 @@
 
 The user hands batches of records to the kit's producer. Each request takes `delay_ms` to the broker
 and its answer as long to come back; a story may lose requests or answers, hold answers back and cut
-the connection. Time is virtual and chance is drawn from the seed, the batch and the attempt alone, so
+the connection. What follows a lost request on its connection is lost with it, as in the proxy.
+Time is virtual and chance is drawn from the seed, the batch and the attempt alone, so
 the same knobs give the same run on the model and on a real broker, which is asked for real, over its
 own protocol, at the moment at which a request arrives. A fork meets the same luck as its parent.
 
@@ -35,6 +36,7 @@ from kitlib.trace import in_log_order
 
 BEGIN_MS = 100  # when a story begins: the producer has its id
 RECONNECT_MS = 50  # from a lost connection to the next one
+LOST_MS = 10_000  # from a lost request to the end of its connection, if the producer does not end it before; as in the proxy
 WITHHELD_MS = 200  # after the first answer that is held back the connection is cut, however few there are
 DEEDS = {"lose": "lose", "delay": "delay", "double": "duplicate"}  # a script's verbs, as the network has them
 PATIENCE_MS = 600_000  # virtual time after which a story that should settle is ended
@@ -52,6 +54,7 @@ class Flight:
     handled: AppendResult | None = None  # once the broker has dealt with it
     deeds: dict[str, int] = field(default_factory=dict)  # what a script does to it, by the proxy's words, with their ms
     is_over: bool = False  # its answer came, or will never come
+    is_lost: bool = False  # it never reaches the broker
 
     @property
     def where(self) -> dict[str, Any]:
@@ -60,7 +63,6 @@ class Flight:
 
     @property
     def partition(self) -> int:
-        """The partition of its batch."""
         return self.request.batches[0].partition
 
     @property
@@ -72,8 +74,8 @@ class Flight:
         return self.handled.answer
 
 
-# What becomes of a request: "", "lose_request", "lose_answer" (and the connection), "swallow_answer" (the answer
-# alone), "duplicate_request", "refuse:NAME" (an error instead of the broker's answer), "delay:MS".
+# What becomes of a request: "", "lose_request" (and what follows it on its connection), "lose_answer" (and the connection),
+# "swallow_answer" (the answer alone), "duplicate_request", "refuse:NAME" (an error instead of the broker's answer), "delay:MS".
 Fate = Callable[[Flight], str]
 
 
@@ -89,6 +91,7 @@ class Client:
     flights: dict[int, list[Flight]] = field(default_factory=dict)  # by request number: those that are waited for
     connection: int = 0  # counts; what was sent on an older one is lost
     ready_at_ms: int = 0  # when the present connection can be used
+    deaf_until_ms: int | None = None  # a request was lost on it, and so is all that follows, until it ends
     last_arrival_ms: int = 0  # requests arrive in the order in which they left
     last_answer_ms: int = 0  # and so do answers
     drops: int = 0  # connections that the sender itself gave up
@@ -190,7 +193,6 @@ class ProducerRun(AgendaRun):
 
     @property
     def partitions(self) -> range:
-        """The topic's partitions."""
         return range(self.settings.partitions)
 
     def send(self, client: Client, records: int, partition: int = PARTITION) -> None:
@@ -254,7 +256,6 @@ class ProducerRun(AgendaRun):
 
     @property
     def end(self) -> int:
-        """The log's end."""
         return int(self._led.shown(-1)["log_end"])
 
     def restart(self, how: Restart) -> None:
@@ -300,9 +301,18 @@ class ProducerRun(AgendaRun):
         wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
         wake_ms = min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER)
         breaks = self.interventions.breaks
-        if breaks and breaks[0].at_ms <= wake_ms:
+        deaf = [client for client in self.clients if client.deaf_until_ms is not None]
+        ends_ms = min((client.deaf_until_ms or 0 for client in deaf), default=NEVER)
+        if breaks and breaks[0].at_ms <= min(wake_ms, ends_ms):
             return breaks[0].at_ms, self._break
+        if ends_ms <= wake_ms:
+            return ends_ms, lambda: self._end_deaf(deaf)
         return wake_ms, self._pump_all
+
+    def _end_deaf(self, deaf: list[Client]) -> None:
+        for client in deaf:
+            if client.deaf_until_ms is not None and client.deaf_until_ms <= self.now_ms:
+                self._disconnect(client, "connection lost")
 
     def _pump_all(self) -> None:
         for client in self.clients:
@@ -352,11 +362,12 @@ class ProducerRun(AgendaRun):
         if fate == "delay":
             delay_ms += int(value)
             self._note_network("delay", flights, ms=int(value))
-        if fate == "lose_request":
+        if fate == "lose_request" or client.deaf_until_ms is not None:
             self._note_network("lose_request", flights)
             for flight in flights:
-                if flight.deeds:
-                    self._led.lose(flight.request)
+                flight.is_lost = True
+                self._led.lose(flight.request, is_first=client.deaf_until_ms is None)
+                client.deaf_until_ms = client.deaf_until_ms or self.now_ms + LOST_MS
             return
         if all(flight.refused for flight in flights):
             refuse = self._if_connected(client, lambda: self._answer(flights))
@@ -455,7 +466,7 @@ class ProducerRun(AgendaRun):
 
     def _lose_connection(self, client: Client, why: str) -> None:
         """The connection is gone, and with it every answer that has not come."""
-        client.connection += 1
+        client.connection, client.deaf_until_ms = client.connection + 1, None
         client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = max(self.now_ms, self.up_at_ms) + RECONNECT_MS
         if self.up_at_ms < NEVER:
             self.after(client.ready_at_ms - self.now_ms, self._if_connected(client, lambda: self._pump(client)))
@@ -463,7 +474,8 @@ class ProducerRun(AgendaRun):
         self.withheld = [each for each in self.withheld if each[0].client is not client]
         for flight in (flight for each in flights.values() for flight in each):
             flight.is_over = True
-            self._record("network", "lose_answer" if flight.handled else "lose_request", client, **flight.where)
+            if not flight.is_lost:
+                self._record("network", "lose_answer" if flight.handled else "lose_request", client, **flight.where)
             self._record(client.actor, "no_answer", client, **flight.where, why=why)
 
     def _note_identity(self, client: Client, why: str = "") -> None:

@@ -84,7 +84,6 @@ class _Monitor:
         return judged.status.name if judged else "OK"
 
     def judged(self) -> PartitionStatus | None:
-        """By which rule."""
         return self.storage.status("group", self.run.group.now_ms).partitions.get((self.run.topic, 0))
 
     def tell(self, when: str) -> None:

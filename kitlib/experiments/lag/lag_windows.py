@@ -62,7 +62,6 @@ class Judged:
 
     @property
     def status(self) -> Status:
-        """The status alone."""
         return self.found.status
 
     def __str__(self) -> str:

@@ -130,7 +130,6 @@ class ModelCoordinator:
         return start_position(committed, topic.start, topic.end, policy)
 
     def wait(self, ms: int) -> None:
-        """Let so much time pass."""
         self.now_ms += ms
         if self.now_ms >= self.replicated_ms:
             self.log.update_high_watermark(self.log.end_offset)

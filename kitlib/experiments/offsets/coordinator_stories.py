@@ -56,7 +56,6 @@ class CoordinatorRun(Run):
             self.ledgers[name] = PartitionLedger(self.topics[name].name)
 
     def append(self, name: str, count: int) -> None:
-        """So many records come."""
         if not count:
             return
         ledger = self.ledgers[name]
@@ -146,7 +145,6 @@ class CoordinatorRun(Run):
         self._record_events()
 
     def wait(self, ms: int) -> None:
-        """Time passes."""
         self.coordinator.wait(ms)
         self._record_events()
 

@@ -65,7 +65,6 @@ class SmallTopic:
 
     @property
     def end(self) -> int:
-        """The offset of the next record."""
         return self.log.end_offset
 
     def restart(self, now_ms: int) -> None:
@@ -335,7 +334,6 @@ class IncidentRun(Run):
 
     @property
     def actor(self) -> str:
-        """Who coordinates."""
         return f"coordinator {self.manager.broker}"
 
     def record_events(self, events: Sequence[OffsetEvent]) -> None:

@@ -127,7 +127,6 @@ class SendCluster:
         return TopicMetadata(name, topic_id=f"id of {name}", partitions=partitions)
 
     def log_end(self, partition: int) -> int:
-        """The partition's end."""
         return self.leader.logs[partition].end
 
     def produce(self, node: Node, request: ProduceRequest, now_ms: int) -> dict[int, PartitionAnswer]:

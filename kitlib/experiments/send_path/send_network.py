@@ -2,7 +2,8 @@
 
 A request and its answer need `round_trip_ms`. A broker works on one
 produce request after the other, `request_cost_ms` on each. What a script does to a message it does to a
-produce request or to its answer; what leaves behind a message that is late waits for it, on the same connection.
+produce request or to its answer; what leaves behind a message that is late waits for it on the same connection, and
+what leaves behind a request that is lost is lost with it, until the client or, after LOST_MS, the network ends the connection.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.experiments.agenda import AgendaRun
+from kitlib.experiments.idempotence.producer_run import LOST_MS
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.mechanisms.broker.leader import Outcome
@@ -89,6 +91,7 @@ class SendNetwork(AgendaRun):
     stages_told: set[int] = field(default_factory=set)
     is_over: bool = False  # the client's process has ended
     connections: dict[int, int] = field(default_factory=dict)  # node -> counts; what left on an older one is lost
+    deaf: dict[int, int] = field(default_factory=dict)  # node -> the connection on which a request was lost, and so is what follows
     flights: dict[int, Leaving] = field(default_factory=dict)  # produce requests that are waited for
     waiting_answers: list[Callable[[], bool]] = field(default_factory=list)  # of requests with acks=all
     # (node, count of its connection, "request" or "answer") -> when the last one that was late comes: no later one overtakes it
@@ -151,7 +154,6 @@ class SendNetwork(AgendaRun):
         self.came_in()
 
     def _leave(self, effect: Send) -> int:
-        """A request leaves."""
         node, request = effect.node, effect.request
         if isinstance(request, MetadataRequest):
             has_topics = request.topics is None or bool(request.topics)
@@ -187,6 +189,10 @@ class SendNetwork(AgendaRun):
         arrive = self._if_connected(effect.node, lambda: self._arrive(leaving), outlives=True)
         found = self.interventions.on("request", request.number)
         if found is not None and found.verb == "lose":
+            self.deaf[effect.node.id] = self.connections.get(effect.node.id, 0)
+            end = self._if_connected(effect.node, lambda: self.break_connection(effect.node, "connection lost"))
+            self.after(LOST_MS, end)  # if the client has not ended it before
+        if self._is_deaf(effect.node):
             self._tell(leaving, "lose_request")
             return cost_ms
         wait_ms = self._behind_the_late(leaving, "request", cost_ms + there_ms - there_ms // 2, found)
@@ -195,6 +201,9 @@ class SendNetwork(AgendaRun):
             self._tell(leaving, "duplicate_request")
             self.after(wait_ms, self._if_connected(effect.node, lambda: self._arrive(leaving, is_copy=True), outlives=True))
         return cost_ms
+
+    def _is_deaf(self, node: Node) -> bool:
+        return self.deaf.get(node.id) == self.connections.get(node.id, 0)
 
     def _tell(self, leaving: Leaving, what: str, **more: int) -> None:
         for where in leaving.places:
@@ -210,7 +219,9 @@ class SendNetwork(AgendaRun):
         return at_ms - self.now_ms
 
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
-        """A broker answers what anybody can answer."""
+        """A broker answers what anybody can answer, if it hears it."""
+        if self._is_deaf(effect.node):
+            return
         self.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))
 
     def _receive(self, effect: Send, answer: Any) -> None:

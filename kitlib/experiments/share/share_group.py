@@ -62,14 +62,12 @@ class ModelShareGroup:
         self.share = SharePartition(told.delivery_limit, told.lock_ms, told.max_locks)
 
     def append(self, records: int) -> None:
-        """So many records join the topic."""
         self.log_end += records
 
     def join(self, members: Sequence[str]) -> None:
         """These consumers join the group; when it returns, each may be handed records."""
 
     def wait_until(self, at_ms: int) -> None:
-        """Let time pass."""
         ends = self.share.next_lock_ends_ms()
         self.now_ms = max(self.now_ms, at_ms if ends is None else min(at_ms, ends))
 

@@ -80,7 +80,6 @@ class ShareRun(Run):
         self.record_in(self.ledger, actor, what, **data)
 
     def append(self, records: int) -> None:
-        """So many records join the topic."""
         self.group.append(records)
         first, self.ledger.log_end = self.ledger.log_end, self.ledger.log_end + records
         self.tell_of("log", "append", first=first, last=self.ledger.log_end - 1)

@@ -85,7 +85,6 @@ class StreamsRun(Run):
         self.start(found.target)
 
     def run_for(self, ms: int) -> None:
-        """Let time pass."""
         for _ in range(ms // 100):
             self.meet()
             self.app.run_for(100)

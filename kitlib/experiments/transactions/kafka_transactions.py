@@ -162,7 +162,6 @@ class KafkaTransactions:
 
     @property
     def input(self) -> Place:
-        """What the group reads."""
         return f"kit.{self.run}.input", PARTITION
 
     @property
@@ -187,7 +186,6 @@ class KafkaTransactions:
         time.sleep(ms / 1000)
 
     def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
-        """The answer to a request."""
         return ask()
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:

@@ -106,7 +106,6 @@ class KitTransactionalProducer:
         return self._do(self.core.init_transactions)
 
     def begin(self) -> CallResult:
-        """Begin a transaction."""
         return self._do(self.core.begin)
 
     def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
@@ -120,11 +119,9 @@ class KitTransactionalProducer:
         return self._do(self.core.send_offsets, offset=offset, who=who)
 
     def commit(self) -> CallResult:
-        """Commit what is open."""
         return self._do(self.core.commit)
 
     def abort(self) -> CallResult:
-        """Abort what is open."""
         return self._do(self.core.abort)
 
     def release(self) -> CallResult:
@@ -285,7 +282,6 @@ class ModelTransactions:
 
     @property
     def topic(self) -> str:
-        """The output."""
         return "output"
 
     @property
@@ -295,7 +291,6 @@ class ModelTransactions:
 
     @property
     def input(self) -> TopicPartition:
-        """What the group reads."""
         return "input", PARTITION
 
     def _new_id(self) -> int:
@@ -303,7 +298,6 @@ class ModelTransactions:
         return self.producer_ids - 1
 
     def pass_ms(self, ms: int) -> None:
-        """Let time pass."""
         end_ms = self.now_ms + ms
         while self.now_ms < end_ms:
             self.now_ms = min(end_ms, self.now_ms + STEP_MS)
@@ -379,7 +373,6 @@ class ModelTransactions:
         return CallResult()
 
     def snapshot(self) -> Snapshot:
-        """What there is now."""
         log = [
             LogBatch(
                 stored.base_offset, stored.last_offset, stored.batch.producer_id, stored.batch.producer_epoch,
@@ -432,7 +425,6 @@ class ModelTransactions:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None
     ) -> InitProducerIdAnswer:
-        """As the coordinator's."""
         self._spend()
         answer = self.coordinator.init_producer_id(transactional_id, timeout_ms, self.now_ms, expected)
         self._work()
@@ -513,7 +505,6 @@ class ModelTransactions:
     def end_transaction(
         self, transactional_id: str, producer_id: int, epoch: int, commit: bool, version: int
     ) -> EndTxnAnswer:
-        """As the coordinator's."""
         self._spend()
         answer = self.coordinator.end_transaction(transactional_id, producer_id, epoch, commit, self.now_ms, version)
         self._work()

@@ -223,7 +223,6 @@ class TransactionRun(Run):
 
     @property
     def where(self) -> dict[str, Any]:
-        """The output's lane."""
         return {"topic": self.place.topic, "partition": PARTITION}
 
     def start(self, transactional_id: str, timeout_ms: int | None = None) -> Actor:
@@ -243,7 +242,6 @@ class TransactionRun(Run):
         return who
 
     def start_plain(self) -> Actor:
-        """A producer without transactions."""
         actor = self.books.next_name()
         who = Actor(actor, NoTransactions(actor), "")
         self.books.actors.append(who)
@@ -265,7 +263,6 @@ class TransactionRun(Run):
         return self.look().committed_input or 0
 
     def begin_tx(self, who: Actor) -> CallResult:
-        """Begin a transaction."""
         self._free(who)
         told = who.producer.begin()
         if not told.error:
@@ -325,7 +322,6 @@ class TransactionRun(Run):
         return self._end(who, who.producer.commit, "commit_tx")
 
     def abort(self, who: Actor) -> CallResult:
-        """Abort."""
         return self._end(who, who.producer.abort, "abort_tx")
 
     def _end(self, who: Actor, call: Callable[[], CallResult], word: str) -> CallResult:
@@ -348,7 +344,6 @@ class TransactionRun(Run):
         self._note_error(who, told)
 
     def kill(self, who: Actor) -> None:
-        """kill -9."""
         who.producer.kill()
         who.status = "kill"
         self.record(who.actor, "kill")
@@ -392,7 +387,6 @@ class TransactionRun(Run):
         return held
 
     def pass_ms(self, ms: int) -> None:
-        """Let time pass."""
         self.place.pass_ms(ms)
         self.look()
 
@@ -476,9 +470,7 @@ class TransactionRun(Run):
 
     @property
     def now_ms(self) -> int:
-        """The backend's time."""
         return self.place.now_ms
 
     def state(self) -> dict[str, Any]:
-        """All that there is to see."""
         return self.books.shown(self.last, self.told_transitions, self.positions)

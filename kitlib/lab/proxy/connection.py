@@ -429,8 +429,6 @@ class Connection:
     async def _act_on_request(self, entry: Entry, request: Request, frame: bytes) -> None:
         rule = entry.rule
         match rule.action:
-            case "drop_request":
-                pass
             case "lose_request":
                 self.is_deaf = True
                 self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)

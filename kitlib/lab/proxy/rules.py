@@ -45,7 +45,6 @@ ANY_API = "any"
 # What can be done to a request on its way to the broker, and to an answer on its way back.
 ON_REQUESTS = {
     "lose_request": "the broker never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
-    "drop_request": "the broker never sees this one alone, as no network does it; what follows arrives",
     "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
     "duplicate_request": "the broker gets it twice, the client gets only the first answer (no network does this within a connection)",
     "reorder": "it waits until the next match has passed (with `across`, on any connection, until that is answered), or for `ms` (1,000)",
