@@ -281,6 +281,8 @@ class DeliveryLedger:
         offset = step.data["offset"]
         self.emitted[offset] = self.emitted.get(offset, 0) + 1
         self.open_since[offset], self.out_at[offset] = step.at_ms, step.number
+        if offset < (self.position or 0) and self.replays[offset]:
+            self.late_failures.add(offset)
         if "parts" in step.data:
             self.open_tuples[offset] = step.data["parts"]
         self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
@@ -312,7 +314,6 @@ class DeliveryLedger:
         self.acked.add(offset)
         self.open_since.pop(offset, None)
         self.fates.pop(offset, None)
-        self.late_failures.discard(offset)
         if step.data.get("outstanding") or step.data.get("failed"):
             self.acked_early.add(offset)
 
@@ -394,6 +395,7 @@ class DeliveryLedger:
             if before is not None and offset < before:
                 self.tallies["rewound"].add(step.number, offset, self.reasons.back(self._gone_back(offset, step.actor)))
             self._pass(offset)
+            self.late_failures = {each for each in self.late_failures if each >= offset}
             self.position, self.committer, self.committed_ms, self.is_moved = offset, step.actor, step.at_ms, False
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step

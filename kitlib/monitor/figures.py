@@ -109,7 +109,6 @@ def _rising(trace: Trace, at: list[int]) -> Curve:
 
 
 def _sum(each: Callable[[Step], float]) -> CurveOf:
-    """What the steps add up to."""
 
     def curve_of(trace: Trace, verdict: Verdict) -> Curve:
         return list(accumulate(map(each, trace)))
@@ -118,7 +117,6 @@ def _sum(each: Callable[[Step], float]) -> CurveOf:
 
 
 def _count(*words: str) -> CurveOf:
-    """How often these words have been said."""
     return _sum(lambda step: step.what in words)
 
 
@@ -133,7 +131,6 @@ def _held(each: Callable[[Step], float | None]) -> CurveOf:
 
 
 def _said(what: str, of: Callable[[dict[str, Any]], float]) -> CurveOf:
-    """The newest value in the data of one word."""
     return _held(lambda step: of(step.data) if step.what == what else None)
 
 

@@ -46,7 +46,7 @@ class RecordHistory:
     is_behind_its_own: bool = False  # whoever processes it has processed a newer one before
     is_begun_at: bool = False  # the last start was at this record
     is_together: bool = False  # it was in flight when a newer one was processed
-    is_late_failure: bool = False  # a commit had passed it when it failed, and it was not acked again
+    is_late_failure: bool = False  # a commit had passed it when it failed or was retried, and none has passed it since
     is_kept: bool = False  # of a commit here: its member read this before, lost the partition, and has it back from above
     is_former: bool = False  # of a commit here: it, or the one before it, is of a member after whom another one has started
 
@@ -85,7 +85,6 @@ class Reasons:
         return "retry_initial_delay_ms" in self.settings
 
     def has_room(self, open_tuples: int) -> bool:
-        """Whether the spout may emit another tuple with this many in flight."""
         at_once = self.settings.max_spout_pending
         return at_once is None or open_tuples < at_once
 
@@ -110,15 +109,12 @@ class Reasons:
         return ""
 
     def clear(self, offset: int, by: int) -> str:
-        """Why the ack of offset `by` may clear this one from the pending offsets."""
         return f"{self._bound_told}: records further back are given up" if offset < by - self._bound else ""
 
     def purge(self) -> str:
-        """Why a tombstone may be removed from a compacted log before it was read."""
         return f"delete.retention.ms={self.settings.delete_retention_ms}: that long after it was cleaned, a tombstone may be removed"
 
     def give_up(self, times_failed: int) -> str:
-        """Why a record may be given up after retries."""
         limit = self.settings.retry_limit
         return f"retry_limit={limit}: a record is given up after that many retries" if limit is None or times_failed >= limit else ""
 
@@ -164,7 +160,6 @@ class Reasons:
         return ""
 
     def reorder(self, record: RecordHistory) -> str:
-        """Why a record may be processed after a newer one."""
         if record.replays and record.times_emitted > 1:
             return REDELIVERED
         if not record.is_together:
@@ -186,7 +181,6 @@ class Reasons:
         return PENDING_AGAIN if record.is_late_failure else ""
 
     def stall(self, stall: Stall) -> str:
-        """Why commits may stand still."""
         if stall.is_deleted or stall.is_forgotten:
             return ""  # nothing will ever finish it
         if stall.last_error == "OFFSET_OUT_OF_RANGE" and self.settings.use_start_offset_time_if_offset_out_of_range is not True:
@@ -368,7 +362,6 @@ class ReplicaReasons(Reasons):
         return ""
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
-        """Why a record may be processed again: the log was read from its start again."""
         policy = self.settings.auto_offset_reset
         return f"auto.offset.reset={policy}: the log is read again" if policy == "earliest" and times_begun >= times_processed else ""
 

@@ -54,12 +54,10 @@ class Rewind:
 
     @property
     def records(self) -> int:
-        """By how many records it went back."""
         return (self.before.offset or 0) - (self.after.offset or 0)
 
     @property
     def is_fault(self) -> bool:
-        """True when nothing excuses it."""
         return self.excuse is Excuse.NONE
 
     def __str__(self) -> str:
@@ -114,7 +112,6 @@ class Vanished:
 
     @property
     def is_fault(self) -> bool:
-        """True when nothing excuses it."""
         return self.excuse is Excuse.NONE
 
     def __str__(self) -> str:
@@ -182,7 +179,6 @@ class Surge:
 
     @property
     def repeated(self) -> int:
-        """At least this many records were delivered again."""
         return self.went_out - self.came_in - self.waited
 
     def __str__(self) -> str:

@@ -58,7 +58,6 @@ def _rebalances(trace: Trace, word: str) -> str:
 
 
 def _longest(tasks: list[list[Any]]) -> str:
-    """`Longest without an owner: sink-2 and source-2, 312 s.`"""
     longest = max((ms for _, ms in tasks), default=0)
     if not longest:
         return "No task was ever without an owner."

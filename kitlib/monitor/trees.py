@@ -93,7 +93,6 @@ class TreeReport:
 
     @property
     def false_completions(self) -> int:
-        """Trees that were acked although some of their tuples were not."""
         return sum(tree.is_false for tree in self.trees)
 
     @property
@@ -102,7 +101,6 @@ class TreeReport:
 
     @property
     def sentence(self) -> str:
-        """What a learner should take away, in one sentence."""
         if not self.trees:
             return f"No tree was followed; {count(self.untracked, 'tuple')} left the spout untracked."
         ends = [f"{self.count(end)} {end}" for end in ENDS if self.count(end)]
@@ -160,7 +158,6 @@ def tracking_of(trace: Trace) -> Tracking:
 
 
 def follow_trees(trace: Trace) -> TreeReport:
-    """The trees of a topology's trace; none for a trace without topology."""
     return follow_steps(trace.steps)
 
 
@@ -275,7 +272,6 @@ class _Forest:
                 tree.finish("forgotten", step.at_ms)
 
     def _tree_of(self, step: Step) -> _Growing | None:
-        """The tree that the step's root means; a spout without topology has no roots."""
         root = step.data.get("root")
         return None if root is None else self.by_root.get(root)
 

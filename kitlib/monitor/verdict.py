@@ -82,7 +82,6 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)  # -> how many of them it explains; "" those that nothing does
 
     def add(self, step: int, offset: int, reason: str) -> None:
-        """One more, seen at `step`; an empty reason makes it a violation."""
         self.seen.append((step, offset))
         self.reasons[reason] += 1
 
@@ -185,7 +184,6 @@ class Verdict:
 
     @property
     def late_ms(self) -> int:
-        """The longest time from append to first processing in any partition."""
         return max((lane.late_ms for lane in self.lanes), default=0)
 
     @property
@@ -193,7 +191,6 @@ class Verdict:
         return tuple(kind for kind in self.kinds if any(found.is_violation for found in self._all(kind)))
 
     def steps(self, kind: str) -> list[int]:
-        """The steps of all witnesses of one anomaly, ascending: as many as its count."""
         return sorted(step for found in self._all(kind) for step in found.steps)
 
     def offsets(self, kind: str) -> list[int]:
@@ -215,7 +212,6 @@ class Verdict:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """What explains each anomaly that there is, in the words of the sentence."""
         return {kind: self._mark(kind) for kind, count in self.counts.items() if count}
 
     @property
