@@ -34,6 +34,15 @@ def with_one_ahead(unclean: bool) -> ReplicatedPartition:
     return log
 
 
+def test_clean_election_waits_for_the_one_that_has_everything() -> None:
+    """With the setting off nobody leads until the last leader is back, and nothing is gone."""
+    log = with_one_ahead(unclean=False)
+    assert log.leader is None and log.append([90]).error == "LEADER_NOT_AVAILABLE"
+    elected = [each.data for each in log.start(2) if each.what == "elect"]
+    assert elected == [{"leader": 2, "epoch": 2, "unclean": False, "why": "last leader"}]
+    assert numbers(log, 2) == numbers(log, 3) == list(range(6)) and set(log.state.in_sync) == {2, 3}
+
+
 def test_cut_off_by_epochs_where_the_new_leader_has_grown_past_the_old_end() -> None:
     """Also when the new leader's log is longer: an offset does not tell, the epoch does."""
     log = with_one_ahead(unclean=True)
