@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import shutil
 from datetime import UTC, datetime
@@ -14,12 +15,13 @@ import pytest
 from pyarrow import parquet
 
 from kitlib import experiments
-from kitlib.errors import KitError
+from kitlib.errors import KitError, TraceError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import snapshots_of
 from kitlib.experiments.cluster_audit.offset_files import read_files
 from kitlib.lab import workspace
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic, RawRecord
+from kitlib.lab.wire.records import WireBatch, encode_batch
 
 DUMP = Path(__file__).with_name("dumped_offsets.txt")  # what kafka-dump-log of 4.3.1 printed of two groups' commits
 READER, PIPELINE = "kit.auto-commit-c3abd2f6", "kit.consume-transform-produce-2594d939.group"
@@ -55,6 +57,10 @@ def test_records_of_a_transaction_count_once_it_is_committed(change: Any, offset
     assert committed(log)[PIPELINE] == offsets and log.hidden == hidden
 
 
+SEGMENT = bytes(encode_batch(WireBatch(0, [b"a", b"b"], timestamp_ms=5)))
+HEAD = "baseOffset: 0 lastOffset: 0 producerId: -1 isTransactional: false\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -62,18 +68,38 @@ def test_records_of_a_transaction_count_once_it_is_committed(change: Any, offset
         ("raw.txt", "Dumping /x/__consumer_offsets-3/0.log\n| offset: 1 CreateTime: 5 keySize: 1 key: k payload: v\n", "--offsets-decoder"),
         ("export.json", '{"offset": 3, "key": "!"}\n', "export.json:1: .*expected partition, offset, timestamp, key, value"),
         ("export.parquet", "no parquet", "cannot be read"),
+        ("dump.txt.gz", gzip.compress(DUMP.read_bytes()), "packed by gzip. Unpack it"),
+        ("other.txt", f"Dumping /x/orders-0/0.log\n{HEAD}", "line 1: it is a dump of topic orders, expected __consumer_offsets"),
+        ("heads.txt", f"Dumping /x/{OFFSETS_TOPIC}-0/0.log\n{HEAD}", "has batches and none of their records"),
+        ("cut.txt", DUMP.read_text()[:1_500], "cut.txt: line 6 is no record as kafka-dump-log prints it, or was cut"),
+        ("cut.log", SEGMENT * 2 + SEGMENT[:-3], f"within the batch that begins at byte {2 * len(SEGMENT)}, .*truncate -s"),
+        ("bad.log", SEGMENT[:-1] + b"!", "bad.log is damaged: .*wrong checksum.*Copy it again"),
         ("folder/readme.md", "", "the folder has no file that ends in .log"),
         (None, "", "there is nothing"),
     ],
 )
-def test_file_that_is_none_of_these_is_told_with_its_place(name: str | None, content: str, says: str, tmp_path: Path) -> None:
+def test_file_that_is_none_of_these_is_told_with_its_place(name: str | None, content: str | bytes, says: str, tmp_path: Path) -> None:
     """What is wrong, where, and what was expected."""
     file = tmp_path / (name or "absent")
     if name:
         file.parent.mkdir(exist_ok=True)
-        file.write_text(content)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(KitError, match=says):
         read_files([file.parent if name and "/" in name else file])
+
+
+def test_files_without_records_and_the_zeros_behind_them_are_read(tmp_path: Path) -> None:
+    """A segment may have a fixed size, an export may have no rows, and JSON lines may have empty ones between them."""
+    names = ("partition", "offset", "timestamp", "key", "value")
+    parquet.write_table(pa.table({name: pa.array([], pa.int64()) for name in names}), tmp_path / "none.parquet")
+    (tmp_path / "new.log").write_bytes(b"")
+    assert read_files([tmp_path]).notes() == ["there is no record at all."]
+    (tmp_path / "new.log").write_bytes(SEGMENT + b"\0" * 4_096)
+    (tmp_path / "lines.json").write_text('\n{"partition": 7, "offset": 1, "timestamp": 5, "key": "eA==", "value": null}\n\n')
+    assert read_files([tmp_path]).records == 3
+    parquet.write_table(pa.table({name: pa.array([None], pa.int64()) for name in names}), tmp_path / "none.parquet")
+    with pytest.raises(TraceError, match=r"none\.parquet cannot be read"):
+        read_files([tmp_path])
 
 
 def exported(records: list[RawRecord], folder: Path) -> tuple[Path, Path]:

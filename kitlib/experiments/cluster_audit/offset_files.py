@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from kafka.errors import CorruptRecordError as Broken
 from pyarrow import parquet
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
-from kitlib.lab.offsets_topic import NO_TIME, Bounds, RawRecord
-from kitlib.lab.wire.records import decode_batches
+from kitlib.lab.offsets_topic import NO_TIME, OFFSETS_TOPIC, Bounds, RawRecord
+from kitlib.lab.wire.records import FetchedBatch, decode_batches
 from kitlib.more.offsets.messages import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION, Message
 from kitlib.more.offsets.records import OffsetsRecord, encode
 from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
@@ -36,6 +37,7 @@ from kitlib.text import plain_text
 
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
 EMBEDDED = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
+GZIP = b"\x1f\x8b"
 KINDS = (".log", ".parquet", ".json", ".jsonl", ".txt")
 DUMPED = re.compile(r"\| offset: (\d+) (?:\w+Time: (-?\d+) )?.*?(?:key: (\{.*?\}\}|\S+) payload: (.*)|endTxnMarker: (\w+).*)$")
 BATCH = re.compile(r"baseOffset: \d+ .*producerId: (-?\d+) .*isTransactional: (true|false)")
@@ -106,13 +108,16 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield from _of_segment(path, content)
             return
         lines = content.decode("utf-8", "replace").splitlines()
-    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+    except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise TraceError(f"{path} cannot be read: {plain_text(error, 300)}") from error
+    if content[:2] == GZIP:
+        raise KnobError(f"--from {path}: it is packed by gzip. Unpack it (gunzip), and name what it holds.")
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
         for number, line in enumerate(lines, 1):
             try:
-                yield _exported(json.loads(line))
+                if line.strip():
+                    yield _exported(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise TraceError(f"{path}:{number}: {plain_text(repr(error), 200)}; expected {', '.join(COLUMNS)}, as base64.") from error
     elif any(line.startswith("Dumping ") or BATCH.match(line) for line in lines[:10]):
@@ -125,7 +130,7 @@ def _of_segment(path: Path, content: bytes) -> Iterator[Entry]:
     """A segment's records; its partition is that of its folder's name."""
     named = re.search(r"-(\d+)$", path.resolve().parent.name)
     partition = int(named[1]) if named else 0
-    for batch in decode_batches(content):
+    for batch in _batches_of(path, content):
         for offset, at_ms, key, value in batch.records:
             record = RawRecord(partition, offset, at_ms, key, value)
             if batch.is_control:
@@ -134,12 +139,29 @@ def _of_segment(path: Path, content: bytes) -> Iterator[Entry]:
                 yield Entry(record, batch.producer_id if batch.is_transactional else None)
 
 
+def _batches_of(path: Path, content: bytes) -> list[FetchedBatch]:
+    """Its batches, up to the zeros that lie behind them in a file of a fixed size. TraceError for one that is damaged or cut."""
+    at = 0
+    while at < len(content) and content[at : at + 17].strip(b"\0"):
+        length = struct.unpack_from(">i", content, at + 8)[0] if at + 12 <= len(content) else len(content)
+        if length <= 0 or at + 12 + length > len(content):
+            where = f"ends at byte {len(content)}, within the batch that begins at byte {at}, or is damaged there"
+            raise TraceError(f"{path} {where}. Copy it again, or read what is whole of it: truncate -s {at} on a copy.")
+        at += 12 + length
+    try:
+        return decode_batches(content[:at])
+    except (LabError, Broken) as error:
+        raise TraceError(f"{path} is damaged: {plain_text(error, 200)} Copy it again from its broker.") from error
+
+
 def _of_dump(path: Path, lines: list[str]) -> Iterator[Entry]:
     """The records that kafka-dump-log printed, with their bytes as a broker would have written them."""
     partition, producer_id = 0, None
     for number, line in enumerate(lines, 1):
-        if named := re.match(r"Dumping .*-(\d+)/[^/]*$", line):
-            partition = int(named[1])
+        if dumped := re.match(r"Dumping (.*)-(\d+)/[^/]*$", line):
+            partition, topic = int(dumped[2]), Path(dumped[1]).name
+            if topic != OFFSETS_TOPIC:
+                raise KnobError(f"--from {path}, line {number}: it is a dump of topic {plain_text(topic, 60)}, expected {OFFSETS_TOPIC}.")
         elif batch := BATCH.match(line):
             producer_id = int(batch[1]) if batch[2] == "true" else None
         elif told := DUMPED.match(line):
@@ -148,9 +170,15 @@ def _of_dump(path: Path, lines: list[str]) -> Iterator[Entry]:
             if marker:
                 yield Entry(RawRecord(*where, None, None), producer_id, marker == "COMMIT")
             elif key.startswith("{"):
-                yield Entry(RawRecord(*where, *_written(json.loads(key), payload)), producer_id)
+                try:
+                    yield Entry(RawRecord(*where, *_written(json.loads(key), payload)), producer_id)
+                except (ValueError, LookupError, TypeError) as error:
+                    what = f"line {number} is no record as kafka-dump-log prints it, or was cut"
+                    raise TraceError(f"{path}: {what} ({plain_text(error, 120)}). Print it once more, with --offsets-decoder.") from error
             else:
                 raise KnobError(f"--from {path}, line {number}: the records are not decoded. Print them with --offsets-decoder.")
+    if any(map(BATCH.match, lines)) and not any(map(DUMPED.match, lines)):
+        raise KnobError(f"--from {path}: the dump has batches and none of their records. Print them with --offsets-decoder.")
 
 
 def _written(key: dict[str, Any], payload: str) -> tuple[bytes, bytes | None]:
