@@ -127,7 +127,9 @@ def compared(sent: Iterable[str | bytes], stored: Iterable[tuple[int, bytes]], t
     `stored` has the partition and the value of each record of the topic, `told` the last word about an id: `ack` or `fail`.
     """
     wanted = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in sent]
-    place, told = {value: number for number, value in enumerate(wanted)}, told or {}
+    place = {value: number for number, value in enumerate(wanted)}
+    bare = {value.strip(): value for value in place}  # a line may end in one space more
+    told = {each if each in place else bare.get(each.strip(), each): word for each, word in (told or {}).items()}
     if len(place) < len(wanted):
         raise KnobError(f"{len(wanted):,} records were sent with only {len(place):,} different values. Give each a value of its own.")
     found, highest, copies = {kind: list[str]() for kind in PRODUCER_KINDS}, Counter[int](), Counter[str]()
@@ -142,6 +144,7 @@ def compared(sent: Iterable[str | bytes], stored: Iterable[tuple[int, bytes]], t
             found["reordered"].append(value)
         else:
             highest[partition] = place[value] + 1
+    found["unknown"] += [each for each in told if each not in place]
     for value in wanted:
         if told.get(value) == "fail":
             found["failed_stored" if copies[value] else "failed_absent"].append(value)
@@ -216,7 +219,6 @@ class Trial:
 
     @property
     def bootstrap(self) -> str:
-        """The address for the program under test."""
         return self.proxy.bootstrap
 
     @property
@@ -232,7 +234,6 @@ class Trial:
         return compared(sent, self.stored(self.topic), self.told)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
-        """The beginning of each partition."""
         return [TopicPartition(topic, each, 0) for each in self.admin.list_topics(topic, ADMIN_S).topics[topic].partitions]
 
     def stored(self, topic: str) -> list[tuple[int, bytes]]:
@@ -266,7 +267,7 @@ class Trial:
                         stop(process, signal.SIGTERM)
                     time.sleep(LOOK_S)
                 else:
-                    ends = self.ended_by_itself(process, todo) or ends
+                    ends = ends or self.ended_by_itself(process, todo)
         return self.compare(ids).judged((), self.problems)
 
     def consumer(
@@ -319,7 +320,7 @@ class Trial:
                         todo.clear()
                     time.sleep(LOOK_S)
         self.asked = 0.0
-        finished.add(self.lines()[read:])
+        finished.add(self.lines(is_over=True)[read:])
         return finished.verdict(self.committed()).judged(AT_LEAST_ONCE, self.problems)
 
     def ended_by_itself(self, process: subprocess.Popen[str], todo: list[tuple[int, signal.Signals]]) -> bool:
@@ -330,10 +331,11 @@ class Trial:
             self.problems.append(f"it had ended before {todo[0][0]:,} records were done, after which it was to be ended")
         return True
 
-    def lines(self) -> list[str]:
-        """What is finished: the whole lines of the file, or else the values of the topic for results."""
+    def lines(self, is_over: bool = False) -> list[str]:
+        """What is finished: the lines of the file, whole ones while the program runs, or else the values of the topic for results."""
         if self.out.exists():
-            return self.out.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+            *whole, last = self.out.read_text(encoding="utf-8", errors="replace").split("\n")
+            return [*whole, last] if is_over and last else whole
         if time.monotonic() > self.asked + TOPIC_S:
             self.results = [value.decode(errors="replace") for _, value in self.stored(self.out_topic)]
             self.asked = time.monotonic()
@@ -347,7 +349,6 @@ class Trial:
             yield wire
 
     def committed(self) -> dict[int, int]:
-        """The committed offset of each partition."""
         ask, group = self.admin.list_consumer_group_offsets, [ConsumerGroupTopicPartitions(self.group)]
         trouble = f"group {self.group}: its offsets are not told"
         told = asked(lambda: ask(group, request_timeout=ADMIN_S)[self.group].result(), trouble).topic_partitions
@@ -376,7 +377,6 @@ class Trial:
             listener.join(END_S)
 
     def listen(self, process: subprocess.Popen[str]) -> None:
-        """Note what the program says that it was told."""
         assert process.stdout is not None
         for line in process.stdout:
             word, _, value = line.rstrip("\r\n").partition(" ")

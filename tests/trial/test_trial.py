@@ -34,6 +34,7 @@ DELIVERIES = {
     "a stranger's": ("a\x1bbc", {}, {"unknown": 1}, "unknown: \\x1b"),
     "nothing": ("", {}, {"lost": 3}, "lost: a"),
     "told failed, and stored": ("abc", {"b": "fail"}, {"failed_stored": 1}, "told failed and stored: b"),
+    "told of one that nobody sent": ("abc", {"a ": "ack", "z": "ack"}, {"unknown": 1}, "unknown: z"),
     "told failed, and absent: not lost": ("ac", {"b": "fail"}, {"failed_absent": 1}, "told failed and absent: b"),
 }
 
