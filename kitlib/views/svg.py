@@ -170,7 +170,7 @@ def letter_paint(colour: str, halo: int = 0) -> dict[str, Any]:
 
     `halo` > 0 is the width of that border, for letters on a hatch or where a line may cross.
     """
-    if colour not in ("ink", "grey"):
+    if colour not in ("ink", "grey", "paper"):
         return {"fill": colour}
     if not halo:
         return {"cls": colour}

@@ -19,11 +19,10 @@ from kitlib.views.picture import draw
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, check_reels, open_player, press
 from tests.browser.test_player_producer import COLLISIONS
-from tests.views.grouping import a_rebalance
 from tests.views.projector import Projector
 from tests.views.test_history_picture import commits
 from tests.views.test_lag_picture import CASES
-from tests.views.test_unclean_scene import a_monitored_run, an_election
+from tests.views.test_unclean_scene import a_monitored_run
 from tests.views.traces import some_steps_of
 
 pytestmark = pytest.mark.browser
@@ -133,8 +132,8 @@ def test_words_of_pictures_of_lag_and_commits_do_not_collide(chromium: Browser) 
 def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
     traces = [some_steps_of(name) for name in names()]
-    traces = [trace for trace in traces if scene.kind_of(trace)] + [a_rebalance(), commit_and_abort.run()]
-    traces += [run("coordinator_moves", others_records=600), an_election(), a_monitored_run()]
+    traces = [trace for trace in traces if scene.kind_of(trace)] + [run("client_cut_off"), commit_and_abort.run()]
+    traces += [run("coordinator_moves", others_records=600), a_monitored_run()]
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     found = {}
     for trace in traces:
@@ -147,4 +146,4 @@ def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
                 if words := page.evaluate(COLLISIONS):
                     found[trace.experiment, part, at] = words
     page.close()
-    assert found == {}
+    assert found == {}, found

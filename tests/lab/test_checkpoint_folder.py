@@ -57,7 +57,7 @@ def test_a_folder_is_drawn_batch_by_batch(folder: Path) -> None:
     """A column each, with what is missing left open; the sentence says what the next start does."""
     picture = draw_checkpoint(folder)
     assert repr(picture) == "Batch 2 is in offsets and not in commits: the next start runs it again with the same records."
-    told = (">8–11<", ">v2<", ">done<", ">2 again<", "query 7d2; sources: 0 files; state of 1 operator")
+    told = (">8–11<", ">v2<", ">done<", "the next start runs this batch again", "query 7d2; sources: 0 files; state of 1 operator")
     assert all(text in picture.svg for text in told)
     (folder / "commits/2").write_text("v1\n{}")
     assert repr(draw_checkpoint(folder)) == "Batches 0 to 2 are done: the next start plans batch 3."

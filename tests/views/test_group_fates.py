@@ -12,7 +12,6 @@ from kitlib.trace import Trace, from_ranges
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
 from kitlib.views.scenes.groups import fates_of, told_ranges
-from tests.views.grouping import Grouping
 from tests.views.test_scene import texts
 
 ORDERS_0 = ("orders", 0)
@@ -39,20 +38,6 @@ def test_records_in_the_hands_of_a_member_are_lost_when_it_dies() -> None:
     killed = next(step.number for step in trace if step.what == "kill")
     assert (lost_after(trace, killed - 1), lost_after(trace, killed)) == ([], [[150, 199]])
     assert lost_after(trace, len(trace) - 1) == [[150, 199]]
-
-
-def test_what_a_commit_passes_and_is_processed_later_is_not_lost() -> None:
-    """An operator's commit above a member's work loses nothing if the work is done after all."""
-    group = Grouping(1)
-    group.append(0, 8)
-    group.join("A")
-    group.deal("A joins", A=[0])
-    group.poll("A", 0, 2)
-    group.cursors[0][0] = 6
-    group.tell("A", "commit", 0, offset=6, written=True)
-    committed = len(group.trace) - 1
-    group.poll("A", 0, 2)
-    assert lost_after(group.trace, committed) == [[4, 5]]
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from kitlib.errors import KnobError
+from kitlib.experiments import run
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.monitor.rewinds import Sample, rewinds
-from kitlib.views import draw_history
+from kitlib.views import draw_history, show
 from kitlib.views.pictures.clock import Clock, clock_over
 from kitlib.views.pictures.history import MOST_ROWS, points_of, short
-from kitlib.views.pictures.signs import draw_rows, look_for_signs, thinned
+from kitlib.views.scenes.signs import look_for_signs, thinned
 from kitlib.words.glyphs import RED
 from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_scene import SPACE, texts
@@ -59,18 +59,8 @@ def test_an_excused_sign_is_grey_and_says_by_what() -> None:
 def test_groups_of_a_history_excuse_what_a_dictionary_of_commits_cannot_know() -> None:
     """A deleted group's tombstones are excused by the group's own record."""
     history = CommitHistory({ORDERS: commits(10, None)}, {"billing": [GroupSeen(2, NOON + 1_000, 0, is_gone=True)]})
+    assert "nothing was committed" in texts(draw_history({}).svg)
     assert "nothing excuses 0" in repr(draw_history(history)) and "nothing excuses 1" in repr(draw_history(history.commits))
-
-
-def test_only_the_time_that_is_asked_for_is_drawn() -> None:
-    """Commits and signs outside of it are left out; nothing at all is a picture that says so."""
-    history = {ORDERS: commits(10, 500, 40, 60)}
-    late = draw_history(history, since_ms=NOON + 3_000)
-    assert repr(late) == "1 commit of 1 partition: 0 steps back, 0 vanished commits."
-    assert "nothing was committed in this time" in texts(draw_history(history, since_ms=NOON + 9_000).svg)
-    assert draw_history({}).svg
-    with pytest.raises(KnobError, match="after until_ms"):
-        draw_history(history, since_ms=2, until_ms=1)
 
 
 def test_signs_that_are_given_are_drawn_and_no_others() -> None:
@@ -104,7 +94,6 @@ def test_an_axis_has_few_round_times_and_says_seconds_where_there_is_no_calendar
     assert [Clock(0, 60_000, 0, 1).name(at) for at in Clock(0, 60_000, 0, 1).ticks()] == ["0 s", "15 s", "30 s", "45 s", "60 s"]
     week = Clock(NOON, NOON + 7 * 86_400_000, 0, 1)
     assert week.name(week.ticks()[0]) == "2025-11-24" and len(week.ticks()) <= 6
-    assert Clock(NOON, NOON + 60_000, 0, 1).name(NOON + 1, is_exact=True) == "12:00:00.001"
     beyond = Clock(2**62, 2**63, 0, 100)
     assert beyond.day == "" and len(beyond.ticks()) <= 7 and beyond.x(2**63) == 100
 
@@ -138,9 +127,9 @@ def test_the_three_signs_stand_at_one_moment_on_one_axis() -> None:
     seen = look_for_signs(found, samples)
     assert seen.moments_ms == [NOON + 12_000] and seen.surges and seen.spikes
     assert seen.sentence.startswith("1 step back; 0 vanished commits; ") and "1 lag spike" in seen.sentence
-    drawn = str(draw_rows(seen, Clock(NOON, NOON + 20_000, 0, 300)))
-    assert all(f">{name}<" in drawn for name in ("Offsets", "Rates", "Lag", "−620"))
-    assert "more went out than had come in and waited" in drawn
+    svg = show(run("stale_offset"), part="signs").svg
+    assert all(f">{name}<" in svg for name in ("offsets", "rates", "lag", "−16"))
+    assert "more went out than had come in and waited" in svg
 
 
 def test_an_excused_step_back_is_no_moment() -> None:

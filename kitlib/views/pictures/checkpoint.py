@@ -10,7 +10,7 @@ from kitlib.lab.checkpoint_folder import CheckpointFolder, kafka_ends, named, re
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
-from kitlib.views.pictures.checkpoint_table import ROWS, Table, draw_table, table_legend, table_tall
+from kitlib.views.pictures.checkpoint_table import ROWS, TABLE, Batches, batches_legend
 from kitlib.views.svg import document, el, group, legend
 
 
@@ -24,7 +24,7 @@ def draw_checkpoint(
     """
     found = folder if isinstance(folder, CheckpointFolder) else read_checkpoint(folder, sink)
     rows = tuple(row for row in ROWS if (row != "state" or found.state) and (row != "sink" or found.sink_batches))
-    table = Table(again=found.unfinished, rows=rows)
+    table = Batches(again=found.unfinished, rows=rows)
     for number, sources in found.offsets.items():
         table.put(number, "offsets", to_text(sources, found.offsets.get(number - 1)))
     versions = set.intersection(*map(set, found.state.values())) if found.state else set()
@@ -38,12 +38,12 @@ def draw_checkpoint(
     sentence = next_start(found, log_ends or {})
     parts = [el("text", "What has each batch written?", cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold")]
     parts.append(el("text", found.beside, cls="grey", x=LEFT, y=42, font_size=11))
-    parts.append(group(*draw_table(table), transform="translate(0 52)"))
-    foot = 52 + table_tall(rows)
+    parts.append(group(*TABLE.draw(table.lines), transform="translate(0 40)"))
+    foot = 40 + TABLE.tall
     if found.troubles:
         parts.append(el("text", plain_text(f"not read: {found.troubles[0]}", 110), cls="grey", x=LEFT, y=foot + 14, font_size=11))
         foot += 20
-    swatches, tall = legend(table_legend(rows), foot + 10)
+    swatches, tall = legend(batches_legend(table.kinds), foot + 10)
     svg = document("The checkpoint of a query", f"{sentence} {table.words}", group(*parts, swatches), WIDTH, foot + tall + 18)
     return Picture(sentence, svg)
 

@@ -6,34 +6,22 @@ that are missing are what a query that died has not written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kitlib.views.look import CHAR, LEFT, WIDTH
-from kitlib.views.svg import Svg, el, group, letter_paint
-from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, WHITE
+from kitlib.views.look import CHAR
+from kitlib.views.scenes.table import Cell, Line, Table
+from kitlib.views.scenes.timeline import FILLS, Item, swatch
 from kitlib.words.template import count
 
 ROWS = ("offsets", "state", "sink", "commits")  # in the order in which a batch writes them
-FILL = {"offsets": ORANGE, "state": SKY, "sink": GREEN, "commits": BLUE, "twice": PINK}
-TEXT = {"offsets": BLACK, "state": BLACK, "sink": WHITE, "commits": WHITE, "twice": BLACK}
-MEANING = {
-    "offsets": "offsets/N: which records the batch takes",
-    "state": "state: version N + 1, of batch N",
-    "sink": "the sink: rows that can be read",
-    "twice": "4 +3: three rows lie in the sink twice",
-    "commits": "commits/N: the batch is done",
-    "again": "the next start runs this batch again",
-}
-MOST_COLUMNS = 12  # batches drawn: the last ones
-HEAD, ROW, BOX = 24, 26, 20
-FIRST_COLUMN, GAP = 96, 4
-PITCH = (WIDTH - LEFT - FIRST_COLUMN) / MOST_COLUMNS
-LONGEST = int((PITCH - GAP) / CHAR)
+KINDS = (*ROWS[:3], "twice", ROWS[3], "batch again")  # of boxes, in the legend's order
+MOST_COLUMNS = 11  # batches drawn: the last ones
+TABLE = Table(("",), (MOST_COLUMNS,), len(ROWS) + 1)
+LONGEST = int(TABLE.wide / CHAR) - 1
 
 
 @dataclass(slots=True)
-class Table:
+class Batches:
     """What each batch has written: the text of its box in each row; a row without a box has not been written."""
 
     boxes: dict[int, dict[str, str]] = field(default_factory=dict)  # batch -> row -> text
@@ -61,42 +49,26 @@ class Table:
         again = "" if self.again is None else f"; batch {self.again} is not in commits"
         return "; ".join(told) + again
 
+    @property
+    def lines(self) -> list[Line]:
+        """The table's rows: the batches, and for each place that is written what they wrote there."""
+        kinds = {number: "batch again" if number == self.again else "batch" for number in self.drawn}
+        found = [Line("batch", [[Cell(kind, f"{number}") for number, kind in kinds.items()]])]
+        return [*found, *(Line(row, [[self._cell(number, row) for number in self.drawn]]) for row in self.rows)]
 
-def draw_table(table: Table, now: tuple[int, str] | None = None) -> list[Svg]:
-    """A piece for each row; `now` is the box that has just been written, as (batch, row)."""
-    columns = {number: FIRST_COLUMN + place * PITCH for place, number in enumerate(table.drawn)}
-    head = [el("text", "batch", cls="grey", x=LEFT, y=15, font_size=11)]
-    for number, x in columns.items():
-        is_again = number == table.again
-        head.append(el("text", f"{number}{' again' if is_again else ''}", cls="ink", x=x + (PITCH - GAP) / 2, y=15, text_anchor="middle",
-                       font_weight="bold" if is_again else None))  # fmt: skip
-    pieces = [group(*head)]
-    for place, row in enumerate(table.rows):
-        y = HEAD + place * ROW
-        parts = [el("text", row, cls="ink", x=LEFT, y=y + 14)]
-        for number, x in columns.items():
-            text = table.boxes[number].get(row)
-            kind = "twice" if row == "sink" and number in table.twice else row
-            parts += _box(x, y, kind, text, now == (number, row))
-        pieces.append(group(*parts))
-    return pieces
+    def _cell(self, number: int, row: str) -> Cell:
+        text = self.boxes[number].get(row)
+        if text is None:
+            return Cell("missing", "")
+        cut = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return Cell("twice" if row == "sink" and number in self.twice else row, cut, text)
 
-
-def _box(x: float, y: float, kind: str, text: str | None, is_now: bool) -> list[Svg]:
-    where = {"x": round(x, 1), "y": y, "width": round(PITCH - GAP, 1), "height": BOX, "rx": 3}
-    if text is None:
-        return [el("rect", **where, fill="none", cls="grey-line", stroke_dasharray="2 3", stroke_width=1)]
-    shown = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    box = el("rect", el("title", text), **where, fill=FILL[kind], cls="ink-line", stroke_width=2.5 if is_now else 0.8)
-    middle = {"x": round(x + (PITCH - GAP) / 2, 1), "y": y + 14, "text_anchor": "middle", "font_size": 11}
-    return [box, el("text", shown, **middle, **letter_paint(TEXT[kind]))]
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of boxes in it."""
+        return {cell.kind for line in self.lines for cells in line.cells for cell in cells}
 
 
-def table_tall(rows: Sequence[str] = ROWS) -> int:
-    return HEAD + ROW * len(rows)
-
-
-def table_legend(kinds: Sequence[str]) -> list[tuple[Svg, str]]:
-    """Of these kinds, in the order of the writes."""
-    return [(el("rect", x=3, y=2, width=20, height=14, rx=3, fill=FILL[kind], cls="ink-line", stroke_width=0.8), MEANING[kind])
-            for kind in (*ROWS[:3], "twice", ROWS[3]) if kind in kinds]  # fmt: skip
+def batches_legend(kinds: set[str]) -> list[Item]:
+    """What the boxes of these kinds mean."""
+    return [(swatch(kind), FILLS[kind].meaning) for kind in KINDS if kind in kinds]

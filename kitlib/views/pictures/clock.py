@@ -62,15 +62,15 @@ class Clock:
         first = -(-self.since_ms // wide) * wide
         return list(range(first, self.until_ms + 1, wide))
 
-    def name(self, at_ms: int, is_exact: bool = False) -> str:
-        """A time as people say it: 12:03:07 (UTC), or 4.2 s; with `is_exact` to the millisecond."""
+    def name(self, at_ms: int) -> str:
+        """A time as people say it: 12:03:07 (UTC), or 4.2 s."""
         if not self.is_wall:
             return f"{at_ms / 1000:,.10g} s"
         moment = datetime.fromtimestamp(at_ms / 1000, UTC)
         span = self.until_ms - self.since_ms
-        if span > 3 * 86_400_000 and not is_exact:
+        if span > 3 * 86_400_000:
             return f"{moment:%Y-%m-%d}"
-        return f"{moment:%H:%M:%S}" + (f".{at_ms % 1000:03d}" if is_exact or span < 6_000 else "")
+        return f"{moment:%H:%M:%S}" + (f".{at_ms % 1000:03d}" if span < 6_000 else "")
 
     @property
     def day(self) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition
 from kitlib.monitor.rewinds import Rewind, Vanished, in_order, rewinds, vanished
 from kitlib.text import plain_text
@@ -38,19 +37,14 @@ Signs = Mapping[GroupPartition, Sequence[Sign]]
 Commits = Mapping[GroupPartition, Sequence[Committed]]
 
 
-def draw_history(
-    history: CommitHistory | Commits, signs: Signs | None = None, since_ms: int | None = None, until_ms: int | None = None
-) -> Picture:
-    """The commits of each partition between `since_ms` and `until_ms` (None: all there are), with its signs.
+def draw_history(history: CommitHistory | Commits, signs: Signs | None = None) -> Picture:
+    """The commits of each partition, with its signs.
 
     `signs` None: rewinds and vanished commits are looked for here. Nothing committed is a picture that says so.
-    KnobError when since_ms > until_ms.
     """
-    if since_ms is not None and until_ms is not None and since_ms > until_ms:
-        raise KnobError(f"draw_history: since_ms is {since_ms}, after until_ms, {until_ms}. Give an earlier one.")
-    rows = rows_of(history, since_ms, until_ms)
+    rows = rows_of(history)
     found = signs if signs is not None else signs_of(history)
-    kept = {where: [each for each in found.get(where, ()) if _is_within(each, since_ms, until_ms)] for where in rows}
+    kept = {where: list(found.get(where, ())) for where in rows}
     order = sorted(rows, key=lambda where: (-sum(each.is_fault for each in kept[where]), -len(kept[where]), where))
     drawn = order[:MOST_ROWS]
     clock = clock_over((each.at_ms for where in rows for each in rows[where]), CHART_LEFT, CHART_RIGHT)
@@ -60,7 +54,7 @@ def draw_history(
         row = draw_row(where, rows[where], kept[where], clock)
         parts.append(group(row, transform=f"translate(0 {FIRST_ROW + ROW_TALL * place})"))
     if not drawn:
-        parts.append(el("text", "nothing was committed in this time", cls="ink", x=CHART_LEFT, y=FIRST_ROW + 40))
+        parts.append(el("text", "nothing was committed", cls="ink", x=CHART_LEFT, y=FIRST_ROW + 40))
     swatches, height = draw_signs_legend(foot + 30)
     sentence = sentence_of(rows, kept)
     if len(order) > len(drawn):
@@ -69,12 +63,10 @@ def draw_history(
     return Picture(sentence, document("Committed offsets over time", sentence, group(*parts, swatches), WIDTH, foot + 40 + height))
 
 
-def rows_of(history: CommitHistory | Commits, since_ms: int | None, until_ms: int | None) -> dict[GroupPartition, list[Committed]]:
-    """The commits in time, in the order of the log; partitions without any are left out."""
+def rows_of(history: CommitHistory | Commits) -> dict[GroupPartition, list[Committed]]:
+    """The commits in the order of the log; partitions without any are left out."""
     commits = history.commits if isinstance(history, CommitHistory) else history
-    low, high = since_ms if since_ms is not None else -(2**63), until_ms if until_ms is not None else 2**63
-    rows = {where: [each for each in in_order(found) if low <= each.at_ms <= high] for where, found in commits.items()}
-    return {where: found for where, found in rows.items() if found}
+    return {where: in_order(found) for where, found in commits.items() if found}
 
 
 def signs_of(history: CommitHistory | Commits) -> dict[GroupPartition, list[Sign]]:
@@ -84,16 +76,6 @@ def signs_of(history: CommitHistory | Commits) -> dict[GroupPartition, list[Sign
     return {
         where: [*rewinds(found), *vanished(found, groups.get(where.group, ()))] for where, found in commits.items()
     }
-
-
-def moment_of(sign: Sign) -> Committed:
-    """The commit, or the tombstone, at which a sign was seen."""
-    return sign.after if isinstance(sign, Rewind) else sign.tombstone
-
-
-def _is_within(sign: Sign, since_ms: int | None, until_ms: int | None) -> bool:
-    at_ms = moment_of(sign).at_ms
-    return (since_ms is None or at_ms >= since_ms) and (until_ms is None or at_ms <= until_ms)
 
 
 def sentence_of(rows: Mapping[GroupPartition, Sequence[Committed]], signs: Signs) -> str:

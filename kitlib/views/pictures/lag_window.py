@@ -33,8 +33,9 @@ from kitlib.text import plain_text
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
 from kitlib.views.pictures.clock import figure
-from kitlib.views.svg import Svg, document, el, group, letter_paint
-from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, WHITE
+from kitlib.views.scenes.timeline import draw_box
+from kitlib.views.svg import Svg, document, el, group
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED
 
 QUESTION = "Which rule fires, and on what?"
 SLOTS_LEFT, SLOTS_RIGHT = 108, 650  # the slots; what holds now stands right of them
@@ -47,15 +48,6 @@ STATUS_X, WHY_X = 168, 230  # where a rule's status and its reason begin
 MOST_SLOTS = 120  # more are left out, and said
 MOST_HIGHER = 4  # a lag that is so many times the others' is cut off, or theirs could not be seen
 LABEL_WIDE = 54  # a number needs so much room
-STATUS_PAINT = {  # fill, and what is written on it
-    Status.NOTFOUND: ("none", "ink"),
-    Status.OK: (GREEN, WHITE),
-    Status.WARN: (ORANGE, BLACK),
-    Status.ERR: (RED, BLACK),
-    Status.STOP: (RED, BLACK),
-    Status.STALL: (RED, BLACK),
-    Status.REWIND: (RED, BLACK),
-}
 
 
 def draw_window(window: Window, verdict: PartitionStatus | Judgement | None = None, name: str = "") -> Picture:
@@ -101,13 +93,8 @@ def draw_panel(window: Window, judgement: Judgement) -> tuple[Svg, int]:
 
 
 def _draw_badge(judgement: Judgement) -> Svg:
-    fill, text = STATUS_PAINT[judgement.status]
-    return group(
-        el("title", STATUS_WORDS[judgement.status.name]),
-        el("rect", x=LEFT, y=8, width=76, height=22, rx=4, fill=fill, cls="ink-line", stroke_width=1),
-        el("text", judgement.status.name, x=LEFT + 38, y=23, text_anchor="middle", font_weight="bold", **letter_paint(text)),
-        el("text", f"rule: {judgement.rule}", cls="ink", x=108, y=23),
-    )
+    name = judgement.status.name
+    return group(draw_box(name, LEFT, 8, 76, 22, name), el("text", f"rule: {judgement.rule}", cls="ink", x=108, y=23))
 
 
 def _place(slots: int, slot: int) -> float:
@@ -384,15 +371,4 @@ WHY_NOT: dict[str, Callable[[Window], str]] = {
     "caught up once": _never_caught_up,
     "stalled": _not_stalled,
     "slow": _not_slow,
-}
-
-# What each status means, for the legend and for those who see the word for the first time.
-STATUS_WORDS = {
-    "NOTFOUND": "nobody knows the group",
-    "OK": "nothing is wrong that commits can tell",
-    "WARN": "it moves, and never gets nearer to the end",
-    "ERR": "some partition is worse than WARN",
-    "STOP": "commits have ceased",
-    "STALL": "the same offset is committed again and again",
-    "REWIND": "the commits have gone back",
 }

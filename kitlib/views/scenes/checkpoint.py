@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kitlib.trace import Trace
-from kitlib.views.pictures.checkpoint_table import Table, draw_table, table_legend, table_tall
+from kitlib.views.pictures.checkpoint_table import TABLE, Batches, batches_legend
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.timeline import Signs, compose, glyphs_of, places
-from kitlib.views.svg import Svg
 from kitlib.words.template import count
 
 PARTS = {
@@ -35,26 +34,20 @@ def to_scene(trace: Trace, part: str) -> Scene:
             found[ROW_OF[step.what]].append((step.what, x))
     signs = Signs(found, glyphs_of(trace), tall=94)
     tables = list(tables_of(trace))
-    kinds = {row for table in tables for boxes in table.boxes.values() for row in boxes}
-    legend = table_legend([*kinds, *(["twice"] if any(table.twice for table in tables) else [])])
-    panels = ((draw(table, step.what, step.data.get("batch")), table.words) for step, table in zip(trace, tables, strict=True))
+    legend = batches_legend({kind for table in tables for kind in table.kinds})
+    panels = ((TABLE.draw(table.lines), table.words) for table in tables)
     rows = [signs] if part == "all" else []
-    return compose(trace, xs, "A checkpoint", PARTS[part], rows, panels, table_tall() + 6, [*(signs.legend() if rows else []), *legend])
+    return compose(trace, xs, "A checkpoint", PARTS[part], rows, panels, TABLE.tall + 6, [*(signs.legend() if rows else []), *legend])
 
 
-def draw(table: Table, what: str, batch: object) -> list[Svg]:
-    """The panel after a step that wrote this."""
-    return draw_table(table, (batch, ROW_OF[what]) if what in ROW_OF and isinstance(batch, int) else None)
-
-
-def tables_of(trace: Trace) -> Iterator[Table]:
+def tables_of(trace: Trace) -> Iterator[Batches]:
     """What lies in the folder and in the sink after each step. Rows of a batch are those of its records, whoever wrote them."""
     ranges: dict[int, tuple[int, int]] = {}
     for step in trace:
         if step.what == "offsets":
             ranges[step.data["batch"]] = (step.data["first"], step.data["last"])
         view = step.state.get("checkpoint", {})
-        table = Table()
+        table = Batches()
         for number, first, last in view.get("offsets", []):
             table.put(number, "offsets", f"{first}" if first == last else f"{first}–{last}")
         for version in view.get("state", []):

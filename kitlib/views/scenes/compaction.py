@@ -45,10 +45,10 @@ def to_scene(trace: Trace, part: str) -> Scene:
     if part == "all":
         strip.add_cleaner()
         strip.add_consumers()
-        strip.add_chart(logs)
+        strip.add_counts(logs)
     most = boxes_in(logs)
     tall = HEAD + log_tall(logs, most)
-    legend = strip.legend() + box_legend(logs, any(step.what in ("pass", "clean") for step in trace))
+    legend = box_legend(logs, any(step.what in ("pass", "clean") for step in trace))
     if part == "before_after":
         legend.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="grey-line"), "taken out by the pass"))
     panels = _Panel(part, tall, most).over(trace, logs)

@@ -1,72 +1,167 @@
-"""A consumer group's run as swim lanes: who holds which partition, when nobody does, and the three cursors.
+"""A consumer group's run: who is in it and what they tell each other, who holds which partition, when nobody does, and the three cursors.
 
-Time runs to the right. The topmost row is the group as its coordinator sees it: generations, and the
-rebalances between them. Below are the members with what befell them, and then a lane for each partition
-with its holder's texture; where nobody holds it although the group has members the lane is hatched in
+Time runs to the right. On top are the coordinator, with generations and the rebalances between them, and the members. Below is a row
+for each partition with its holder's name and texture; where nobody holds it although the group has members the row is hatched in
 red. The panel shows after each step how far each partition was fetched, processed and committed.
+
+A partition is held by whoever was given it and has neither given it back, lost it, left nor died, as the members themselves see it. So
+two may hold it at once: one who does not know yet that it is another's. Colours keep the meanings that they have in all pictures, so
+members are told apart by texture and name.
 
 A group's commit is one number, and so is how far a consumer has worked. Neither shows a hole: records that a
 commit has passed and that were never processed. Here the holes are kept. A record is *lost* once the committed
 offset or the start of the log has passed it, unless a member that lives was given it, or it is processed later
 in the run all the same.
-
-The lanes are drawn by hand: two members may hold a partition at once, and all boxes with one texture are one path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace, add_to_ranges, to_ranges
 from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes import lag
-from kitlib.views.scenes.group_reader import (
-    BAND_TALL,
-    BAND_TOP,
-    BAR_LEFT,
-    BAR_RIGHT,
-    LANES_GAP,
-    MEMBER_TALL,
-    MEMBERS_TOP,
-    MOST_LANES,
-    PANEL_HEAD,
-    PANEL_ROW,
-    SIGN_WORDS,
-    STEADY,
-    TEXTURES,
-    GroupStory,
-    Held,
-    Lane,
-    Place,
-    box_path,
-    draw_texture,
-    place_of,
-    read_group,
-    texture_path,
-)
-from kitlib.views.scenes.offsets import signs_scene
+from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.signs import signs_scene
 from kitlib.views.scenes.timeline import (
+    TICKS,
+    Bar,
     Drawn,
     Item,
+    Row,
+    Spans,
+    bars,
     centred,
     compose,
-    draw_glyph,
     draw_tick,
-    glyph_marks,
     glyphs_of,
     occurred,
     places,
     tick_legend,
 )
+from kitlib.views.stage.deeds import NO_MEMBERS
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
-from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED, Glyph
+from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED
 from kitlib.words.word import Range
 
+PARTS = {
+    "all": "Who holds which partition, and when does nobody?",
+    "cursors": "How far is each partition fetched, processed and committed?",
+    "signs": "Which signs could have been seen, and when?",
+    "lag": "What is the lag, and what does the monitor make of it?",
+}
+HAS_RECORDS = True
+SIGN_WORDS = (  # what is shown of a member, in the legend's order
+    "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
+    "heard", "error",
+)  # fmt: skip
+HEADS = ("coordinator", "zookeeper")  # who leads the group
 ENDS = frozenset({"kill", "leave", "error"})  # with these a member gives up what it was given
+MOST_ROWS = 16  # partitions that are drawn
+TEXTURES = 4  # members beyond the fourth begin anew
+IS_FROZEN = ", frozen"
+Place = tuple[str, int]  # topic and partition
+State = tuple[str, str] | None  # a kind of bar and its words
+
+
+def place_of(data: Mapping[str, Any]) -> Place | None:
+    """The partition that a step is about."""
+    return (str(data["topic"]), int(data["partition"])) if "topic" in data and "partition" in data else None
+
+
+def error_of(step: Step) -> str:
+    """Why the coordinator refuses something; "" when it does not."""
+    error = str(step.data.get("error") or "NONE")
+    return "" if error == "NONE" else error
+
+
+@dataclass(slots=True)
+class Group:
+    """Who is in the group and who holds what, while the steps go by; and both after each step."""
+
+    trace: Trace
+    members: dict[str, bool] = field(default_factory=dict)  # those who are in it -> whether they are frozen
+    holders: dict[Place, list[str]] = field(default_factory=dict)
+    states: dict[Place, list[State]] = field(default_factory=dict)  # after each step, from its first mention on
+    bands: list[State] = field(default_factory=list)  # the group as its coordinator sees it, after each step
+    ticks: dict[Place, dict[str, list[int]]] = field(default_factory=dict)  # the steps at which something is done with its records
+    done: set[tuple[Place, int]] = field(default_factory=set)
+    is_coordinated: bool = False  # whether its coordinator tells what it does
+
+    def __post_init__(self) -> None:
+        self.is_coordinated = any(step.actor == "coordinator" for step in self.trace)
+        for step in self.trace:
+            self.take(step)
+
+    def take(self, step: Step) -> None:
+        """Take one step."""
+        name, place = plain_text(step.actor, 12), place_of(step.data)
+        match step.what:
+            case "join":
+                self.members.setdefault(name, False)
+            case "freeze" | "thaw":
+                self.members[name] = step.what == "freeze"
+            case "kill" | "leave":
+                self.members.pop(name, None)
+                for held in self.holders.values():
+                    held[:] = [other for other in held if other != name]
+            case "assigned":
+                for topic, number, *_ in step.data["partitions"]:
+                    held = self._holders((str(topic), int(number)))
+                    held += [name] if name not in held else []
+            case "revoked" | "lost":
+                for topic, number, *_ in step.data["partitions"]:
+                    held = self._holders((str(topic), int(number)))
+                    held[:] = [other for other in held if other != name]
+        if place is not None:
+            self._holders(place)
+            self._tick(step, place)
+        for each, found in self.states.items():
+            found += [None] * (step.number - len(found))
+            found.append(self._state(each))
+        self.bands.append(self._band(step))
+
+    def _holders(self, place: Place) -> list[str]:
+        self.states.setdefault(place, [])
+        self.ticks.setdefault(place, {what: [] for what in TICKS})
+        return self.holders.setdefault(place, [])
+
+    def _state(self, place: Place) -> State:
+        """Who holds a partition; nobody is missed before anybody has held it, or without members."""
+        if held := self.holders[place]:
+            return "held", "|".join(f"{name}{IS_FROZEN * self.members.get(name, False)}" for name in held)
+        return ("nobody", "nobody") if self.members and any(self.states[place]) else None
+
+    def _tick(self, step: Step, place: Place) -> None:
+        what = step.what
+        if what == "process":
+            what = "again" if (place, step.data["offset"]) in self.done else "process"
+            self.done.add((place, step.data["offset"]))
+        elif step.actor == "operator" and what in ("alter", "forget"):
+            what = "operator"
+        is_refused = what != "again" and (error_of(step) or not step.data.get("written", True))
+        if what in TICKS and not is_refused:
+            self.ticks[place][what].append(step.number)
+
+    def _band(self, step: Step) -> State:
+        """A generation, a rebalance, or nothing where nobody is in the group."""
+        told, was = step.state.get("group", {}), self.bands[-1] if self.bands else None
+        rebalance = "rebalance", "a rebalance|rebalance"
+        if not self.is_coordinated:
+            state = str(told.get("state", ""))
+            shared = "generation", "all have their share|shared out"
+            return None if state in ("", "Empty") else shared if state == "Stable" else rebalance
+        if step.actor != "coordinator" or step.what not in ("prepare", "stable", "empty"):
+            return was
+        number = step.data.get("generation", told.get("generation"))
+        found = {"prepare": rebalance, "stable": ("generation", f"generation {number}|gen {number}|{number}"), "empty": None}
+        return found[step.what]
 
 
 @dataclass(slots=True)
@@ -75,12 +170,8 @@ class Fates:
 
     ever: dict[Place, set[int]]  # processed somewhere in the whole run
     processed: dict[Place, list[Range]] = field(default_factory=dict)  # up to now
-    in_hand: dict[Place, dict[int, str]] = field(
-        default_factory=dict
-    )  # given to a member and not processed yet -> the member
-    log: dict[Place, tuple[int, int]] = field(
-        default_factory=dict
-    )  # the first offset that was appended, and one after the last
+    in_hand: dict[Place, dict[int, str]] = field(default_factory=dict)  # given to a member and not processed yet -> the member
+    log: dict[Place, tuple[int, int]] = field(default_factory=dict)  # the first offset that was appended, and one after the last
     log_start: dict[Place, int] = field(default_factory=dict)
 
     def take(self, step: Step) -> None:
@@ -126,23 +217,9 @@ def fates_of(trace: Trace) -> Fates:
     return Fates(ever)
 
 
-def told_ranges(ranges: list[Range]) -> str:
+def told_ranges(ranges: Sequence[Sequence[int]]) -> str:
     """Ranges in words: "150 to 199, 210"."""
     return ", ".join(f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in ranges)
-
-
-PARTS = {
-    "all": "Who holds which partition, and when does nobody?",
-    "cursors": "How far is each partition fetched, processed and committed?",
-    "signs": "Which signs could have been seen, and when?",
-    "lag": "What is the lag, and what does the monitor make of it?",
-}
-HAS_RECORDS = True
-CURSORS = (("fetched", ORANGE), ("processed", GREEN), ("committed", BLUE))
-COLUMNS = {"fetched": 490, "processed": 566, "committed": 648, "log end": 698}  # right ends of the numbers
-HOLDER_X = 708
-Ranges = tuple[tuple[int, int], ...]
-TITLE = ("state", "generation", "leader", "protocol", "members")  # of the state, in the panel's first line
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -154,150 +231,108 @@ def to_scene(trace: Trace, part: str) -> Scene:
         return signs_scene(trace)
     if part == "lag":
         return lag.to_scene(trace, "all")
-    xs = places(trace)
-    story = read_group(trace, xs)
-    lanes = dict(list(story.lanes.items())[:MOST_LANES])
-    glyphs = glyphs_of(trace, SIGN_WORDS)
-    top = MEMBERS_TOP if part == "all" else BAND_TOP + BAND_TALL
-    drawn = _draw_band(story)
-    if part == "all":
-        drawn += _draw_members(story, glyphs)
-        top += MEMBER_TALL * len(story.members) + LANES_GAP
-        tall, pitch = (28, 42) if len(lanes) <= 8 else (16, 27)
-        spells, asked = _Spells(list(story.members)), list[Svg]()
-        for lane in lanes.values():
-            drawn += _draw_lane(lane, top, tall)
-            for spell in lane.spells:
-                spells.take(spell, top, tall)
-            box = {"x": AXIS_LEFT, "y": top, "width": AXIS_RIGHT - AXIS_LEFT, "height": tall}
-            asked.append(el("rect", **box, fill="transparent", data_ref=lane.ref))
-            top += pitch
-        drawn += [*spells.draw(), *asked]
-        lines = "".join(f"M{x:.1f} {BAND_TOP + BAND_TALL}V{top}" for x, _ in story.boundaries)
-        drawn.insert(0, el("path", d=lines, cls="grey-line", stroke_width=1, stroke_dasharray="2 3"))
-    if (more := len(story.lanes) - len(lanes)) > 0:
-        drawn.append(el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=top + 10, font_size=11))
-    panel = _Panel(trace, {place: lane.name for place, lane in lanes.items()})
-    rows = [Drawn(top - BAND_TOP, lambda y: drawn)]
-    tall, legend = PANEL_HEAD + PANEL_ROW * len(lanes), _legend(story, glyphs) if part == "all" else []
-    panels = map(panel.take, trace)
-    scene = compose(trace, xs, "A consumer group", PARTS[part], rows, panels, tall, legend, begin=BAND_TOP, top=BAND_TOP, gap=6, below=24)
+    xs, found = places(trace), Group(trace)
+    shown = list(found.states)[:MOST_ROWS]
+    names = {(topic, number): f"{plain_text(topic.removeprefix(f'kit.{trace.run}.'), 12)}-{number}" for topic, number in shown}
+    rows, legend = _rows(trace, xs, found, names, part)
+    panel = _Panel(trace, names)
+    panels = list(map(panel.take, trace))
     if panel.has_lost:
-        scene.legend.insert(0, (draw_hole(1, 1, 24, 16), "lost: will never be processed"))
-    return scene
+        legend.insert(0, (draw_hole(1, 1, 24, 16), "lost: will never be processed"))
+    tall = PANEL_HEAD + PANEL_ROW * len(names)
+    return compose(trace, xs, "A consumer group", PARTS[part], rows, panels, tall, legend)
 
 
-def _draw_band(story: GroupStory) -> list[Svg]:
-    """The group's row: a box for each generation, an orange one for each rebalance."""
-    middle = BAND_TOP + BAND_TALL / 2
-    parts = [el("text", "the group", cls="ink", x=LEFT, y=middle + 4, font_weight="bold")]
-    for x0, x1, generation in story.bands:
-        box = {"x": x0, "y": BAND_TOP, "width": max(1.0, x1 - x0), "height": BAND_TALL}
-        if generation is None:
-            words: tuple[str, ...] = ("a rebalance", "rebalance")
-            paint: dict[str, Any] = {"fill": BLACK}
-            parts.append(
-                el("rect", el("title", "a rebalance goes on"), fill=ORANGE, stroke=BLACK, stroke_width=0.8, **box)
-            )
-        else:
-            name = f"generation {generation}" if generation != STEADY else "all have their share"
-            words = (name, f"gen {generation}", f"{generation}") if generation != STEADY else (name, "shared out")
-            paint = {"cls": "ink"}
-            parts.append(el("rect", el("title", name), fill="none", cls="grey-line", **box))
-        parts += centred(words, x0, x1, middle + 4, paint)
-    return parts
+def _rows(trace: Trace, xs: list[float], found: Group, names: Mapping[Place, str], part: str) -> tuple[list[Row], list[Item]]:
+    """The group's generations, the lanes of coordinator and members, and a row for each partition; and what they mean."""
+    head = next((step.actor for step in trace if step.actor in HEADS), HEADS[0])
+    group_row = Spans({"the group": bars(found.bands, xs)})
+    members = [name for name in dict.fromkeys(step.actor for step in trace) if not re.fullmatch(NO_MEMBERS, name)]
+    spans = group_row.legend()
+    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS), _lane_of, word_of=_word_of, names=[head, *members], pitch=26)
+    if part != "all":
+        return [group_row], spans
+    order = [plain_text(name, 12) for name in members]
+    tall = 26 if len(names) <= 8 else 16
+    held = {place: bars(found.states[place], xs) for place in names}
+    rows: list[Row] = [group_row, lanes, Drawn(6, lambda y: [])]
+    for place, name in names.items():
+        ref = f"partition:{plain_text(place[0].removeprefix(f'kit.{trace.run}.'), 60)}/{place[1]}"
+        rows.append(_partition(name, ref, held[place], found.ticks[place], xs, order, tall))
+    if (more := len(found.states) - len(names)) > 0:
+        rows.append(Drawn(14, lambda y: [el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=y + 10, font_size=11)]))
+    ticks = {what for place in names for what, steps in found.ticks[place].items() if steps}
+    return rows, [*spans, *lanes.legend(), *_legend([bar for each in held.values() for bar in each]), *tick_legend(ticks)]
 
 
-def _draw_members(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Svg]:
-    """Each member's name and texture, its line, dashed while it is frozen, and what befell it."""
-    parts = []
-    for place, (name, row) in enumerate(story.members.items()):
-        y = MEMBERS_TOP + MEMBER_TALL * place + MEMBER_TALL / 2
-        drawn = [
-            el("text", row.name, cls="ink", x=LEFT, y=y + 4, font_size=12, font_weight="bold"),
-            draw_texture(place, texture_path(place, AXIS_LEFT - 28, y - 8, 22, 16)),
-            el("rect", x=AXIS_LEFT - 28, y=y - 8, width=22, height=16, fill="none", cls="ink-line", stroke_width=0.8),
+def _lane_of(step: Step) -> str:
+    """Whom a step befalls."""
+    return str(step.data.get("member")) if step.what == "evict" else step.actor
+
+
+def _word_of(step: Step) -> str:
+    return "refused" if step.what in ("commit", "store") and error_of(step) else step.what
+
+
+def _partition(
+    name: str, ref: str, held: Sequence[Bar], ticks: Mapping[str, Sequence[int]], xs: Sequence[float], order: Sequence[str], tall: int
+) -> Drawn:
+    """A partition's row: its holders, and below them what happened to its records."""
+
+    def draw(y: float) -> list[Svg]:
+        foot = y + tall
+        parts = [
+            el("text", name, cls="ink", x=LEFT, y=y + tall / 2 + 4),
+            el("path", d=f"M{AXIS_LEFT} {foot:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5),
+            *(draw_held(bar, y, tall, order) for bar in held),
+            *(draw_tick(what, [xs[step] for step in steps], foot) for what, steps in ticks.items() if steps),
         ]
-        lines = {False: "", True: ""}
-        for x0, x1, is_frozen in row.spells:
-            lines[is_frozen] += f"M{x0:.1f} {y:g}H{x1:.1f}"
-        drawn += [el("path", d=lines[False], cls="ink-line", stroke_width=1.6)] if lines[False] else []
-        if lines[True]:
-            drawn.append(el("path", d=lines[True], cls="grey-line", stroke_width=1.6, stroke_dasharray="2 4"))
-        parts.append(group(*drawn, *glyph_marks(row.signs, glyphs)(y), data_ref=f"member:{plain_text(name, 60)}"))
-    return parts
+        return [group(*parts, data_ref=ref)]
+
+    return Drawn(tall + 12, draw)
 
 
-def _draw_lane(lane: Lane, y: float, tall: float) -> list[Svg]:
-    """A partition's name and line, and below it what happened to its records."""
-    parts = [el("text", lane.name, cls="ink", x=LEFT, y=y + tall / 2 + 4)]
-    parts.append(el("path", d=f"M{AXIS_LEFT} {y + tall:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5))
-    parts += [draw_tick(what, xs, y + tall) for what, xs in lane.ticks.items() if xs]
-    return parts
+def draw_held(bar: Bar, y: float, tall: float, order: Sequence[str]) -> Svg:
+    """A stretch in which the same members, or nobody, held a partition; where two hold it, they have half of its height each."""
+    wide, parts = max(0.8, bar.x1 - bar.x0), list[Svg]()
+    if bar.kind == "nobody":
+        parts.append(el("rect", x=bar.x0, y=y, width=wide, height=tall, fill=HATCH, stroke=RED, stroke_width=1))
+        return group(*parts, *centred(("nobody",), bar.x0, bar.x1, y + tall / 2 + 4, letter_paint("ink", 3)))
+    each = tall / (bar.who.count("|") + 1)
+    for row, told in enumerate(bar.who.split("|")):
+        name, top = told.removesuffix(IS_FROZEN), y + each * row
+        edge = {"stroke": RED, "stroke_width": 1.6, "stroke_dasharray": "4 3"} if told != name else {"cls": "ink-line", "stroke_width": 0.8}
+        parts += [draw_texture(order.index(name) if name in order else 0, bar.x0, top, wide, each)]
+        parts.append(el("rect", x=bar.x0, y=top, width=wide, height=each, fill="none", **edge))
+        parts += centred((told, name), bar.x0, bar.x1, top + each / 2 + 4, letter_paint("ink", 3)) if each >= 13 else []
+    return group(*parts)
 
 
-class _Spells:
-    """The spells of all lanes, gathered so that each kind of box is one path."""
-
-    def __init__(self, order: list[str]) -> None:
-        self.order = order
-        self.textures: dict[int, str] = {}
-        self.missed = self.held = self.frozen = ""
-        self.labels: list[Svg] = []
-
-    def take(self, spell: Held, y: float, tall: float) -> None:
-        """One spell of the lane at `y`; where two hold the partition, they have half of its height each."""
-        wide = max(0.8, spell.x1 - spell.x0)
-        if spell.is_missed:
-            self.missed += box_path(spell.x0, y, wide, tall)
-            self.labels += centred(("nobody",), spell.x0, spell.x1, y + tall / 2 + 4, {})
-        each = tall / max(1, len(spell.holders))
-        for row, (name, is_frozen) in enumerate(spell.holders):
-            top, place = y + each * row, self.order.index(name) % TEXTURES
-            self.textures[place] = self.textures.get(place, "") + texture_path(place, spell.x0, top, wide, each)
-            if is_frozen:
-                self.frozen += box_path(spell.x0, top, wide, each)
-            else:
-                self.held += box_path(spell.x0, top, wide, each)
-            if each >= 14:
-                words = (f"{name}, frozen", name) if is_frozen else (name,)
-                self.labels += centred(words, spell.x0, spell.x1, top + each / 2 + 4, {})
-
-    def draw(self) -> list[Svg]:
-        """Textures, then outlines, then words."""
-        parts = [draw_texture(place, path) for place, path in sorted(self.textures.items()) if path]
-        if self.missed:
-            parts.append(el("path", d=self.missed, fill=HATCH, stroke=RED, stroke_width=1))
-        if self.held:
-            parts.append(el("path", d=self.held, fill="none", cls="ink-line", stroke_width=0.8))
-        if self.frozen:
-            parts.append(el("path", d=self.frozen, fill="none", stroke=RED, stroke_width=1.6, stroke_dasharray="4 3"))
-        return [*parts, group(*self.labels, **letter_paint("ink", 3))] if self.labels else parts
+def draw_texture(place: int, x: float, y: float, wide: float, tall: float) -> Svg:
+    """The texture of the member with this place among the members, on a box."""
+    kind = place % TEXTURES
+    if kind == 0:
+        return el("rect", x=x, y=y, width=wide, height=tall, cls="grey", opacity=0.3)
+    down, across = range(4, int(tall), 4), range(4, int(wide) + 1, 5)
+    if kind == 1:
+        path = "".join(f"M{x + step:.1f} {y:g}v{tall:g}" for step in across)
+    elif kind == 2:
+        path = "".join(f"M{x:.1f} {y + step:g}h{wide:.1f}" for step in down)
+    else:
+        path = "".join(f"M{x + step:.1f} {y + row:g}h2" for row in down for step in across if step < wide - 1)
+    return el("path", d=path or "M0 0", cls="grey-line", stroke_width=2 if kind == 3 else 1)
 
 
-def _legend(story: GroupStory, glyphs: dict[str, Glyph]) -> list[Item]:
+def _legend(held: Sequence[Bar]) -> list[Item]:
     box = {"x": 1, "y": 1, "width": 24, "height": 16, "fill": "none"}
-    spells = [spell for lane in story.lanes.values() for spell in lane.spells]
-    rebalances = [generation is None for _, _, generation in story.bands]
-    frozen = [is_frozen for spell in spells for _, is_frozen in spell.holders]
     two = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
-    held = el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3")
+    frozen = el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3")
     missed = el("rect", **box | {"fill": HATCH}, stroke=RED)
-    spans = [
-        (any(rebalances), el("rect", **box | {"fill": ORANGE}, stroke=BLACK), "a rebalance goes on"),
-        (any(spell.is_missed for spell in spells), missed, "nobody holds the partition: it stands still"),
-        (any(frozen), held, "held by one who is frozen"),
-        (any(len(spell.holders) > 1 for spell in spells), two, "two believe that they hold it"),
-    ]
-    ticks = {what for lane in story.lanes.values() for what, xs in lane.ticks.items() if xs}
-    signs = {what for row in story.members.values() for what, _ in row.signs}
-    shown = [(what in signs, draw_glyph(glyph, 13, 9), glyph.meaning) for what, glyph in glyphs.items()]
-    return [*occurred(spans), *tick_legend(ticks), *occurred(shown)]
-
-
-def _frozen(ranges: list[Range]) -> Ranges:
-    """Ranges as they are now, to look up what was drawn of them."""
-    return tuple((first, last) for first, last in ranges)
+    return occurred([
+        (any(bar.kind == "nobody" for bar in held), missed, "nobody holds the partition: it stands still"),
+        (any(IS_FROZEN in bar.who for bar in held), frozen, "held by one who is frozen"),
+        (any("|" in bar.who for bar in held), two, "two believe that they hold it"),
+    ])
 
 
 def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
@@ -308,6 +343,37 @@ def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:
     rise = tall - 8
     path = "".join(f"M{middle - half:.1f} {y + 4:g}l{2 * half:.1f} {rise:g}m0 -{rise:g}l{-2 * half:.1f} {rise:g}" for middle in at)
     return group(box, el("path", d=path, stroke=BLACK, stroke_width=2)) if path and half > 1 else group(box)
+
+
+PANEL_HEAD, PANEL_ROW = 44, 28
+BAR_LEFT, BAR_RIGHT = 108, 420
+CURSORS = (("fetched", ORANGE, 490), ("processed", GREEN, 566), ("committed", BLUE, 648))  # and where their numbers end
+END_X, HOLDER_X = 698, 708
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Cursors(NamedTuple):
+    """A partition's row in the panel."""
+
+    name: str
+    fetched: int
+    done: Ranges
+    committed: int | None
+    end: int
+    lost: Ranges
+    holder: str
+    still_ms: int | None  # for how long nobody has read it
+
+    @property
+    def words(self) -> str:
+        """The row in words."""
+        told = f"{self.name} fetched to {self.fetched}, {_size(self.done)} processed, committed to {self.committed or 0}"
+        lost = f", {_size(self.lost)} lost: {told_ranges(self.lost)}" if self.lost else ""
+        return f"{told}, log end {self.end}{lost}"
+
+
+def _size(ranges: Ranges) -> int:
+    return sum(last + 1 - first for first, last in ranges)
 
 
 class _Panel:
@@ -321,41 +387,26 @@ class _Panel:
         self.fates = fates_of(trace)
         self.group: dict[str, Any] = {}
         self.cursors: dict[str, list[int | None]] = {}
-        self.drawn: dict[tuple[object, ...], Svg] = {}  # rows that were drawn before
         self.has_lost = False  # at any step so far
-        self.head = self._head()
 
     def take(self, step: Step) -> tuple[list[Svg], str]:
         """The panel's pieces after a step, and what they show in words."""
         self.group = step.state.get("group", self.group)
         self.cursors = step.state.get("cursors") or self._follow(step)
-        owners = self.group.get("owners", {})
-        still = self.group.get("standing_still") or {}
         self.fates.take(step)
-        pieces = [self.head, self._drawn(self._title)]
-        told = []
-        for row, (place, name) in enumerate(self.names.items()):
-            y, key = PANEL_HEAD + PANEL_ROW * row, f"{place[0]}-{place[1]}"
-            committed, processed, fetched, end = self.cursors.get(key, [None, 0, 0, 0])
-            done = self.fates.processed.get(place) or ([[0, processed - 1]] if processed else [])
-            lost = self.fates.lost(place, committed or 0)
-            since = still.get(key)
-            for_ms = step.at_ms - since if isinstance(since, int) else None
-            pieces += [
-                self._drawn(self._row, name, (fetched, committed, end or 0), _frozen(done), _frozen(lost), y),
-                self._drawn(self._holder, owners.get(key), for_ms, y),
-            ]
-            count = sum(last + 1 - first for first, last in done)
-            told.append(f"{name} fetched to {fetched or 0}, {count} processed, committed to {committed or 0}, log end {end or 0}")
-            told[-1] += f", {sum(last + 1 - first for first, last in lost)} lost: {told_ranges(lost)}" if lost else ""
-        return pieces, f"the cursors: {'; '.join(told)}"
+        rows = [self._row(place, name, step.at_ms) for place, name in self.names.items()]
+        self.has_lost = self.has_lost or any(row.lost for row in rows)
+        drawn = [_draw_row(row, self.scale, PANEL_HEAD + PANEL_ROW * number) for number, row in enumerate(rows)]
+        return [_draw_head(), _draw_title(_title(self.group)), *drawn], f"the cursors: {'; '.join(row.words for row in rows)}"
 
-    def _drawn(self, draw: Callable[..., Svg], *shown: object) -> Svg:
-        """A piece, drawn once: most pieces stay as they are from one step to the next."""
-        key = (draw.__name__, *(shown or [str(self.group.get(name)) for name in TITLE]))
-        if key not in self.drawn:
-            self.drawn[key] = draw(*shown)
-        return self.drawn[key]
+    def _row(self, place: Place, name: str, at_ms: int) -> Cursors:
+        key = f"{place[0]}-{place[1]}"
+        committed, processed, fetched, end = self.cursors.get(key, [None, 0, 0, 0])
+        done = self.fates.processed.get(place) or ([[0, processed - 1]] if processed else [])
+        since, owner = (self.group.get("standing_still") or {}).get(key), self.group.get("owners", {}).get(key)
+        shown, lost = (tuple((first, last) for first, last in each) for each in (done, self.fates.lost(place, committed or 0)))
+        holder = "nobody" if owner is None else plain_text(owner, 7)
+        return Cursors(name, fetched or 0, shown, committed, end or 0, lost, holder, at_ms - since if isinstance(since, int) else None)
 
     def _follow(self, step: Step) -> dict[str, list[int | None]]:
         """The cursors by the steps' words, where the state does not tell them."""
@@ -373,62 +424,61 @@ class _Panel:
             row[0] = step.data["offset"]
         return self.cursors | {key: row}
 
-    def _head(self) -> Svg:
-        parts = []
-        for name, colour in CURSORS:
-            x = COLUMNS[name]
-            parts.append(el("text", name, cls="ink", x=x, y=34, text_anchor="end", font_size=11))
-            parts.append(el("rect", x=x - len(name) * 6.7 - 11, y=26, width=8, height=8, fill=colour, stroke=BLACK))
-        parts.append(el("text", "log end", cls="ink", x=COLUMNS["log end"], y=34, text_anchor="end", font_size=11))
-        parts.append(el("text", "held by", cls="ink", x=HOLDER_X, y=34, font_size=11))
-        return group(*parts)
 
-    def _title(self) -> Svg:
-        told = self.group
-        if not told:
-            return el("text", "There is no group yet.", cls="ink", x=LEFT, y=14)
-        bold = el("tspan", plain_text(told.get("state", ""), 24), font_weight="bold")
-        words = [f"generation {plain_text(told['generation'], 8)}"] if told.get("generation") is not None else []
-        words += [f"leader {plain_text(told['leader'], 12)}"] if told.get("leader") else []
-        words += [f"dealt by {plain_text(told['protocol'], 20)}"] if told.get("protocol") else []
-        members = [plain_text(name, 12) for name in told.get("members", ())]
-        words += [f"members {', '.join(members[:8])}"] if members else ["no members"]
-        return el("text", "The group: ", bold, el("tspan", ", ".join(words), dx=6), cls="ink", x=LEFT, y=14)
+def _title(told: Mapping[str, Any]) -> tuple[str, str]:
+    """The group's state, and the rest of what is known of it."""
+    if not told:
+        return "", ""
+    members = [plain_text(name, 12) for name in told.get("members", ())]
+    words = [f"generation {plain_text(told['generation'], 8)}"] if told.get("generation") is not None else []
+    words += [f"leader {plain_text(told['leader'], 12)}"] if told.get("leader") else []
+    words += [f"dealt by {plain_text(told['protocol'], 20)}"] if told.get("protocol") else []
+    words += [f"members {', '.join(members[:8])}"] if members else ["no members"]
+    return plain_text(told.get("state", ""), 24), ", ".join(words)
 
-    def _row(self, name: str, cursors: tuple[int | None, int | None, int], done: Ranges, lost: Ranges, y: int) -> Svg:
-        """A partition's two cursors and what is processed as bars of their own, and as numbers; what is lost is a hole across all three."""
-        fetched, committed, end = cursors
-        count = sum(last + 1 - first for first, last in done)
-        outline = el("rect", x=BAR_LEFT, y=y, width=max(1.0, end * self.scale), height=20, fill="none", cls="grey-line")
-        parts = [el("text", name, cls="ink", x=LEFT, y=y + 14), outline]
-        bars = {"fetched": ((0, (fetched or 0) - 1),), "processed": done, "committed": ((0, (committed or 0) - 1),)}
-        shown = {"fetched": fetched, "processed": count, "committed": committed}
-        for place, (cursor, colour) in enumerate(CURSORS):
-            for first, last in bars[cursor]:
-                wide = (min(last + 1, end) - first) * self.scale
-                if wide > 0:
-                    box = {"x": BAR_LEFT + first * self.scale, "y": y + 1 + 6.3 * place, "width": wide, "height": 5.4}
-                    title = el("title", f"{cursor} {first:,} to {last:,}")
-                    parts.append(el("rect", title, **box, fill=colour, stroke=BLACK, stroke_width=0.5))
-            value = shown[cursor]
-            told = "none" if value is None else f"{value:,}"
-            parts.append(el("text", told, cls="ink", x=COLUMNS[cursor], y=y + 14, text_anchor="end"))
-        parts += [self._hole(first, last, y) for first, last in lost]
-        parts.append(el("text", f"{end:,}", cls="ink", x=COLUMNS["log end"], y=y + 14, text_anchor="end"))
-        return group(*parts)
 
-    def _hole(self, first: int, last: int, y: int) -> Svg:
-        """Lost records, with their number where it fits."""
-        self.has_lost = True
-        x, wide = BAR_LEFT + first * self.scale, max(2.0, (last + 1 - first) * self.scale)
-        words, paint = (f"{last + 1 - first:,} lost", f"{last + 1 - first:,}"), {"fill": BLACK, "font_weight": "bold"}
-        title = el("title", f"lost: {told_ranges([[first, last]])}")
-        return group(title, draw_hole(x, y, wide, 20), *centred(words, x, x + wide, y + 14, paint))
+@lru_cache(1_000)
+def _draw_title(told: tuple[str, str]) -> Svg:
+    if told == ("", ""):
+        return el("text", "There is no group yet.", cls="ink", x=LEFT, y=14)
+    state, words = told
+    return el("text", "The group: ", el("tspan", state, font_weight="bold"), el("tspan", words, dx=6), cls="ink", x=LEFT, y=14)
 
-    def _holder(self, owner: object, still: int | None, y: int) -> Svg:
-        """Who holds the partition by the group's last word, or for how long it has stood still."""
-        name = "nobody" if owner is None else plain_text(owner, 7)
-        first = el("text", name, cls="ink", x=HOLDER_X, y=y + (9 if still else 14), font_size=11)
-        if not still:
-            return first
-        return group(first, el("text", f"{still:,} ms", cls="ink", x=HOLDER_X, y=y + 21, font_size=11))
+
+@lru_cache(1)
+def _draw_head() -> Svg:
+    parts = []
+    for name, colour, x in CURSORS:
+        parts.append(el("text", name, cls="ink", x=x, y=34, text_anchor="end", font_size=11))
+        parts.append(el("rect", x=x - len(name) * 6.7 - 11, y=26, width=8, height=8, fill=colour, stroke=BLACK))
+    parts.append(el("text", "log end", cls="ink", x=END_X, y=34, text_anchor="end", font_size=11))
+    parts.append(el("text", "held by", cls="ink", x=HOLDER_X, y=34, font_size=11))
+    return group(*parts)
+
+
+@lru_cache(10_000)
+def _draw_row(row: Cursors, scale: float, y: int) -> Svg:
+    """A partition's two cursors and what is processed as bars of their own, and as numbers; what is lost is a hole across all three."""
+    parts = [
+        el("text", row.name, cls="ink", x=LEFT, y=y + 14),
+        el("rect", x=BAR_LEFT, y=y, width=max(1.0, row.end * scale), height=20, fill="none", cls="grey-line"),
+    ]
+    ranges = ((0, row.fetched - 1),), row.done, ((0, (row.committed or 0) - 1),)
+    values = f"{row.fetched:,}", f"{_size(row.done):,}", "none" if row.committed is None else f"{row.committed:,}"
+    for place, (cursor, colour, x) in enumerate(CURSORS):
+        for first, last in ranges[place]:
+            if (wide := (min(last + 1, row.end) - first) * scale) > 0:
+                box = {"x": BAR_LEFT + first * scale, "y": y + 1 + 6.3 * place, "width": wide, "height": 5.4}
+                title = el("title", f"{cursor} {first:,} to {last:,}")
+                parts.append(el("rect", title, **box, fill=colour, stroke=BLACK, stroke_width=0.5))
+        parts.append(el("text", values[place], cls="ink", x=x, y=y + 14, text_anchor="end"))
+    for first, last in row.lost:
+        left, broad, number = BAR_LEFT + first * scale, max(2.0, (last + 1 - first) * scale), last + 1 - first
+        title, paint = el("title", f"lost: {told_ranges([[first, last]])}"), {"fill": BLACK, "font_weight": "bold"}
+        words = centred((f"{number:,} lost", f"{number:,}"), left, left + broad, y + 14, paint)
+        parts.append(group(title, draw_hole(left, y, broad, 20), *words))
+    parts.append(el("text", f"{row.end:,}", cls="ink", x=END_X, y=y + 14, text_anchor="end"))
+    parts.append(el("text", row.holder, cls="ink", x=HOLDER_X, y=y + (9 if row.still_ms else 14), font_size=11))
+    if row.still_ms:
+        parts.append(el("text", f"{row.still_ms:,} ms", cls="ink", x=HOLDER_X, y=y + 21, font_size=11))
+    return group(*parts)

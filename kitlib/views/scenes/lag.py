@@ -10,19 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.errors import TraceError
-from kitlib.experiments.offsets.signs import commits_in, samples_in
 from kitlib.mechanisms.lag import Commit, Judgement, Status, Window
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.look import CHAR, LEFT
-from kitlib.views.pictures.lag_window import STATUS_PAINT, draw_panel, judge_window
-from kitlib.views.pictures.signs import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
-from kitlib.views.scene import AXIS_RIGHT, Scene
-from kitlib.views.scenes.offsets import SIGNS_LEFT, StepClock, lane_of_signs
-from kitlib.views.scenes.timeline import Drawn, compose, places
-from kitlib.views.svg import Svg, el, group, letter_paint
+from kitlib.views.pictures.lag_window import draw_panel, judge_window
+from kitlib.views.scene import Scene
+from kitlib.views.scenes.offset_rows import Strip
+from kitlib.views.scenes.signs import add_signs
+from kitlib.views.scenes.timeline import Spans, bars, places
+from kitlib.views.svg import Svg
 from kitlib.words.offsets import LAG
 
 PARTS = {
@@ -30,28 +27,19 @@ PARTS = {
     "window": "Which rule fires, and on what?",
 }
 HAS_RECORDS = True
-BAND_TALL = 26
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "window" leaves the curves away."""
-    xs = places(trace, left=SIGNS_LEFT, room=lambda step: LAG.room(step.what))
-    band = _draw_band(trace, xs)
-    rows = [Drawn(BAND_TALL + 4, lambda y: [band])]
+    xs = places(trace, room=lambda step: LAG.room(step.what))
+    strip, said = Strip(trace, xs), bars(_said(trace), xs)
+    strip.rows += [Spans({"monitor says": said})] if said else []
     if part == "all":
-        clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
-        try:
-            lane = lane_of_signs(trace)
-            curves = draw_rows(look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane)), clock)
-            rows.append(Drawn(SIGNS_TALL, lambda y: [group(curves, transform=f"translate(0 {y:g})")]))
-        except TraceError:
-            pass  # nobody has read or committed anything: the monitor's word stands alone
+        add_signs(strip)  # where nobody has read or committed anything the monitor's word stands alone
     monitor = _Monitor(sees_commits=not any(step.actor == "monitor" and step.what == "lag" for step in trace))
     panels = [monitor.panel(step) for step in trace]
-    legend = signs_legend() if part == "all" else []
-    title, tall = "A monitor of the lag", monitor.tall
-    return compose(trace, xs, title, PARTS[part], rows, panels, tall, legend, begin=0, top=0, gap=6, below=24, left=SIGNS_LEFT)
+    return strip.compose("A monitor of the lag", PARTS[part], panels, monitor.tall, [])
 
 
 @dataclass(slots=True)
@@ -112,19 +100,10 @@ def _told(data: dict[str, Any]) -> Judgement:
     return Judgement(status, plain_text(data.get("rule", "none"), 30), plain_text(data["why"], 240).removeprefix(f"{name}: "))
 
 
-def _draw_band(trace: Trace, xs: list[float]) -> Svg:
-    """What the monitor said, from each judgement to the next."""
-    found = [(step, x) for step, x in zip(trace.steps, xs, strict=True) if step.what == "judge" and step.actor == "monitor"]
-    if not found:
-        return Svg()
-    parts = [el("text", "the monitor says", cls="ink", x=LEFT, y=BAND_TALL / 2 + 5, font_weight="bold")]
-    for place, (step, x) in enumerate(found):
-        end = found[place + 1][1] if place + 1 < len(found) else AXIS_RIGHT * 1.0
-        said = _told(step.data)
-        fill, text = STATUS_PAINT[said.status]
-        box = {"x": x, "y": 4, "width": max(2.0, end - x), "height": BAND_TALL - 8}
-        parts.append(el("rect", el("title", str(said)), fill=fill, cls="ink-line", stroke_width=0.8, **box))
-        if len(said.status.name) * CHAR + 6 <= end - x:
-            middle = {"x": (x + end) / 2, "y": BAND_TALL / 2 + 4, "font_size": 11, "text_anchor": "middle"}
-            parts.append(el("text", said.status.name, **middle, **letter_paint(text)))
-    return group(*parts)
+def _said(trace: Trace) -> list[tuple[str, str] | None]:
+    """What the monitor's word is after each step."""
+    found: list[tuple[str, str] | None] = []
+    for step in trace:
+        status = _told(step.data).status.name if step.what == "judge" and step.actor == "monitor" else ""
+        found.append((status, status) if status else found[-1] if found else None)
+    return found

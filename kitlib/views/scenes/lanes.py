@@ -18,7 +18,7 @@ from kitlib.views.look import CHAR, LEFT
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.scene import AXIS_LEFT, Scene, Window
 from kitlib.views.scenes.timeline import FILLS, Bar, Item, apart, draw_box, draw_glyph, draw_ticks, swatch
-from kitlib.views.stage.domains import STAGES
+from kitlib.views.stage.picture import stage_of
 from kitlib.views.stage.score import (
     AWAY,
     CUT_OFF,
@@ -32,7 +32,6 @@ from kitlib.views.stage.score import (
     Actor,
     Stage,
     Traveller,
-    to_stage,
 )
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import CROSS, RED, Glyph
@@ -52,8 +51,7 @@ ARROW = "M2 9H21m-5 -4l5 4l-5 4"
 def score_of(trace: Trace) -> Stage:
     """The score of a run in which every step takes one second. TraceError when a step's data are not what its word promises."""
     clock = PlayClock([float(number) for number in range(len(trace))], [step.at_ms for step in trace])
-    with trace.following("be drawn"):
-        return to_stage(trace, clock, replace(STAGES[trace.domain], lines=None))  # what stands in the boxes of the stage, no lane shows
+    return stage_of(trace, clock, has_lines=False) or Stage({})
 
 
 @dataclass(slots=True)

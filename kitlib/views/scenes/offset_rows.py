@@ -1,278 +1,249 @@
-"""The rows above the log in the pictures of the offsets topic and of compacted topics: who did what, when.
+"""The rows above the log in the pictures of the offsets topic, of compacted topics and of replicas: who did what, when.
 
-A row each for the log, for the broker that answers for the group, for the cleaner and for every consumer, and a
-chart of how many records lie in the log: live ones, tombstones, and those that a later record has replaced.
+A row has ticks for what is often and signs for what is rare. Below are charts of numbers over the run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NamedTuple
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.look import LEFT
+from kitlib.views.look import CHAR, LEFT
+from kitlib.views.pictures.clock import figure
+from kitlib.views.pictures.history import stair
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.log_panel import KeyedLog
 from kitlib.views.scenes.timeline import (
+    TICKS,
     Drawn,
-    Found,
     Item,
+    Lane,
+    Mark,
     Panel,
-    apart,
-    box_swatch,
-    centred,
+    Row,
+    Spans,
+    bars,
     compose,
-    draw_glyph,
     draw_tick,
     glyph_legend,
+    glyph_marks,
     glyphs_of,
-    occurred,
     tick_legend,
 )
-from kitlib.views.svg import HATCH, Svg, el, group
-from kitlib.words.glyphs import BLACK, BLUE, DISC, ORANGE, RED, Glyph
+from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
+from kitlib.words.glyphs import BLUE, DISC, ORANGE, RED, Glyph
 
-ROW_TALL, BAND_TALL, CHART_TALL = 28, 18, 70
+ROW_TALL, CHART_TALL = 28, 70
 LOGS = frozenset({"offsets log", "log"})
-NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer"}
+NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer", "coordinator"}
 SIGN_WORDS = (  # in the legend's order
     "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "retention", "delete", "dies", "move",
-    "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error",
+    "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error", "told", "none", "wait",
 )  # fmt: skip
 LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
-ANSWERS = {"offset": (BLUE, "it answers with an offset"), "none": (RED, "it answers −1: no offset"),
-           "wait": (ORANGE, "it answers: try again")}  # fmt: skip
+ANSWERS = {
+    "told": Glyph("it answers with an offset", DISC, "ink", 0.8, BLUE),
+    "none": Glyph("it answers −1: no offset", DISC, RED, 2.4, "paper"),
+    "wait": Glyph("it answers: try again", DISC, ORANGE, 2.4, "paper"),
+}
 SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
 CONSUMER_WORDS = frozenset({"start", "emit", "process", "commit", "reset", "error"})
-NEAR = 11  # signs nearer than this are moved on
+MOST_CONSUMERS, LONG_NAME = 3, 10
+Scale = Callable[[int], float]  # the height at which a number lies
+
+
+class Curve(NamedTuple):
+    """One number over the run: as a line, or as a surface down to the foot."""
+
+    points: Sequence[tuple[float, int | None]]
+    colour: str = "ink"
+    opacity: float = 1.0
+    title: str = ""
+    thick: float = 2  # of a line; 0: a surface
+    dash: str | None = None
 
 
 @dataclass(slots=True)
 class Strip:
-    """The rows as they are drawn, from `y` on downwards, and what the legend must explain."""
+    """The rows of a run, and what the legend must explain."""
 
     trace: Trace
     xs: list[float]
-    y: float = 8
-    drawn: list[Svg] = field(default_factory=list)
+    variants: Mapping[str, Glyph] = field(default_factory=lambda: ANSWERS)  # glyphs of what is no word by itself
+    order: Sequence[str] = SIGN_WORDS  # of the signs in the legend
+    rows: list[Row] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    variants: Mapping[str, Glyph] = field(default_factory=dict)  # glyphs of what is no word by itself
+    further: list[Item] = field(default_factory=list)  # of the legend
 
-    def steps(self, wanted: Callable[[Step], bool]) -> list[tuple[Step, float]]:
+    def steps(self, wanted: Callable[[Step], object]) -> list[tuple[Step, float]]:
         """The steps that are wanted, with their places."""
         return [(step, x) for step, x in zip(self.trace.steps, self.xs, strict=True) if wanted(step)]
 
-    def row(self, name: str, parts: Iterable[Svg], tall: float = ROW_TALL) -> None:
-        """A named row; its middle is y = 0 for the parts."""
-        label = el("text", name, cls="ink", x=LEFT, y=4, font_weight="bold")
+    def add_line(self, name: str, word_of: Callable[[Step], str], line: Mark | None = None) -> None:
+        """A named row with a tick or a sign for each step that `word_of` names one for; left out where there is none."""
+        found = [(word, x) for step, x in self.steps(lambda step: True) if (word := word_of(step))]
+        if not found:
+            return
+        self.seen |= {word for word, _ in found}
+        ticks = {what: [x for word, x in found if word == what] for what in TICKS}
+        signs = glyph_marks([each for each in found if each[0] not in TICKS], glyphs_of(self.trace, None, self.variants), 11)
+
+        def draw_ticks(y: float) -> list[Svg]:
+            return [draw_tick(what, xs, y) for what, xs in ticks.items() if xs]
+
         ref = f"process:{name}" if any(step.actor == name for step in self.trace) else None
-        self.drawn.append(group(label, *parts, transform=f"translate(0 {self.y + tall / 2:g})", data_ref=ref))
-        self.y += tall
-
-    def signs(self, found: Found, gap: float = NEAR) -> list[Svg]:
-        """Their glyphs, moved on where they would cover each other."""
-        glyphs = glyphs_of(self.trace, None, self.variants)
-        self.seen |= {what for what, _ in found}
-        moved = apart([x for _, x in found], gap, 2 * gap)
-        return [draw_glyph(glyphs[what], x, 0) for (what, _), x in zip(found, moved, strict=True)]
-
-    def happened(self, words: Collection[str], actor: str | None = None) -> list[tuple[str, float]]:
-        """What happened of some words, by anybody or by one actor, and where."""
-        return [(step.what, x) for step, x in self.steps(lambda step: step.what in words and actor in (None, step.actor))]
+        self.rows.append(Lane(name, [*([line] if line else []), draw_ticks, signs], ROW_TALL, 12, 0 if line else 0.7, ref=ref))
 
     def add_log(self) -> None:
-        """Writes as ticks, tombstones as red ones, and what is done to the log."""
-        writes = self.steps(lambda step: step.actor in LOGS and step.what in ("write", "append"))
-        ends: dict[bool, str] = {False: "", True: ""}
-        for step, x in writes:
+        """Writes, tombstones, and what is done to the log."""
+
+        def word_of(step: Step) -> str:
+            if step.actor not in LOGS or step.what not in ("write", "append"):
+                return step.what if step.what in LOG_WORDS else ""
             values = step.data.get("values", [step.data.get("value", "")])
-            is_tomb = isinstance(values, list) and None in values and "members" not in step.data
-            ends[is_tomb] += f"M{x:.1f} -4v8"
-            self.seen.add("tombstone" if is_tomb else "write")
-        done = self.signs(self.happened(LOG_WORDS))
-        line = el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
-        ticks = [el("path", d=ends[False], stroke=BLUE, stroke_width=1.6)] if ends[False] else []
-        ticks += [el("path", d=ends[True], stroke=RED, stroke_width=2.4)] if ends[True] else []
-        self.row("the log", [line, *ticks, *done])
+            return "tombstone" if isinstance(values, list) and None in values and "members" not in step.data else "write"
+
+        self.add_line("the log", word_of)
 
     def add_coordinator(self) -> None:
         """Who answers for the group, while its cache is loaded, and what it answers."""
-        spells = coordinator_spells(self.trace, self.xs)
-        if not spells:
+        states = coordinator_states(self.trace)
+        if not any(states):
             return
-        boxes = []
-        for x0, x1, name, state in spells:
-            fill, paint = {"loading": (ORANGE, {"fill": BLACK}), "failed": (HATCH, {"cls": "ink"})}.get(state, ("none", {"cls": "ink"}))
-            boxes.append(
-                el("rect", el("title", f"{name}: {state}"), x=x0, y=-BAND_TALL / 2, width=max(1.0, x1 - x0), height=BAND_TALL,
-                   fill=fill, cls="ink-line", stroke_width=0.8)
-            )  # fmt: skip
-            self.seen.add(state)
-            if state != "failed":
-                boxes += centred((f"{name}: {state}", name, name[-1:]), x0, x1, 4, paint)
-        self.row("coordinator", boxes)
-        paths = dict.fromkeys(ANSWERS, "")
-        for step, x in self.steps(lambda step: step.what == "answer"):
-            error = step.data.get("error") not in (None, "NONE")
-            kind = "wait" if error else "none" if step.data.get("offset") == -1 else "offset"
-            paths[kind] += f"M{x - 4.5:.1f} 0{DISC[7:]}"
-            self.seen.add(kind)
-        dots = [answer_path(kind, path) for kind, path in paths.items() if path]
-        found = self.happened(("move", "load_failed", "evict", "alter", "forget"))
-        if found or dots:
-            self.row("its answers", [*self.signs(found), *dots])
+        spells = Spans({"coordinator": bars(states, self.xs)})
+        self.rows.append(spells)
+        self.further += [item for item in spells.legend() if item[1] not in [meaning for _, meaning in self.further]]
+
+        def word_of(step: Step) -> str:
+            if step.what != "answer":
+                return step.what if step.what in ("move", "load_failed", "evict", "alter", "forget") else ""
+            return "wait" if step.data.get("error") not in (None, "NONE") else "none" if step.data.get("offset") == -1 else "told"
+
+        self.add_line("its answers", word_of)
 
     def add_cleaner(self) -> None:
         """A line while it runs, dashed from its death on."""
-        found = self.happened(("dies", "pass"))
-        dead = next((x for what, x in found if what == "dies"), None)
-        if not found:
-            return
-        parts = [el("path", d=f"M{AXIS_LEFT} 0H{AXIS_RIGHT if dead is None else dead:g}", cls="ink-line", stroke_width=1.6)]
-        if dead is not None:
-            parts.append(el("path", d=f"M{dead:g} 0H{AXIS_RIGHT}", stroke=RED, stroke_width=1.6, stroke_dasharray="2 5"))
-        self.row("the cleaner", [*parts, *self.signs(found)])
+        dead = next((x for _, x in self.steps(lambda step: step.what == "dies")), None)
+
+        def draw_life(y: float) -> list[Svg]:
+            parts = [el("path", d=f"M{AXIS_LEFT} {y:g}H{AXIS_RIGHT if dead is None else dead:g}", cls="ink-line", stroke_width=1.6)]
+            rest = el("path", d=f"M{dead or 0:g} {y:g}H{AXIS_RIGHT}", stroke=RED, stroke_width=1.6, stroke_dasharray="2 5")
+            return parts if dead is None else [*parts, rest]
+
+        self.add_line("the cleaner", lambda step: step.what if step.what in ("dies", "pass") else "", draw_life)
 
     def add_consumers(self) -> None:
         """What each consumer has worked on, once more in another sign, and its commits."""
         names = dict.fromkeys(
             step.actor
             for step in self.trace
-            if step.what in CONSUMER_WORDS and "topic" in step.data and _is_consumer(step.actor)
+            if step.what in CONSUMER_WORDS and "topic" in step.data and step.actor.split(" ")[0] not in NO_CONSUMERS | LOGS
         )
-        for name in list(names)[:3]:
-            ticks: dict[str, list[float]] = {"process": [], "again": [], "commit": []}
-            done: set[tuple[object, object, object]] = set()
-            for step, x in self.steps(lambda step, name=name: step.actor == name):  # type: ignore[misc]
-                where = (step.data.get("topic"), step.data.get("partition"), step.data.get("offset"))
-                if step.what == "process":
-                    ticks["again" if where in done else "process"].append(x)
-                    done.add(where)
-                elif step.what == "commit" and step.data.get("written", True):
-                    ticks["commit"].append(x)
-            self.seen |= {kind for kind, found in ticks.items() if found}
-            line = el("path", d=f"M{AXIS_LEFT} -2H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
-            mine = self.happened(("start", "reset", "gap", "error"), name)
-            drawn = [draw_tick(kind, found, -2) for kind, found in ticks.items() if found]
-            self.row(plain_text(name, 12), [line, *drawn, *self.signs(mine)])
+        done: dict[str, set[tuple[object, object, object]]] = {name: set() for name in names}
 
-    def add_chart(self, logs: list[KeyedLog | None]) -> None:
+        def word_of(step: Step, name: str) -> str:
+            where = (step.data.get("topic"), step.data.get("partition"), step.data.get("offset"))
+            if step.actor != name:
+                return ""
+            if step.what == "process":
+                is_again = where in done[name]
+                done[name].add(where)
+                return "again" if is_again else "process"
+            if step.what == "commit":
+                return "commit" if step.data.get("written", True) else ""
+            return step.what if step.what in ("start", "reset", "gap", "error") else ""
+
+        for name in list(names)[:MOST_CONSUMERS]:
+            self.add_line(plain_text(name, 12), lambda step, name=name: word_of(step, name))  # type: ignore[misc]
+
+    def add_counts(self, logs: Sequence[KeyedLog | None]) -> None:
         """How many records lie in the log after each step: live ones, tombstones above, replaced ones on top."""
         counts = [(x, log.counts()) for x, log in zip(self.xs, logs, strict=True) if log is not None]
-        high = max(1, *(sum(each) for _, each in counts), 1)
-        levels = ((3, None, 0.3, ""), (2, RED, 0.8, ""), (1, BLUE, 0.8, ""))  # from the highest stack down
-        self._areas([([(x, sum(each[:upto])) for x, each in counts], *paint) for upto, *paint in levels], high)
+        levels = ((3, "grey", 0.3), (2, RED, 0.8), (1, BLUE, 0.8))  # from the highest stack down
+        curves = [Curve([(x, sum(each[:upto])) for x, each in counts], colour, opacity, thick=0) for upto, colour, opacity in levels]
+        self.add_chart("records", curves, "in the log")
 
-    def add_sizes(self) -> None:
-        """How many records the log holds where only their number is told, and thinly how many were ever written."""
-        found = [(x, step.state["size"]) for step, x in self.steps(lambda step: isinstance(step.state.get("size"), dict))]
-        levels = (("commits", None, 0.3, "ever written"), ("records", BLUE, 0.8, "in the log"))
-        high = max(1, *(int(size["commits"]) for _, size in found), 1)
-        self._areas([([(x, int(size[name])) for x, size in found], *paint) for name, *paint in levels], high)
-        self.seen |= {"sizes"} if found else set()
-
-    def _areas(self, levels: list[Any], high: int) -> None:
-        """Surfaces over each other, each from its points with its colour (None: grey), opacity and title."""
-        if not levels[0][0]:
+    def add_chart(
+        self, name: str, curves: Sequence[Curve], detail: str = "", tall: int = CHART_TALL, *,
+        more: Callable[[Scale], list[Svg]] | None = None, at_foot: Callable[[float], list[Svg]] | None = None,
+    ) -> None:  # fmt: skip
+        """Numbers over the run on one scale, the first one lowest, `more` on it and what lies `at_foot`; nothing without numbers."""
+        values = [value for curve in curves for _, value in curve.points if value is not None]
+        if not values:
             return
-        self.y += 6
-        foot = self.y + CHART_TALL
-        parts = [
-            el("text", "records", cls="ink", x=LEFT, y=self.y + 24, font_weight="bold"),
-            el("text", "in the log", cls="grey", x=LEFT, y=self.y + 40, font_size=11),
-            el("text", f"{high:,}", cls="grey", x=AXIS_LEFT - 6, y=self.y + 14, font_size=11, text_anchor="end"),
-        ]
-        for points, colour, opacity, title in levels:
-            path = area(points, high, self.y + 10, foot)
-            named = [el("title", title)] if title else []
-            parts.append(el("path", *named, d=path, fill=colour, cls=None if colour else "grey", opacity=opacity))
-        self.drawn.append(group(*parts))
-        self.y = foot
+        low, most = 0 if any(not curve.thick for curve in curves) else min(values), max(values)
+        high = max(low + 1, most)
 
-    def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: list[Item]) -> Scene:
+        def draw(top: float) -> list[Svg]:
+            foot = top + tall + 6
+
+            def y(value: int) -> float:
+                return round(foot - 8 - (tall - 22) * (value - low) / (high - low), 1)
+
+            is_long = len(name) > LONG_NAME
+            has_room = (len(name) + len(figure(most))) * (CHAR + 1) < AXIS_LEFT - LEFT - 6  # for the highest number beside the name
+            below = {"x": LEFT, "y": top + (55 if detail else 42)}
+            number = {"x": AXIS_LEFT - 6, "y": y(most) + 4, "text_anchor": "end"} if has_room else below
+            parts = [
+                el("text", name, cls="ink", x=LEFT, y=top + 26, font_weight=None if is_long else "bold", font_size=11 if is_long else None),
+                el("text", detail, cls="grey", x=LEFT, y=top + 40, font_size=11),
+                el("text", figure(most), cls="grey", font_size=11, **number),
+                el("text", figure(low) if 0 < low < most else "", cls="grey", font_size=11, **number | {"y": y(low) + 4}),
+                el("path", d=f"M{AXIS_LEFT} {y(low):g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5),
+                *(draw_curve(curve, y) for curve in curves if any(value is not None for _, value in curve.points)),
+            ]
+            return [group(*parts, *(more(y) if more else []), *(at_foot(foot) if at_foot else []))]
+
+        self.rows.append(Drawn(tall + 6, draw))
+
+    def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: Sequence[Item]) -> Scene:
         """The scene with these rows, each meaning once in the legend."""
-        rows, once = [Drawn(self.y - 8, lambda y: self.drawn)], list({item[1]: item for item in legend}.values())
-        return compose(self.trace, self.xs, title, question, rows, panels, panel_height, once, gap=8, below=24)
-
-    def legend(self) -> list[Item]:
-        """What occurred."""
-        seen, stair = self.seen, "M2 12H13V6H24"
-        answers = {kind: group(answer_path(kind, "M-4.5 0" + DISC[7:]), transform="translate(13 9)") for kind in ANSWERS}
-        writes = [
-            ("write" in seen, el("path", d="M13 5v8", stroke=BLUE, stroke_width=1.6), "a record is written"),
-            ("tombstone" in seen, el("path", d="M13 5v8", stroke=RED, stroke_width=2.4), "a tombstone is written"),
-        ]
-        states = [
-            ("loading" in seen, box_swatch(fill=ORANGE, cls="ink-line"), "its cache is being loaded"),
-            ("cached" in seen, el("path", d=stair, fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
-            ("cached" in seen, el("path", d=stair, fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
-            ("cached" in seen, el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache"),
-            ("sizes" in seen, box_swatch(fill=BLUE, opacity=0.8), "records that lie in the log"),
-            ("sizes" in seen, box_swatch(cls="grey", opacity=0.3), "records that were ever written"),
-            ("failed" in seen, box_swatch(fill=HATCH, cls="ink-line"), "its cache is not all of the log"),
-            *((kind in seen, answers[kind], meaning) for kind, (_, meaning) in ANSWERS.items()),
-        ]
-        signs = glyph_legend(glyphs_of(self.trace, SIGN_WORDS), seen - ({"pass"} if "clean" in seen else set()))
-        return [*occurred(writes), *signs, *occurred(states), *tick_legend(seen)]
+        signs = glyph_legend(glyphs_of(self.trace, self.order, self.variants), self.seen - ({"pass"} if "clean" in self.seen else set()))
+        once = list({item[1]: item for item in (*tick_legend(self.seen), *signs, *self.further, *legend)}.values())
+        return compose(self.trace, self.xs, title, question, self.rows, panels, panel_height, once, gap=8, below=24)
 
 
-def _is_consumer(actor: str) -> bool:
-    return actor not in NO_CONSUMERS and not actor.startswith(("coordinator", "broker"))
+def draw_curve(curve: Curve, y: Scale) -> Svg:
+    """A stair with a corner where the value changes; a surface goes on to the end of the axis."""
+    points = [point for place, point in enumerate(curve.points) if not place or point[1] != curve.points[place - 1][1]]
+    points.append((AXIS_RIGHT if not curve.thick else curve.points[-1][0], curve.points[-1][1]))
+    path, named = stair(points, y), [el("title", curve.title)] if curve.title else []
+    opacity = curve.opacity if curve.opacity < 1 else None
+    if curve.thick:
+        line = {"stroke_width": curve.thick, "stroke_dasharray": curve.dash, **line_paint(curve.colour)}
+        return el("path", *named, d=path, fill="none", opacity=opacity, **line)
+    return el("path", *named, d=f"{path}V{y(0):g}H{points[0][0]:g}Z", opacity=opacity, **letter_paint(curve.colour))
 
 
-def answer_path(kind: str, path: str) -> Svg:
-    """The dots of one kind of answer; hollow ones are no offsets."""
-    colour = ANSWERS[kind][0]
-    if kind == "offset":
-        return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.8)
-    return el("path", d=path, cls="paper", stroke=colour, stroke_width=2.4, stroke_dasharray="2 1.5" if kind == "wait" else None)
+def coordinator_states(trace: Trace) -> list[tuple[str, str] | None]:
+    """Which broker answered for the group after each step, and how it was: ready, loading or failed."""
+    found: list[tuple[str, str] | None] = []
+    name, state = "", "ready"
 
+    def told(name: str, state: str) -> tuple[str, str]:
+        return state, f"{name}: {state}|{name}|{name[-1:]}"
 
-def coordinator_spells(trace: Trace, xs: list[float]) -> list[tuple[float, float, str, str]]:
-    """From where to where which broker answered for the group, and how it was: ready, loading or failed."""
-    spells: list[tuple[float, float, str, str]] = []
-    name, state, since = "", "", AXIS_LEFT * 1.0
-    for step, x in zip(trace.steps, xs, strict=True):
+    for step in trace:
         is_refusal = step.what == "answer" and step.data.get("error") not in (None, "NONE")
-        if not step.actor.startswith("coordinator") or step.what not in SPELL_WORDS or is_refusal:
-            continue
-        now_name, now_state = plain_text(step.actor, 24), state or "ready"
-        if step.what == "move" and not name:
-            name, state = broker_of(step.data.get("from", step.actor)), "ready"
-        if step.what == "move":
-            now_name = broker_of(step.data.get("to", step.actor))
-        elif step.what in ("load_begin", "load"):
-            now_state = "loading"
-        elif step.what == "load_failed":
-            now_state = "failed"
-        elif step.what == "load_end":
-            now_state = "failed" if state == "failed" else "ready"
-        if (now_name, now_state) != (name, state):
-            if name:
-                spells.append((since, x, name, state))
-            since = x if name or step.what == "load_begin" else since
-            name, state = now_name, now_state
-    if name:
-        spells.append((since, AXIS_RIGHT * 1.0, name, state))
-    return spells
+        if step.actor.startswith("coordinator") and step.what in SPELL_WORDS and not is_refusal:
+            before = broker_of(step.data.get("from", step.actor))
+            name = broker_of(step.data.get("to", step.actor)) if step.what == "move" else plain_text(step.actor, 24)
+            if step.what in ("load_begin", "load"):
+                state = "loading"
+            elif step.what == "load_failed" or (step.what == "load_end" and state != "failed"):
+                state = "failed" if step.what == "load_failed" else "ready"
+            if not any(found) and step.what != "load_begin":  # so it was from the beginning on
+                found = [told(before if step.what == "move" else name, state)] * len(found)
+        found.append(told(name, state) if name else None)
+    return found
 
 
 def broker_of(name: object) -> str:
     """A coordinator by its name or by its broker's number."""
     return f"coordinator {name}" if isinstance(name, int) else plain_text(name, 24)
-
-
-def area(points: list[tuple[float, int]], high: int, top: float, foot: float) -> str:
-    """The surface below a stair, a corner only where the value changes."""
-    path, last = [f"M{points[0][0]:g} {foot:g}"], foot
-    for x, value in points:
-        y = round(foot - (foot - top) * value / high, 1)
-        if y != last:
-            path.append(f"H{x:g}V{y:g}")
-            last = y
-    return "".join(path) + f"H{AXIS_RIGHT}V{foot:g}Z"
 
 
 def last_known(states: Iterable[Mapping[str, object]], read: Callable[[Mapping[str, object]], KeyedLog | None]) -> list[KeyedLog | None]:

@@ -8,19 +8,13 @@ more, the log is put together from them; of records that others write only their
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from kitlib.errors import TraceError
-from kitlib.experiments.offsets.signs import commits_in, lane_of, samples_in
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT
-from kitlib.views.pictures.clock import figure
-from kitlib.views.pictures.history import short, stair
-from kitlib.views.pictures.signs import SIGNS_TALL, draw_rows, look_for_signs, signs_legend
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.pictures.history import short
+from kitlib.views.scene import Scene
 from kitlib.views.scenes.log_panel import (
     OTHERS,
     KeyedLog,
@@ -34,23 +28,21 @@ from kitlib.views.scenes.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.scenes.offset_rows import Strip, last_known
-from kitlib.views.scenes.timeline import draw_axis, places
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.scenes.offset_rows import Curve, Strip, last_known
+from kitlib.views.scenes.signs import QUESTION, signs_scene
+from kitlib.views.scenes.timeline import box_swatch, places
+from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLUE, RED
-from kitlib.words.offsets import OFFSETS
 
 PARTS = {
     "all": "What does the log hold, and what does the coordinator answer?",
     "load": "What does the cache know while it is loaded?",
-    "signs": "Which signs could have been seen, and when?",
+    "signs": QUESTION,
 }
 HAS_RECORDS = True
 LOAD_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "evict", "answer"})
-MOST_LANES = 16  # partitions that are looked at for signs
 MOST_KEYS = 3  # whose cached offsets are followed
-KEY_TALL = 56
-SIGNS_LEFT = 176  # the rows of signs have longer names
+KEY_TALL = 50
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
@@ -66,19 +58,18 @@ def to_scene(trace: Trace, part: str) -> Scene:
         strip.add_log()
     strip.add_coordinator()
     if part == "load":
-        strip.y += 8
         _add_cached(strip, logs)
     else:
         strip.add_cleaner()
         strip.add_consumers()
-        strip.add_chart(logs)
-        strip.add_sizes()
+        strip.add_counts(logs)
+        _add_sizes(strip)
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
-    legend = strip.legend() + box_legend(logs, True)
     panels = _panels(trace, logs, log_room, most)
-    return strip.compose("The offsets topic", PARTS[part], panels, log_room + cache_room if any(logs) else 0, legend)
+    tall = log_room + cache_room if any(logs) else 0
+    return strip.compose("The offsets topic", PARTS[part], panels, tall, box_legend(logs, True))
 
 
 def _panels(trace: Trace, logs: list[KeyedLog | None], log_room: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
@@ -99,96 +90,49 @@ def _room_in_load(step: Step) -> float:
     return 30.0 if step.what in LOAD_WORDS else 0.12  # days of waiting take some room, too
 
 
+def _add_sizes(strip: Strip) -> None:
+    """How many records the log holds where only their number is told, and thinly how many were ever written."""
+    found = [(x, step.state["size"]) for step, x in strip.steps(lambda step: isinstance(step.state.get("size"), dict))]
+    curves = []
+    for name, colour, opacity, told in (
+        ("commits", "grey", 0.3, "records that were ever written"), ("records", BLUE, 0.8, "records that lie in the log")
+    ):  # fmt: skip
+        curves.append(Curve([(x, int(size[name])) for x, size in found], colour, opacity, thick=0))
+        strip.further += [(box_swatch(opacity=opacity, **letter_paint(colour)), told)] if found else []
+    strip.add_chart("records", curves, "in the log")
+
+
 def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:
     """For each of a few keys: what the cache holds of it, and thinly what the log says."""
     changes: dict[str, int] = {}
     last: dict[str, int] = {}
-    for log in logs:
-        for name in log.own if log is not None else ():
-            held = -1 if log is None or log.cache is None else log.cache.get(name, -1)
+    known = [(x, log) for x, log in zip(strip.xs, logs, strict=True) if log is not None]
+    for _, log in known:
+        for name in log.own:
+            held = -1 if log.cache is None else log.cache.get(name, -1)
             changes[name] = changes.get(name, 0) + (last.get(name) != held)
             last[name] = held
     asked = {
         f"{step.data.get('group')} {step.data.get('topic')}-{step.data.get('partition')}" for step in strip.trace if step.what == "answer"
     }
     for name in sorted(changes, key=lambda each: (each not in asked, -changes[each]))[:MOST_KEYS]:
-        points: list[tuple[float, int | None]] = []
-        says: list[tuple[float, int | None]] = []
-        for x, log in zip(strip.xs, logs, strict=True):
-            if log is not None:
-                points.append((x, None if log.cache is None else log.cache.get(name)))
-                told = log.values.get(name)
-                says.append((x, told if isinstance(told, int) else None))
-        strip.drawn.append(_draw_cached(name, points, says, strip.y))
-        strip.y += KEY_TALL
-        strip.seen.add("cached")
+        cached = [(x, None if log.cache is None else log.cache.get(name)) for x, log in known]
+        says = [(x, told if isinstance(told := log.values.get(name), int) else None) for x, log in known]
+        gone = [x for x, value in cached if value is None]
 
+        def draw_gone(foot: float, gone: list[float] = gone) -> list[Svg]:
+            path = "".join(f"M{x:.1f} {foot - 4:g}h3" for x in gone) or "M0 0"
+            return [el("path", el("title", "not in the cache: an answer would be −1"), d=path, stroke=RED, stroke_width=3)]
 
-def _draw_cached(name: str, points: list[tuple[float, int | None]], says: list[tuple[float, int | None]], top: float) -> Svg:
-    known = [value for _, value in points + says if value is not None] or [0]
-    low, high = min(known), max(known)
-
-    def y(value: int) -> float:
-        return round(top + 44 - 34 * ((value - low) / (high - low) if high > low else 0.5), 1)
-
-    gone = "".join(f"M{x:.1f} {top + 50:g}h3" for x, value in points if value is None)
-    return group(
-        el("text", el("title", name), short(name, 13), cls="ink", x=LEFT, y=top + 24, font_size=11),
-        el("text", figure(high), cls="grey", x=LEFT, y=top + 40, font_size=11),
-        el("path", d=stair(says, y), fill="none", cls="grey-line", stroke_width=4, opacity="0.5"),
-        el("path", d=stair(points, y), fill="none", stroke=BLUE, stroke_width=2),
-        el("path", el("title", "not in the cache: an answer would be −1"), d=gone or "M0 0", stroke=RED, stroke_width=3),
-        el("path", d=f"M{AXIS_LEFT} {top + 53:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class StepClock:
-    """Where a time lies on an axis that is laid out by steps: at the last step that is not later."""
-
-    times_ms: list[int]
-    xs: list[float]
-    left: float
-    right: float
-
-    def x(self, at_ms: int) -> float:
-        """The place of a time."""
-        place = bisect_right(self.times_ms, at_ms) - 1
-        return self.xs[place] if place >= 0 else self.left
-
-
-def lane_of_signs(trace: Trace) -> tuple[str, int]:
-    """The partition with the most signs, the first one of a run without any. TraceError when no step is about one."""
-    first = lane_of(trace)
-    lanes = dict.fromkeys(
-        (str(step.data["topic"]), int(step.data.get("partition", 0))) for step in trace if step.what == "commit" and "topic" in step.data
-    )
-    looks = {lane: look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane)) for lane in list(lanes)[:MOST_LANES]}
-    weights = {lane: (len(seen.moments_ms), len(seen.steps), len(seen.surges) + len(seen.spikes)) for lane, seen in looks.items()}
-    return max(weights, key=lambda lane: weights[lane], default=first)
-
-
-def signs_scene(trace: Trace) -> Scene:
-    """What a monitor would have seen of one partition in a run, with the signs in it; for any run with commits.
-
-    It is put together by hand: its curves lie over the time axis.
-    """
-    xs = places(trace, left=SIGNS_LEFT, room=lambda step: OFFSETS.room(step.what))
-    clock = StepClock([step.at_ms for step in trace], xs, SIGNS_LEFT, AXIS_RIGHT)
-    scene = Scene("The signs of an offset that goes back", PARTS["signs"], height=SIGNS_TALL + 30, top=0, bottom=SIGNS_TALL + 6)
-    drawn = [draw_axis(trace, xs, SIGNS_TALL + 6, SIGNS_LEFT)]
-    words = "nobody has committed anything in this run"
-    try:
-        lane = lane_of_signs(trace)
-        seen = look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane))
-        drawn.append(draw_rows(seen, clock))
-        words = f"partition {lane[1]}: {seen.sentence}"
-    except TraceError:
-        drawn.append(el("text", words, cls="ink", x=SIGNS_LEFT, y=40))
-    scene.body, scene.legend = group(*drawn), signs_legend()
-    for step, x in zip(trace.steps, xs, strict=True):
-        scene.add_step(x, trace.sentence(step), None, words)
-    return scene
+        curves = [Curve(says, "grey", 0.5, "what the log says", 4), Curve(cached, BLUE)]
+        strip.add_chart(short(name, 13), curves, "", KEY_TALL, at_foot=draw_gone)
+    if changes:
+        stair = "M2 12H13V6H24"
+        strip.further += [
+            (el("path", d=stair, fill="none", stroke=BLUE, stroke_width=2), "the offset in the cache"),
+            (el("path", d=stair, fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
+            (el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache"),
+        ]
 
 
 def states_of(trace: Trace) -> list[Mapping[str, Any]]:

@@ -32,6 +32,7 @@ DAY_MS = 86_400_000
 LONG_MS = 2 * DAY_MS  # the times of longer runs are told in days
 MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its own
 ROW_TALL, BAR_TALL = 22, 16
+SPARE = 6  # of a box, beside its words
 
 Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
 Panel = Svg | Sequence[Svg] | None  # None: as before
@@ -41,8 +42,7 @@ Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the t
 
 def compose(
     trace: Trace, xs: Sequence[float], title: str, question: str, rows: Iterable[Row], panels: Iterable[tuple[Panel, str]],
-    panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, left: float = AXIS_LEFT,
-    has_axis: bool = True,
+    panel_height: int, legend: list[Item], *, begin: float = 8, top: int = 4, gap: float = 4, below: int = 26, has_axis: bool = True,
 ) -> Scene:  # fmt: skip
     """The scene of a run: rows from `begin` on, `gap` above the axis, `below` under it; for each step its panel, and that in words."""
     drawn: list[Svg] = []
@@ -52,15 +52,13 @@ def compose(
         y += row.tall
     foot = round(y + gap)
     scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
-    scene.body = group(*drawn, *([draw_axis(trace, xs, foot, left)] if has_axis else []))
+    scene.body = group(*drawn, *([draw_axis(trace, xs, foot)] if has_axis else []))
     for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
         scene.add_step(x, trace.sentence(step), panel, words)
     return scene
 
 
-def places(
-    trace: Trace, left: float = AXIS_LEFT, right: float = AXIS_RIGHT, room: Callable[[Step], float] | None = None
-) -> list[float]:
+def places(trace: Trace, room: Callable[[Step], float] | None = None) -> list[float]:
     """Where each step lies on the time axis: in order, and a wait before it as longer room, but not in proportion.
 
     `room` > 0 is how much of the axis a step takes by itself, compared with the others; None: what its word says.
@@ -75,14 +73,14 @@ def places(
         at += room(step) + min(MOST_WAIT, log2(1 + max(0, step.at_ms - last)) * 0.8)
         last = step.at_ms
         found.append(at)
-    scale = (right - left) / (found[-1] + 1)
-    return [round(left + place * scale, 1) for place in found]
+    scale = (AXIS_RIGHT - AXIS_LEFT) / (found[-1] + 1)
+    return [round(AXIS_LEFT + place * scale, 1) for place in found]
 
 
-def draw_axis(trace: Trace, xs: Sequence[float], y: float, left: float = AXIS_LEFT, right: float = AXIS_RIGHT) -> Svg:
+def draw_axis(trace: Trace, xs: Sequence[float], y: float) -> Svg:
     """A line at height `y` with the times below it: as many as fit, and only where the clock moved."""
-    line = el("path", d=f"M{left:g} {y:g}H{right:g}", cls="grey-line", stroke_width=0.7)
-    return group(line, *(tick for x, tick in draw_ticks(trace, xs, y) if x + 40 <= right))
+    line = el("path", d=f"M{AXIS_LEFT} {y:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7)
+    return group(line, *(tick for x, tick in draw_ticks(trace, xs, y) if x + 40 <= AXIS_RIGHT))
 
 
 def draw_ticks(trace: Trace, xs: Sequence[float], y: float) -> list[tuple[float, Svg]]:
@@ -106,14 +104,14 @@ def apart(xs: Iterable[float], gap: float = 12, most: float = inf) -> list[float
     return found
 
 
-def fitting(words: Iterable[str], wide: float, spare: float = 6) -> str:
+def fitting(words: Iterable[str], wide: float) -> str:
     """The first of some words, the longest first, that fits into a width; "" when none does."""
-    return next((told for told in words if len(told) * CHAR + spare <= wide), "")
+    return next((told for told in words if len(told) * CHAR + SPARE <= wide), "")
 
 
-def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping[str, Any], spare: float = 6) -> list[Svg]:
+def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping[str, Any]) -> list[Svg]:
     """The longest of some words that fits between two places, in the middle; nothing when none does."""
-    told = fitting(words, x1 - x0, spare)
+    told = fitting(words, x1 - x0)
     return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)] if told else []
 
 
@@ -192,13 +190,12 @@ class Lane:
     tall: float = 26
     middle: float = 13
     thick: float = 0.7  # of the line; 0: there is none
-    bold: bool = True
     ref: str | None = None  # of the thing that it stands for
 
     def draw(self, y: float) -> list[Svg]:
         """The name, the line, and on it the marks, the first one lowest."""
         at = y + self.middle
-        head = named_line(self.name, at, self.thick, size=None, bold=self.bold)
+        head = named_line(self.name, at, self.thick, size=None, bold=True)
         drawn = [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
         return [group(*drawn, data_ref=self.ref)] if self.ref else drawn
 
@@ -234,7 +231,10 @@ class Signs:
         return glyph_legend(self.glyphs, (what for found in self.rows.values() for what, _ in found))
 
 
-TICKS = {  # what is done with a partition's records: colour, meaning
+TICKS = {  # what is done with a log's records: colour, meaning
+    "write": (BLUE, "a record is written"),
+    "tombstone": (RED, "a tombstone is written"),
+    "copy": (GREEN, "records are copied from the leader"),
     "process": (GREEN, "a record is processed"),
     "again": (PINK, "a record is processed again"),
     "commit": (BLUE, "a commit"),
@@ -250,7 +250,7 @@ def draw_tick(what: str, xs: list[float], y: float) -> Svg:
         return el("path", d=path, fill=colour, cls="ink-line", stroke_width=0.7)
     if what == "operator":
         return el("path", d="".join(f"M{x:.1f} {y + 2:g}l-4.5 8h9Z" for x in xs), cls="paper", stroke=colour, stroke_width=2)
-    long, thick = (8, 2.6) if what == "again" else (6, 1.6)
+    long, thick = (8, 2.6) if what in ("again", "tombstone") else (6, 1.6)
     path = "".join(f"M{x:.1f} {y:g}v{long}" for x in xs)
     return el("path", d=path, stroke=colour, stroke_width=thick)
 
@@ -279,6 +279,30 @@ FILLS = {
     "standby": Fill("standby: a copy that follows the changelog", SKY, BLACK),
     "nobody": Fill("nobody runs it", HATCH, "ink", RED),
     "connector": Fill("a connector", "none", "ink", "ink"),
+    "generation": Fill("a generation: all members have their share", "paper", "ink", "grey"),
+    "ready": Fill("who answers for the group", "paper", "ink", "ink"),
+    "loading": Fill("its cache is being loaded", ORANGE, BLACK),
+    "failed": Fill("its cache is not all of the log", HATCH, "ink"),
+    "leads": Fill("leads", BLUE, WHITE),
+    "in sync": Fill("follows, and is in sync", SKY, BLACK),
+    "out": Fill("lives, and is not in sync", "paper", "ink", ORANGE, "2 4"),
+    "synced": Fill("who is in sync", "paper", "ink", "ink"),
+    "batch": Fill("a batch", "none", "ink", "none"),
+    "batch again": Fill("the next start runs this batch again", "none", "ink", RED, "4 2"),
+    "offsets": Fill("offsets/N: which records the batch takes", ORANGE, BLACK),
+    "state": Fill("state: version N + 1, of batch N", SKY, BLACK),
+    "sink": Fill("the sink: rows that can be read", GREEN, BLACK),
+    "twice": Fill("4 +3: three rows lie in the sink twice", PINK, BLACK),
+    "commits": Fill("commits/N: the batch is done", BLUE, WHITE),
+    "missing": Fill("not written", "none", "grey", "grey", "2 3"),
+    "NOTFOUND": Fill("nobody knows the group", "none", "ink", "ink"),
+    "OK": Fill("nothing is wrong that commits can tell", GREEN, BLACK),
+    "WARN": Fill("it moves, and never gets nearer to the end", ORANGE, BLACK),
+    "ERR": Fill("some partition is worse than WARN", RED, BLACK),
+    "STOP": Fill("commits have ceased", RED, BLACK),
+    "STALL": Fill("the same offset is committed again and again", RED, BLACK),
+    "REWIND": Fill("the commits have gone back", RED, BLACK),
+    "rebalance": Fill("a rebalance goes on", ORANGE, BLACK),
     "transaction": Fill("a producer's transaction", ORANGE, BLACK),
     "Empty": Fill("coordinator: no transaction", "none", "ink", "ink"),
     "Ongoing": Fill("coordinator: transaction open", ORANGE, BLACK),
@@ -344,6 +368,11 @@ class Spans:
             parts.append(group(*named_line(name, top + 8), *boxes, data_ref=self.refs.get(name)))
         return [group(*parts)]
 
+    def legend(self) -> list[Item]:
+        """The kinds of bars that occurred."""
+        kinds = {bar.kind for found in self.rows.values() for bar in found}
+        return [(swatch(kind), look.meaning) for kind, look in FILLS.items() if kind in kinds]
+
 
 def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str, title: str = "") -> Svg:
     """A box of this kind, with the first of its words, which a bar parts, that fit into it."""
@@ -355,10 +384,10 @@ def draw_box(kind: str, x: float, y: float, width: float, height: float, words: 
 
 def draw_fill(look: Fill, x: float, y: float, width: float, height: float, title: str, rx: int | None = None) -> Svg:
     """An empty box of this look."""
-    return el(
-        "rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx, fill=look.fill, stroke_width=1,
-        stroke_dasharray=look.dash or None, **line_paint(look.edge),
-    )  # fmt: skip
+    paint = line_paint(look.edge)
+    paint |= {"cls": f"paper {paint.get('cls', '')}".strip()} if look.fill == "paper" else {"fill": look.fill}
+    dash = look.dash or None
+    return el("rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx, stroke_width=1, stroke_dasharray=dash, **paint)
 
 
 def swatch(kind: str) -> Svg:

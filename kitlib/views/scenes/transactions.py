@@ -21,7 +21,8 @@ from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
-from kitlib.views.scenes.timeline import FILLS, Bar, Drawn, Item, Row, Spans, bars, compose, glyphs_of, places, swatch
+from kitlib.views.scenes.offset_rows import Curve, Strip
+from kitlib.views.scenes.timeline import FILLS, Bar, Item, Spans, bars, glyphs_of, places
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SQUARE, Glyph
 from kitlib.words.word import place_name
@@ -47,7 +48,6 @@ PARTS = {
     "log": "What does the log hold, and where does read_committed stop?",
 }
 HAS_RECORDS = False
-CHART_TALL = 76
 VARIANTS = {  # of sends and of what a database does
     "held": Glyph("delayed in flight", CLOCK, ORANGE, 1.8, "paper"),
     "charge": Glyph("charged", SQUARE, GREEN, 2, "paper"),
@@ -67,13 +67,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
     signs = signs_of(trace)
     lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, VARIANTS), _lane_of, transactions(trace, xs), word_of=lambda s: signs[s.number])
     ids = Spans(states_of(trace, xs))
-    rows: list[Row] = [lanes, Drawn(6, lambda y: []), ids, Drawn(6, lambda y: [])] if part == "all" else []
-    panel = Panel(trace)
-    rows.append(Drawn(CHART_TALL + 2, lambda y: [_draw_growth(panel.ends, panel.stable, xs, y)]))
-    kinds = {bar.kind for row in ids.rows.values() for bar in row}
-    of_lanes = [*lanes.legend(), *((swatch(kind), FILLS[kind].meaning) for kind in FILLS if kind in kinds)]
-    legend = [*_legend(trace, panel), *(of_lanes if part == "all" else [])]
-    return compose(trace, xs, "Transactions", PARTS[part], rows, map(panel.take, trace), panel.tall, legend)
+    panel, strip = Panel(trace), Strip(trace, xs)
+    strip.rows += [lanes, ids] if part == "all" else []
+    strip.further += [*lanes.legend(), *ids.legend()] if part == "all" else []
+    ends, stable = ([*zip(xs, values, strict=True)] for values in (panel.ends, panel.stable))
+    areas = [Curve(ends, ORANGE, 0.55, thick=0), Curve(stable, "paper", thick=0)]  # between the two lies what is not decided
+    strip.add_chart("the log", [*areas, Curve(ends, thick=1.4), Curve(stable, BLUE, thick=2.4)], "offsets")
+    return strip.compose("Transactions", PARTS[part], map(panel.take, trace), panel.tall, _legend(trace, panel))
 
 
 def _lane_of(step: Step) -> str:
@@ -124,37 +124,6 @@ def states_of(trace: Trace, xs: Sequence[float]) -> dict[str, list[Bar]]:
             told = f"{to} {step.data['pid']:d}/{step.data['epoch']:d}|{to}|{SHORT.get(to, to)}|{SHORT.get(to, to)[:1]}"
             row[number:] = [(kind, told)] * (len(trace) - number)
     return {name: bars(row, xs) for name, row in found.items()}
-
-
-def _draw_growth(ends: list[int], stable: list[int], xs: list[float], y: float) -> Svg:
-    """The log's end and the last stable offset over the run, and between them what is not decided."""
-    high = max([1, *ends])
-    scale = (CHART_TALL - 8) / high
-    foot = y + CHART_TALL
-
-    def steps_of(values: list[int]) -> list[tuple[float, float]]:
-        corners: list[tuple[float, float]] = []
-        last = None
-        for x, value in zip(xs, values, strict=True):
-            if value != last:
-                corners += [(x, foot - (last or 0) * scale)] if last is not None else []
-                corners.append((x, foot - value * scale))
-                last = value
-        return [*corners, (xs[-1], foot - (last or 0) * scale)] if xs else []
-
-    upper, lower = steps_of(ends), steps_of(stable)
-    parts = [
-        el("text", "the log", cls="ink", x=LEFT, y=y + 16, font_weight="bold"),
-        el("text", f"{high} offsets", cls="grey", x=LEFT, y=y + 30, font_size=11),
-        el("path", d=f"M{AXIS_LEFT} {foot:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.7),
-    ]
-    if upper:
-        area = "M" + "L".join(f"{x:.1f} {v:.1f}" for x, v in (*upper, *reversed(lower)))
-        parts.append(el("path", d=f"{area}Z", fill=ORANGE, opacity=0.55))
-        for corners, colour, thick in ((upper, "ink", 1.4), (lower, BLUE, 2.4)):
-            path = "M" + "L".join(f"{x:.1f} {v:.1f}" for x, v in corners)
-            parts.append(el("path", d=path, fill="none", stroke_width=thick, **line_paint(colour)))
-    return group(*parts)
 
 
 def _legend(trace: Trace, panel: Panel) -> list[Item]:

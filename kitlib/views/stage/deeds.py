@@ -63,9 +63,9 @@ def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: 
     return lambda play, step: play.leave(key(step), begin(step), end(step), look(step), told(step), about(step))
 
 
-def arrives(key: Value, fate: str = ARRIVED) -> Deed:
+def arrives(key: Value) -> Deed:
     """What set off with this key is there."""
-    return lambda play, step: play.arrive(key(step), fate, "")
+    return lambda play, step: play.arrive(key(step))
 
 
 def falls(key: Value, fate: str = LOST) -> Deed:
@@ -77,13 +77,13 @@ def falls(key: Value, fate: str = LOST) -> Deed:
     return deed
 
 
-def drops(name: Name, label: Name, style: Style = DROP, fate: str = DROPPED) -> Deed:
+def drops(name: Name, label: Name) -> Deed:
     """Something falls off an actor; "" nothing does."""
     who, told = reads(name), _label(label)
 
     def deed(play: Play, step: Step) -> None:
         if what := told(step):
-            play.fall_from(who(step), style, what, "", fate)
+            play.fall_from(who(step), DROP, what)
 
     return deed
 
@@ -123,7 +123,7 @@ def blinks(name: Name) -> Deed:
     return deed
 
 
-def loses_all(*names: Name, fate: str = DROPPED) -> Deed:
+def loses_all(*names: Name) -> Deed:
     """Whatever is under way from or to these actors falls."""
     whom = [reads(name) for name in names or (WHO,)]
 
@@ -132,7 +132,7 @@ def loses_all(*names: Name, fate: str = DROPPED) -> Deed:
         for key, waiting in list(play.open.items()):
             if any(under.source in lost or under.target in lost for under in waiting):
                 first = waiting[0]
-                play.fall(key, fate, first.target if first.target in lost else first.source)
+                play.fall(key, DROPPED, first.target if first.target in lost else first.source)
 
     return deed
 

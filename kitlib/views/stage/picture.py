@@ -7,6 +7,7 @@ Everything is decided here: where a path runs, what a traveller looks like, when
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -201,8 +202,8 @@ def path_of(source: Actor, target: Actor, others: Iterable[Actor]) -> tuple[floa
     return (x0, y0, (x0 + x1) / 2 + side, (y0 + y1) / 2, x1, y1)
 
 
-def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage | None:
-    """The score of a run, or with `only` what travels at that time; None where nothing ever does.
+def stage_of(trace: Trace, clock: PlayClock, only: float | None = None, *, has_lines: bool = True) -> Stage | None:
+    """The score of a run, or with `only` what travels at that time; None where nothing ever does. What stands in the boxes may be left out.
 
     TraceError when a step's data are not what its word promises.
     """
@@ -210,7 +211,7 @@ def stage_of(trace: Trace, clock: PlayClock, only: float | None = None) -> Stage
     if setting is None or not trace.steps:
         return None
     with trace.following("be played"):
-        stage = to_stage(trace, clock, setting, only)
+        stage = to_stage(trace, clock, setting if has_lines else replace(setting, lines=None), only)
     known = processes_of(trace)
     for actor in stage.actors.values():
         name = next((name for name in (actor.name, actor.name.rpartition(" ")[0]) if name in known), "")  # "broker 1", "broker"

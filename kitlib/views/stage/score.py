@@ -194,11 +194,11 @@ class Play:
         number = self.lanes[source, target] = self.lanes.get((source, target), -1) + 1
         return (number * 4) % LANES - LANES // 2
 
-    def hop(self, source: str, target: str, style: Style, label: str = "", ref: str = "", fate: str = ARRIVED, count: int = 1) -> None:
+    def hop(self, source: str, target: str, style: Style, label: str = "", ref: str = "", fate: str = ARRIVED) -> None:
         """What crosses at once."""
         if self.has(source) and self.has(target):
             t0, t1 = max(0.0, self.now - HOP_S / 2), self.now + HOP_S / 2
-            self.add(Traveller(ref, style, label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target), count))
+            self.add(Traveller(ref, style, label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target)))
 
     def leave(self, key: Hashable, source: str, target: str, style: Style, label: str = "", ref: str = "") -> None:
         """From now on something is under way, until it arrives or falls."""

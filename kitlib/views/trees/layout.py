@@ -38,7 +38,6 @@ class TupleLook:
     text: str  # colour of what is written in the box: BLACK, WHITE, RED, "ink" or "grey"
     edge: str  # colour of the outline, or "ink" or "grey"
     sign: str  # SVG path around 0, 0, ten units wide
-    dash: str = ""  # stroke-dasharray of the outline
     hatch: bool = False
 
 

@@ -255,7 +255,7 @@ def _flag(kind: str, right: float, top: float, *, is_small: bool) -> Svg:
 
 def look_paint(look: TupleLook, is_loose: bool) -> dict[str, str]:
     """Fill, text, edge and dash of a box; an unanchored tuple's is hollow and dashed."""
-    own = {"fill": HATCH if look.hatch else look.fill, "text": look.text, "edge": look.edge, "dash": look.dash}
+    own = {"fill": HATCH if look.hatch else look.fill, "text": look.text, "edge": look.edge, "dash": ""}
     if not is_loose:
         return own
     return LOOSE_PAINT | ({"edge": look.edge} if look.code == "L" else {})

@@ -1,0 +1,202 @@
+"""What a monitor would have seen of one partition in a run, with the signs of an offset that goes back; for any run with commits.
+
+Whoever looks at a cluster from outside sees three curves: what is committed beside the log's end, records a
+second in and out, and the lag. Each alone has an innocent reading; when the commit steps back, more goes out
+than came in, and the lag leaps, all at one moment, there is none. Lines through all three rows mark the moments.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from kitlib.errors import TraceError
+from kitlib.experiments.offsets.signs import commits_in, lane_of, samples_in
+from kitlib.monitor.commit_history import Committed
+from kitlib.monitor.rewinds import (
+    LagSpike,
+    Rewind,
+    Sample,
+    Surge,
+    Vanished,
+    in_order,
+    lag_spikes,
+    rewinds,
+    surges,
+    vanished,
+)
+from kitlib.trace import Trace
+from kitlib.views.pictures.clock import Placed
+from kitlib.views.pictures.history import draw_marks, points_of
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.scenes.offset_rows import CHART_TALL, Curve, Scale, Strip
+from kitlib.views.scenes.timeline import Drawn, Item, box_swatch, line_swatch, places
+from kitlib.views.svg import Svg, el
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED
+from kitlib.words.offsets import OFFSETS
+from kitlib.words.template import count
+
+QUESTION = "Which signs could have been seen, and when?"
+MOST_LANES = 16  # partitions that are looked at for signs
+MOST_LINES, MOST_SPIKES = 60, 40
+ROWS = 3
+COLUMN = 3  # places nearer than this are drawn as one
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one partition showed, and the signs in it."""
+
+    commits: Sequence[Committed]
+    samples: Sequence[Sample]
+    steps: Sequence[Rewind | Vanished]  # signs of the commits
+    surges: Sequence[Surge]
+    spikes: Sequence[LagSpike]
+
+    @property
+    def moments_ms(self) -> list[int]:
+        """When the commits went back or vanished with nothing to excuse it."""
+        found = [each for each in self.steps if each.is_fault]
+        return [each.after.at_ms if isinstance(each, Rewind) else each.tombstone.at_ms for each in found]
+
+    @property
+    def sentence(self) -> str:
+        """All signs counted."""
+        back = sum(isinstance(each, Rewind) for each in self.steps)
+        gone = len(self.steps) - back
+        extra = sum(each.repeated for each in self.surges)
+        told = [
+            count(back, "step") + " back",
+            count(gone, "vanished commit"),
+            f"{extra:,} records at least went out again",
+            count(len(self.spikes), "lag spike"),
+        ]
+        return "; ".join(told) + "."
+
+
+def look_for_signs(commits: Sequence[Committed], samples: Sequence[Sample]) -> Seen:
+    """The signs in one partition's commits and samples, each by its own rule of `kitlib.monitor.rewinds`."""
+    steps: list[Rewind | Vanished] = [*rewinds(commits), *vanished(commits, ())]
+    return Seen(in_order(commits), samples, steps, surges(samples), lag_spikes(samples))
+
+
+@dataclass(frozen=True, slots=True)
+class StepClock:
+    """Where a time lies on an axis that is laid out by steps: at the last step that is not later."""
+
+    times_ms: list[int]
+    xs: list[float]
+    left: float = AXIS_LEFT
+    right: float = AXIS_RIGHT
+
+    def x(self, at_ms: int) -> float:
+        """The place of a time."""
+        place = bisect_right(self.times_ms, at_ms) - 1
+        return self.xs[place] if place >= 0 else self.left
+
+
+def lane_of_signs(trace: Trace) -> tuple[str, int]:
+    """The partition with the most signs, the first one of a run without any. TraceError when no step is about one."""
+    first = lane_of(trace)
+    lanes = dict.fromkeys(
+        (str(step.data["topic"]), int(step.data.get("partition", 0))) for step in trace if step.what == "commit" and "topic" in step.data
+    )
+    looks = {lane: look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane)) for lane in list(lanes)[:MOST_LANES]}
+    weights = {lane: (len(seen.moments_ms), len(seen.steps), len(seen.surges) + len(seen.spikes)) for lane, seen in looks.items()}
+    return max(weights, key=lambda lane: weights[lane], default=first)
+
+
+def signs_scene(trace: Trace) -> Scene:
+    """The scene of what could have been seen from outside."""
+    strip = Strip(trace, places(trace, room=lambda step: OFFSETS.room(step.what)))
+    words = add_signs(strip) or "nobody has committed anything in this run"
+    return strip.compose("The signs of an offset that goes back", QUESTION, ((None, words) for _ in trace), 0, [])
+
+
+def add_signs(strip: Strip) -> str:
+    """The three rows, and the lines through them, of the partition with the most signs; the signs in words, "" where there is nothing."""
+    try:
+        lane = lane_of_signs(strip.trace)
+        seen = look_for_signs(commits_in(strip.trace, *lane), samples_in(strip.trace, *lane))
+    except TraceError:
+        return ""  # nobody has read or committed anything
+    clock = StepClock([step.at_ms for step in strip.trace], strip.xs)
+    lines = sorted({clock.x(at_ms) for at_ms in seen.moments_ms})[:MOST_LINES]
+
+    def draw_lines(y: float) -> list[Svg]:
+        path = "".join(f"M{x:g} {y + 4:g}v{ROWS * (CHART_TALL + 6)}" for x in lines) or "M0 0"
+        return [el("path", d=path, stroke=RED, stroke_width=1, stroke_dasharray="2 3")]
+
+    strip.rows.append(Drawn(0, draw_lines))
+    samples = thinned(seen.samples, clock)
+    _add_offsets(strip, seen, samples, clock)
+    _add_rates(strip, seen, samples, clock)
+    _add_lag(strip, seen, samples, clock)
+    strip.further += LEGEND
+    return f"partition {lane[1]}: {seen.sentence}"
+
+
+def thinned(samples: Sequence[Sample], clock: Placed) -> list[Sample]:
+    """The last sample of each column, the very first too: what is counted between two of them stays counted."""
+    found: list[Sample] = []
+    column = -1
+    for each in samples:
+        here = int(clock.x(each.at_ms)) // COLUMN
+        if here == column and len(found) > 1:
+            found[-1] = each
+        else:
+            found.append(each)
+        column = here
+    return found
+
+
+def _add_offsets(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+    ends = [(clock.x(each.at_ms), each.log_end) for each in samples]
+    curves = [Curve(ends, thick=1.4), Curve(points_of(seen.commits, clock), BLUE)]
+    strip.add_chart("offsets", curves, "end, commit", more=lambda y: draw_marks(seen.steps, clock, y))
+
+
+def _add_rates(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+    came: list[tuple[float, int | None]] = []
+    went: list[tuple[float, int | None]] = []
+    for since, until in pairwise(samples):
+        if (seconds := (until.at_ms - since.at_ms) / 1000) > 0:
+            x = clock.x(since.at_ms)
+            came.append((x, round(max(0, until.log_end - since.log_end) / seconds)))
+            went.append((x, round(max(0, until.emitted - since.emitted) / seconds)))
+    end = [(clock.x(samples[-1].at_ms), 0)] if came else []
+    surges: list[Curve] = []
+    for each in seen.surges:  # from its first look to its last, as high as the rate that went out
+        x0, x1 = clock.x(each.since.at_ms), clock.x(each.until.at_ms)
+        rate = round(each.went_out * 1000 / max(1, each.until.at_ms - each.since.at_ms))
+        surges.append(Curve([(x0, rate), (max(x1, x0 + 2), 0)], PINK, 0.6, "more went out than had come in and waited", 0))
+    strip.add_chart("rates", [*surges, Curve([*went, *end], GREEN), Curve([*came, *end], thick=1.4, dash="5 3")], "a second")
+
+
+def _add_lag(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+    lags = [(clock.x(each.at_ms), max(0, each.log_end - each.committed)) for each in samples if each.committed is not None]
+
+    def draw_spikes(y: Scale) -> list[Svg]:
+        parts = []
+        for spike in sorted(seen.spikes, key=lambda each: each.lag_before - each.lag_after)[:MOST_SPIKES]:
+            x, from_y, to_y = clock.x(spike.until.at_ms), y(spike.lag_before), y(spike.lag_after)
+            path = f"M{x:g} {max(from_y, to_y + 10):g}V{to_y:g}m-4 6l4 -6l4 6"
+            parts.append(el("path", el("title", str(spike)), d=path, fill="none", stroke=RED, stroke_width=2.4))
+        return parts
+
+    strip.add_chart("lag", [Curve(lags, ORANGE, 0.35, thick=0), Curve(lags, ORANGE)], "end − commit", more=draw_spikes)
+
+
+STAIR = "M2 14H10V9H18V4H24"
+LEGEND: Iterable[Item] = (
+    (el("path", d=STAIR, fill="none", stroke=BLUE, stroke_width=2), "committed offset"),
+    (el("path", d=STAIR, fill="none", cls="ink-line", stroke_width=1.4), "log end"),
+    (line_swatch(cls="ink-line", stroke_width=1.4, stroke_dasharray="5 3"), "records that come in, a second"),
+    (line_swatch(stroke=GREEN, stroke_width=2), "records that go out, a second"),
+    (el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8), "the commit went back (a cross: it vanished)"),
+    (box_swatch(fill=PINK, opacity="0.6"), "more out than had come in and waited"),
+    (el("path", d="M13 16V3m-4 6l4 -6l4 6", fill="none", stroke=RED, stroke_width=2.4), "the lag leapt: by more than the log grew"),
+    (box_swatch(fill=ORANGE, opacity="0.35"), "lag"),
+)
