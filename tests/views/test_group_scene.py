@@ -53,8 +53,9 @@ def test_nobody_is_missed_before_anybody_has_held_a_partition_and_without_member
     taken = next(step.number for step in group.trace if step.what == "revoked" and step.number > again)
     assert holders(group, ORDERS_0, first - 1) == [] and holders(group, ORDERS_0, taken) == ["nobody"]
     alone = Trace("g", "rebalance", domain="groups")
-    for what, data in (("join", {}), ("assigned", {"partitions": [["orders", 0]]}), ("leave", {})):
-        alone.record(0, "A", what, **data)
+    alone.record(0, "A", "join")
+    alone.record(0, "A", "assigned", partitions=[["orders", 0]])
+    alone.record(0, "A", "leave")
     assert Group(alone).states[ORDERS_0] == [None, ("held", "A"), None]
 
 

@@ -22,7 +22,6 @@ from kitlib.views.trees.ledger_rows import WIDEST_TONED, to_hex, wrapped
 from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
-from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.test_look import contrast
 from tests.views.traces import story
 
@@ -111,22 +110,6 @@ def test_looks_differ_by_sign_and_letters_can_be_read() -> None:
     assert {pair for pair in pairs if contrast(*pair) < 4.5} == set()
     assert {ink for ink, _ in pairs} <= {BLACK, WHITE} and LOOSE_PAINT["dash"]
     assert set(TUPLE_TABLE) == set(TUPLE_LOOK_OF) | {"."} and TUPLE_TABLE[0] == tuple_code_of(0) == "."
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
-def test_hostile_names_stay_text(payload: str) -> None:
-    """A task, a fault, a value or a topic that looks like markup is only ever text."""
-    trace = Trace("x", payload, backend=payload, domain="topology")
-    place = {"topic": payload, "partition": 0, "offset": 0}
-    trace.record(0, payload, "emit", **place, attempt=1, root=1, val=3, tuples=[[0, payload, 3]], values=[payload])
-    trace.record(0, payload, "acker_init", root=1, val=3, spout_task=payload, before=None, after=3, end=None)
-    trace.record(0, payload, "execute", tuple=0, values=[payload])
-    trace.record(0, payload, "send", tuple=1, parents=[0], ids=[[1, 5]], to=payload, values=[payload])
-    trace.record(0, payload, "fault", tuple=1, kind=payload)
-    trace.record(0, payload, "fail", **place, root=1, retry=True, why=payload)
-    for at in range(len(trace)):
-        picture = show(trace, at)
-        assert_only_text(picture)
 
 
 NUMBERS = [
