@@ -65,6 +65,21 @@ def test_request_time_out_is_a_millisecond_later_than_today() -> None:
     assert made.sender.connection_drops == 1
 
 
+def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
+    """Two in flight, the first expires as a retry, the second is acknowledged: no new id is needed."""
+    made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=1_000)
+    made.send()
+    made.send()
+    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
+    made.now_ms += 1_001
+    made.sender.in_flight_requests[1].sent_ms = made.now_ms
+    made.poll(connected=False)
+    assert made.errors() == {0: "TimeoutException"}
+    assert made.send() is None, "nothing new leaves while the sequence is in doubt"
+    made.answer(1, "NONE", 1)
+    assert [numbers(request) for request in made.poll()] == [[(1_000, 0, 2)]] and made.errors()[1] is None
+
+
 def test_fatal_answer_to_the_request_for_an_id_is_the_end() -> None:
     """CLUSTER_AUTHORIZATION_FAILED is for ever in 2.0."""
     made = earlier()
