@@ -48,11 +48,12 @@ class ProducerLedger:
     sent_in: dict[int, int] = field(default_factory=dict)  # record -> the step of its send
     sent_again: set[int] = field(default_factory=set)  # handed over a second time by the application
     batches: dict[tuple[str, int], range] = field(default_factory=dict)  # (producer, batch) -> its records
+    batch_of: dict[int, tuple[str, int]] = field(default_factory=dict)  # record -> the batch that it was sent in
     requests: Counter[int] = field(default_factory=Counter)  # record -> how often it was sent to a broker, where the trace shows it
     last_request: dict[int, range] = field(default_factory=dict)  # a request's number -> the records in it
     written: set[int] = field(default_factory=set)  # records that a broker has written, whatever became of them
     heard: set[int] = field(default_factory=set)  # records whose batch was answered: stored
-    delivered: set[int] = field(default_factory=set)
+    delivered: dict[int, int | None] = field(default_factory=dict)  # record -> the offset that its user was told
     misreported: set[int] = field(default_factory=set)  # told failed after such an answer
     undelivered: dict[int, tuple[int, str]] = field(default_factory=dict)  # record -> (step, error)
     stored: list[tuple[int, int, Step]] = field(default_factory=list)  # (offset, record, step), in log order
@@ -74,10 +75,13 @@ class ProducerLedger:
                 self.sent_again.add(record)
             self.sent_at.setdefault(record, step.at_ms)
             self.sent_in.setdefault(record, step.number)
+            if "batch" in step.data:
+                self.batch_of.setdefault(record, (step.actor, step.data["batch"]))
 
     def _on_request(self, step: Step) -> None:
         if "batch" in step.data:
             self.batches[step.actor, step.data["batch"]] = _records(step)
+            self.batch_of.update(dict.fromkeys(_records(step), (step.actor, step.data["batch"])))
             self.requests.update(_records(step))
             self.last_request[step.data.get("request", -1)] = _records(step)
 
@@ -89,7 +93,8 @@ class ProducerLedger:
             self.heard.update(self.batches.get((step.actor, step.data.get("batch", -1)), ()))
 
     def _on_delivered(self, step: Step) -> None:
-        self.delivered.update(_records(step))
+        offset = step.data.get("offset")
+        self.delivered |= {record: None if offset is None else offset + index for index, record in enumerate(_records(step))}
 
     def _on_undelivered(self, step: Step) -> None:
         for record in _records(step):
@@ -136,19 +141,19 @@ class ProducerLedger:
     def verdict(self, is_cut: bool) -> LaneVerdict:
         """The verdict after the last step. A run that was cut is judged like any other: a write comes before the notification."""
         tallies = {kind: Tally(kind, unit="record") for kind in PRODUCER_ANOMALIES}
-        seen: set[int] = set()
+        seen: dict[int, int] = {}  # record -> the place of its first copy
         highest, late_ms = -1, 0
-        for _, record, step in self.stored:
+        for place, (_, record, step) in enumerate(self.stored):
             if record in seen:
-                tallies["duplicated"].add(step.number, record, self._why_again(record, step.number))
+                tallies["duplicated"].add(step.number, record, self._why_again(record, step.number, seen[record], place))
                 continue
-            seen.add(record)
+            seen[record] = place
             if step.what == "write":
                 late_ms = max(late_ms, step.at_ms - self.sent_at.get(record, step.at_ms))
             if record < highest:
-                tallies["reordered"].add(step.number, record, self._why_late(record))
+                tallies["reordered"].add(step.number, record, self._why_late(record, step.number))
             highest = max(highest, record)
-        for record in sorted(self.sent_at.keys() - seen):
+        for record in sorted(self.sent_at.keys() - seen.keys()):
             if record in self.delivered:
                 tallies["lost"].add(self.last_step, record, self._why_gone(record))
             elif record in self.undelivered:
@@ -156,13 +161,12 @@ class ProducerLedger:
                 tallies["lost"].add(step_number, record, f"{error}, which the application was notified of")
             elif self.exited_at is not None:
                 tallies["lost"].add(self.exited_at, record, "a process that exited before flush() or close() had sent its buffer")
-        for record in sorted(self.undelivered.keys() & seen - self.delivered):
+        for record in sorted((self.undelivered.keys() & seen.keys()) - self.delivered.keys()):
             step_number, error = self.undelivered[record]
             reason = "" if record in self.misreported else SAYS_NOTHING.format(error=error)
             tallies["indefinite"].add(step_number, record, reason)
         found = {kind: tally.done() for kind, tally in tallies.items()}
-        stored = len(seen & self.sent_at.keys())
-        return LaneVerdict(self.topic, self.partition, len(self.sent_at), stored, found, late_ms, "stored")
+        return LaneVerdict(self.topic, self.partition, len(self.sent_at), len(seen.keys() & self.sent_at.keys()), found, late_ms, "stored")
 
     def _why_gone(self, record: int) -> str:
         """Why a record may be missing that was reported as stored: what was lost before it was sent explains nothing."""
@@ -175,11 +179,12 @@ class ProducerLedger:
         if is_destroyed and self.is_unclean and 1 in (least, self.settings.replicas):
             alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
             return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
-        if self.settings.second_epoch == "same" and len({producer for producer, _ in self.batches}) != 1:
+        told = self.delivered[record]
+        if self.settings.second_epoch == "same" and any(told == offset and other != record for offset, other, _ in self.stored):
             return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""
 
-    def _why_again(self, record: int, step: int) -> str:
+    def _why_again(self, record: int, step: int, first: int, place: int) -> str:
         """Why a second copy may have been written: one that was sent once, and by nobody again, is explained by nothing."""
         if self.requests[record] == 1 and record not in self.sent_again:
             return ""
@@ -192,11 +197,12 @@ class ProducerLedger:
         for excuse in self._excused(step, since=self.sent_in.get(record, 0)):
             return excuse
         at_once, remembered = self.settings.max_in_flight, self.settings.remembered_batches
-        if at_once > remembered:
+        between = {self.batch_of.get(other, (str(other), 0)) for _, other, _ in self.stored[first:place]}
+        if at_once > remembered and len(between - {self.batch_of.get(record)}) >= remembered:
             return f"max_in_flight={at_once}: that is more than the {remembered} batches that the broker remembers"
-        return self._by_release()
+        return self._by_release(step)
 
-    def _why_late(self, record: int) -> str:
+    def _why_late(self, record: int, step: int) -> str:
         """Why a record may be stored after one that was sent later: by a retry of its own."""
         if self.requests[record] == 1 and record not in self.sent_again:
             return ""
@@ -204,25 +210,19 @@ class ProducerLedger:
         if self.settings.release == "0.10":
             return "release=0.10: there is no idempotence, so a retry may land after its successors"
         if self.settings.idempotence is False:
-            return (
-                f"idempotence=false with max_in_flight={at_once}: a retry may land after its successors"
-                if at_once > 1
-                else ""
-            )
+            return f"idempotence=false with max_in_flight={at_once}: a retry may land after its successors" if at_once > 1 else ""
         if record in self.sent_again:
             return "an application that sent it again, after later records"
         for excuse in self._excused(self.last_step, since=self.sent_in.get(record, 0)):
             return excuse
-        return self._by_release()
+        return self._by_release(step)
 
     def _excused(self, step: int, since: int) -> Iterator[str]:
         return (why for number, why in reversed(self.excuses) if since < number < step)
 
-    def _by_release(self) -> str:
-        if self.settings.release == "2.0" and self.undelivered:
-            return (
-                "release=2.0: a producer that gives up on a batch continues under a new id, which the broker knows nothing about"
-            )
+    def _by_release(self, step: int) -> str:
+        if self.settings.release == "2.0" and any(given_up < step for given_up, _ in self.undelivered.values()):
+            return "release=2.0: a producer that gives up on a batch continues under a new id, which the broker knows nothing about"
         return ""
 
 

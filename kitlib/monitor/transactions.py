@@ -43,17 +43,14 @@ class TransactionLedger:
     settings: Settings
     inputs: int = 0  # so many records are to be made, one of each input record
     sent_at: dict[int, int] = field(default_factory=dict)  # record -> ms
+    sent_again: set[int] = field(default_factory=set)  # in another step than the first
     sender: dict[int, str] = field(default_factory=dict)  # record -> the producer that sent it first
     records_of: dict[int, set[int]] = field(default_factory=dict)  # transaction -> its records
     committed: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told so
     plain: dict[int, int] = field(default_factory=dict)  # record outside transactions -> the step of its write
     ended: dict[int, int] = field(default_factory=dict)  # transaction -> the step in which its user was told of its end
-    written: dict[int, tuple[int, int | None]] = field(
-        default_factory=dict
-    )  # first offset of a batch -> (step, transaction)
-    undecided: list[tuple[int, range, range]] = field(
-        default_factory=list
-    )  # (pid, offsets, records) whose marker has not come
+    written: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # first offset of a batch -> (step, transaction)
+    undecided: list[tuple[int, range, range]] = field(default_factory=list)  # (pid, offsets, records) whose marker has not come
     aborted: set[int] = field(default_factory=set)  # offsets
     given: list[tuple[Step, int, int]] = field(default_factory=list)  # (step, record, offset) to the reader
     aborted_records: set[int] = field(default_factory=set)  # each in some transaction that was aborted
@@ -81,6 +78,7 @@ class TransactionLedger:
 
     def _on_send(self, step: Step) -> None:
         tx = step.data.get("tx")
+        self.sent_again.update(self.sent_at.keys() & set(_records(step)))
         for record in _records(step):
             self.sent_at.setdefault(record, step.at_ms)
             self.sender.setdefault(record, step.actor)
@@ -155,8 +153,7 @@ class TransactionLedger:
             if record < highest.get(sender, -1):
                 tallies["reordered"].add(step.number, record, self._why_late(record))
             highest[sender] = max(highest.get(sender, -1), record)
-        promised = self._promised()
-        for record, step_number in sorted(promised.items()):
+        for record, step_number in sorted((promised := self._promised()).items()):
             if record not in seen and step_number <= until:
                 tallies["lost"].add(step_number, record, self._why_lost(record))
         for at, step in self._stalls():
@@ -197,6 +194,8 @@ class TransactionLedger:
             if settings.unique_key is False:
                 return "unique_key=false: a Kafka transaction does not cover the database, and the record is charged again"
             return ""
+        if record not in self.sent_again:
+            return ""
         if settings.transactional is False:
             return "transactional=false: what was written before the crash stays, and is written again"
         if settings.offsets == "outside" and settings.ids == "new per start":
@@ -215,7 +214,7 @@ class TransactionLedger:
     def _why_late(self, record: int) -> str:
         if self.reader == "read_uncommitted" and max(self.aborted_records, default=-1) > record:
             return "isolation=read_uncommitted: an aborted record is delivered before its retry"
-        if self.settings.offsets == "outside" or self.settings.transactional is False:
+        if record in self.sent_again and (self.settings.offsets == "outside" or self.settings.transactional is False):
             return "a record that was written again, after later ones"
         return ""
 
@@ -225,9 +224,10 @@ class TransactionLedger:
             return DOWN
         if settings.on_fenced == "continue" and settings.cause == "slow" and record in self.aborted_records:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
-        if settings.late_marker and str(settings.version) == "1":
+        if settings.late_marker and str(settings.version) == "1" and record in self.aborted_records:
             return "version=1: a late marker of the previous transaction ended this one"
-        if settings.offsets == "outside" and settings.order == "offsets first":
+        is_told = any(record in self.records_of.get(tx, ()) for tx in self.committed)  # that it is committed
+        if settings.offsets == "outside" and settings.order == "offsets first" and not is_told:
             return "order=offsets first: the group's offset was committed, but the output was not"
         if self.position is not None and any(at >= self.position for at in self.waits):
             return "an open transaction that still holds back read_committed readers"

@@ -24,8 +24,8 @@ def write(first: int, last: int, offset: int) -> Told:
     return "write", {"first": first, "last": last, "offset": offset}
 
 
-def delivered(first: int, last: int) -> Told:
-    return "delivered", {"first": first, "last": last}
+def delivered(first: int, last: int, **told: int) -> Told:
+    return "delivered", {"first": first, "last": last, **told}
 
 
 def undelivered(first: int, last: int) -> Told:
@@ -81,15 +81,19 @@ def test_producer_verdict_counts_what_became_of_each_record(story: str) -> None:
 
 
 TWICE = [sent(0, 1), write(0, 1, 0), write(0, 1, 2), delivered(0, 1)]
+SIX_TWICE = [sent(0, 5), write(0, 5, 0), write(0, 5, 6), delivered(0, 5)]  # each record is a batch of its own
 EXCUSES: dict[str, tuple[list[Told], dict[str, Any], str]] = {
     "no idempotence": (TWICE, {"idempotence": False}, "idempotence=false"),
-    "six in flight": (TWICE, {"max_in_flight": 6}, "max_in_flight=6: that is more than the 5 batches"),
+    "six in flight": (SIX_TWICE, {"max_in_flight": 6}, "max_in_flight=6: that is more than the 5 batches"),
+    "given up, and then again": ([TWICE[0], TWICE[1], sent(9, 9), undelivered(9, 9), *TWICE[2:]], {"release": "2.0"}, "a new id"),
     "again": ([TWICE[0], *TWICE[:1], *TWICE[1:]], {}, "an application that sent it again"),
     "restart": ([*TWICE[:2], ("restart", {"how": "kill"}), *TWICE[2:]], {}, "only the last batch"),
     "expire": ([*TWICE[:2], ("expire", {"pid": 1}), *TWICE[2:]], {}, "producer.id.expiration.ms"),
     "delete": ([*TWICE[:2], ("delete", {"to": 2}), *TWICE[2:]], {}, "a log start that moved"),
     "acks 0": ([sent(0, 0), delivered(0, 0)], {"acks": "0"}, "acks=0"),
-    "a shared epoch": ([sent(0, 0), delivered(0, 0)], {"second_epoch": "same"}, "compares numbers, not records"),
+    "a shared epoch": (
+        [sent(0, 0), write(0, 0, 0), delivered(0, 0), sent(1, 1), delivered(1, 1, offset=0)], {"second_epoch": "same"}, "not records",
+    ),
 }
 
 
@@ -140,6 +144,11 @@ INNOCENT: dict[str, tuple[list[Told], dict[str, Any], str]] = {
     "acks 0, and the broker had written it": ([sent(0, 1), write(0, 1, 0), delivered(0, 1), read()], {"acks": 0}, "lost"),
     "acks 1, and the leader was lost before": ([sent(9, 9), ("destroy", {}), sent(0, 1), delivered(0, 1)], {"acks": 1}, "lost"),
     "an unclean election before": ([sent(9, 9), ("destroy", {"unclean": True}), sent(0, 1), delivered(0, 1)], {}, "lost"),
+    "six in flight, and one other batch between": (TWICE, {"max_in_flight": 6}, "duplicated"),
+    "an old release, and nothing was given up before": ([*TWICE, sent(9, 9), undelivered(9, 9)], {"release": "2.0"}, "duplicated"),
+    "a shared epoch, and the offset told holds nobody else's": (
+        [sent(0, 0), write(0, 0, 0), delivered(0, 0), sent(1, 1), delivered(1, 1, offset=1)], {"second_epoch": "same"}, "lost",
+    ),
     "a shared epoch, and one producer alone": ([sent(0, 0), request(0, 0), delivered(0, 0)], {"second_epoch": "same"}, "lost"),
 }  # fmt: skip
 

@@ -95,6 +95,12 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
         [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"on_fenced": "continue", "cause": "slow"}, {"lost": 1}, {"lost"}),
     "nor does a worker that was killed": (
         [*wrote(0, 0, 0, 0), *mark("ABORT", 1), *COMMITTED], {"on_fenced": "continue", "cause": "kill"}, {"lost": 1}, {"lost"}),
+    "without transactions, and what was sent once": (
+        [*wrote(None, 0, 0, 0, pid=-1), *read((0, 0), (0, 0))], {"transactional": False}, {"duplicated": 1}, {"duplicated"}),
+    "the offset first, and the output was committed": (
+        [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"offsets": "outside", "order": "offsets first"}, {"lost": 1}, {"lost"}),
+    "a late marker of another transaction than the lost one's": (
+        [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"late_marker": True, "version": "1"}, {"lost": 1}, {"lost"}),
     "outside of transactions a write is a promise": ([*wrote(None, 0, 1, 0), *read((0, 0))], {}, {"lost": 1}, {"lost"}),
 }  # fmt: skip
 
