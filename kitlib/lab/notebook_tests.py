@@ -24,7 +24,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbval.plugin import find_comment_markers, find_metadata_tags, get_sanitize_patterns
 
-from kitlib.errors import KnobError
+from kitlib.errors import KitError, KnobError
 from kitlib.lab import notebooks, workspace
 from kitlib.text import VISIBLE_IN_LINES, plain_text
 
@@ -64,8 +64,6 @@ def chosen(paths: Iterable[Path]) -> list[Path]:
             what = "no notebook is in it" if path.is_dir() else "there is no such file or folder"
             raise KnobError(f"{path}: {what}. Name notebooks, or folders that hold some.")
         found.update(dict.fromkeys(inside))
-    for path in found:
-        notebooks.load(path)
     return list(found)
 
 
@@ -92,7 +90,11 @@ def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progre
 
     A cell that fails does not end the run. `rules` is a file of nbval's rules for what differs from run to run, beside the kit's own.
     """
-    saved, problems, replaced = notebooks.load(path), never_run(path), read_rules(rules)
+    replaced = read_rules(rules)
+    try:
+        saved, problems = notebooks.load(path), never_run(path)
+    except KitError as error:  # the others are compared all the same
+        return Comparison(path, 0.0, 0, (str(error),), suite_of(path, [], [str(error)]))
     wanted = [cell for cell in saved.cells if cell.cell_type == "code"]
     if problems or not wanted:  # no run would tell more
         problems = problems or ["it has no code cell."]

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import nbformat
 import pytest
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import KnobError
 from kitlib.lab import progress
 from kitlib.lab.notebook_tests import chosen, compare, never_run
 from tests.conftest import REPOSITORY, mentions, our_processes, wait_for
@@ -92,14 +92,15 @@ def test_notebook_saved_without_a_run_fails(tmp_path: Path) -> None:
 
 
 def test_path_that_names_no_notebook_is_refused(tmp_path: Path) -> None:
-    """A folder without notebooks, a missing file and a file that is no notebook each get their sentence; a folder's are found below it."""
+    """A folder without notebooks and a missing file get their sentence, a file that is none fails alone; a folder's are found below it."""
     with pytest.raises(KnobError, match="no notebook is in it"):
         chosen([tmp_path])
     with pytest.raises(KnobError, match="there is no such file"):
         chosen([tmp_path / "none.ipynb"])
     (tmp_path / "text.ipynb").write_text("text")
-    with pytest.raises(TraceError, match="is not a notebook"):
-        chosen([tmp_path])
+    [text] = chosen([tmp_path])
+    found = compare(text)
+    assert not found.passed and "text.ipynb is not a notebook" in found.report and len(found.suite) == 1
     (tmp_path / "text.ipynb").unlink()
     (tmp_path / "below" / ".ipynb_checkpoints").mkdir(parents=True)
     here, below = written(tmp_path / "a.ipynb"), written(tmp_path / "below" / "b.ipynb")
