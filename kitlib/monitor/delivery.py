@@ -146,7 +146,7 @@ class DeliveryLedger:
     committer: str = ""  # whose commit was the last one since then
     committed_ms: int | None = None  # the time of the last commit
     is_cut_below: bool = False  # the log was cut below the committed offset
-    is_moved: bool = False  # the group has moved to another coordinator
+    is_moved: bool = False  # the group has moved to another coordinator, or an operator did what one of old would do
     replaced: set[int] = field(default_factory=set)  # compaction has taken them out, a later record of the key is there
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
@@ -275,7 +275,8 @@ class DeliveryLedger:
 
     def _on_alter(self, step: Step) -> None:
         if "error" not in step.data:
-            self.by_hand = f"an operator, who set the committed offset from {step.data['before']} to {step.data['offset']} by hand"
+            before, to = step.data.get("before"), step.data.get("offset", "none")
+            self.by_hand, self.is_moved = f"an operator, who set the committed offset from {before} to {to} by hand", True
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]

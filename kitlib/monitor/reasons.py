@@ -301,7 +301,7 @@ class OffsetReasons(GroupReasons):
 
     def told_back(self, why: str) -> str:
         """Why the reader was told to go back: by what a coordinator of that time answered."""
-        return why and f"{self.rules}: the coordinator answered with an outdated offset"
+        return self.rules and why and f"{self.rules}: the coordinator answered with an outdated offset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,9 +184,8 @@ class TransactionLedger:
         return found
 
     def _why_aborted(self) -> str:
-        if self.reader == "read_uncommitted":
-            return "isolation=read_uncommitted: records are delivered before their transaction has ended"
-        return ""
+        is_early = self.reader == "read_uncommitted"
+        return "isolation=read_uncommitted: records are delivered before their transaction has ended" if is_early else ""
 
     def _why_again(self, record: int) -> str:
         settings = self.settings

@@ -209,7 +209,7 @@ GROUPS = Domain(
             "forget": Word(
                 "An operator [error?tries to delete the committed offset of partition {partition:d} and is refused: {error:50}|deletes "
                 "the committed offset of partition {partition:d}; [before?it was {before:d}|there was none]. A tombstone is written; next "
-                "time, auto.offset.reset decides where to start].", "", "before error",
+                "time, auto.offset.reset decides where to start].", "", "before error", judged="alter",
                 glyph=Glyph("an operator deletes the offset", "M0 -6L6 5H-6ZM-3 -1L3 5M3 -1L-3 5", RED, 1.6, "paper"), about="partition:@",
             ),
             "reset": Word(
