@@ -16,7 +16,6 @@ from kitlib.experiments.groups.group import Library
 from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.lab.client_processes.driver import Refused
 from kitlib.monitor.figures import NO_OWNER
 
 EAGER, COOPERATIVE = "range", "cooperative-sticky"
@@ -38,6 +37,8 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
     if run.backend.name == "model":
         is_refused = settings.library == REFUSES_MIXED_LISTS and len(strategies) > 1
     else:
+        from kitlib.lab.client_processes.driver import Refused  # a browser has no processes
+
         try:
             run.join(name, settings)
             return True
