@@ -179,8 +179,7 @@ class ProducerLedger:
         if is_destroyed and self.is_unclean and 1 in (least, self.settings.replicas):
             alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
             return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
-        told = self.delivered[record]
-        if self.settings.second_epoch == "same" and any(told == offset and other != record for offset, other, _ in self.stored):
+        if self.settings.second_epoch == "same" and any(at == self.delivered[record] and it != record for at, it, _ in self.stored):
             return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""
 
@@ -197,9 +196,10 @@ class ProducerLedger:
         for excuse in self._excused(step, since=self.sent_in.get(record, 0)):
             return excuse
         at_once, remembered = self.settings.max_in_flight, self.settings.remembered_batches
-        between = {self.batch_of.get(other, (str(other), 0)) for _, other, _ in self.stored[first:place]}
-        if at_once > remembered and len(between - {self.batch_of.get(record)}) >= remembered:
-            return f"max_in_flight={at_once}: that is more than the {remembered} batches that the broker remembers"
+        if at_once > remembered:
+            between = {self.batch_of.get(other, (str(other), 0)) for _, other, _ in self.stored[first:place]}
+            if len(between - {self.batch_of.get(record)}) >= remembered:
+                return f"max_in_flight={at_once}: that is more than the {remembered} batches that the broker remembers"
         return self._by_release(step)
 
     def _why_late(self, record: int, step: int) -> str:
