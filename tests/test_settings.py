@@ -30,7 +30,8 @@ def test_nobody_has_a_default_of_their_own() -> None:
 
 def test_verdict_takes_what_the_run_took_where_a_story_has_no_such_knob() -> None:
     """Five requests at once to a broker that remembers three; a start that is forced; a reader that begins at the earliest."""
-    twice = verdict_on(sent(0, 1), write(0, 1, 0), write(0, 1, 2), remembered_batches=3).first("duplicated")
+    between = [step for record in (1, 2, 3) for step in (sent(record, record), write(record, record, record))]
+    twice = verdict_on(sent(0, 0), write(0, 0, 0), *between, write(0, 0, 4), remembered_batches=3).first("duplicated")
     assert twice.reason == "max_in_flight=5: that is more than the 3 batches that the broker remembers"
     assert Reasons(Settings()).reset("", is_outside=True).endswith("moves the spout to start_offset_time (force_from_start=True)")
     assert ReplicaReasons(Settings()).again(RecordHistory(2, False, False), 2, 2) == "auto.offset.reset=earliest: the log is read again"

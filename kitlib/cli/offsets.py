@@ -91,15 +91,14 @@ def offsets(
 
 
 def _by_spark(group: str | None) -> int:
-    from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of
+    from kitlib.experiments.cluster_audit.group_reader import check_group_exists
     from kitlib.pipelines import offsets as job
     from kitlib.spark import sessions  # Spark takes a while to load
 
     cluster = kafka_server.ensure()
     typer.echo("kit: starting Spark and reading the topic", err=True)
     with sessions.lent():
-        rules = job.LagRules(retention_ms=retention_of(cluster))
-        report = job.offsets(group, rules=rules)
+        report = job.offsets(group)
         if group is not None and not report.partitions:
             check_group_exists(cluster, group)
         _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))

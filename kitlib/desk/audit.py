@@ -24,7 +24,7 @@ from kitlib.errors import LabError
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.production import NUMBER
 from kitlib.pipelines.sweep import send_code
-from kitlib.pipelines.topics import Topics, one_sentence, settings
+from kitlib.pipelines.topics import Topics, first_line, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
 
 EVERY_MS = 500
@@ -65,6 +65,7 @@ class DeskAudit(FoldedStream[DeskFold]):
     """The query of one desk; `known` is what it knows, `latency_s` how old the oldest record of the last batch was when it was counted."""
 
     user = "desk"
+    advice = "Stop the desk and start another one."
 
     def __init__(self, run: str, topic: str, results: str, folder: Path) -> None:
         super().__init__(f"the desk's query of run {run}", Checkpoint(folder, "desk"))
@@ -85,10 +86,7 @@ class DeskAudit(FoldedStream[DeskFold]):
     def catch_up(self) -> None:
         """Wait until every record that is in the topics by now is counted. LabError when the query has ended."""
         self.check()
-        assert self.query is not None
-        with one_sentence(self.what):
-            self.query.processAllAvailable()
-        self.check()
+        super().catch_up()
 
     def check(self) -> None:
         """Raise LabError when the query has ended."""
@@ -99,7 +97,7 @@ class DeskAudit(FoldedStream[DeskFold]):
             raise self.trouble
         with one_sentence(self.what):
             if (ended := self.query.exception()) is not None:
-                raise LabError(f"{self.what} ended: {str(ended).splitlines()[0][:300]}. Stop the desk and start another one.") from ended
+                raise LabError(f"{self.what} ended: {first_line(ended)}. {self.advice}") from ended
 
     def result(self) -> DeskFold:
         """What it knows by now."""

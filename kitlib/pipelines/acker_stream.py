@@ -63,7 +63,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, KnobError, LabError
 from kitlib.lab import created_resources, workspace
-from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, settings, trace_topic
+from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, settings, trace_topic
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table
 from kitlib.trace_lines import MAX_LINE_CHARS
@@ -234,7 +234,7 @@ def finish(query: StreamingQuery) -> None:
         try:
             query.awaitTermination()
         except StreamingQueryException as error:
-            raise LabError(f"acker on Spark: the query ended, {str(error).splitlines()[0][:300].rstrip('.')}.") from error
+            raise LabError(f"acker on Spark: the query ended, {first_line(error)}.") from error
 
 
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:

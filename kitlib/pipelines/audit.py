@@ -28,7 +28,7 @@ from kitlib.lab import workspace
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
 from kitlib.pipelines.audit_result import AuditResult, Finding, LaneAudit
-from kitlib.pipelines.audit_rows import Rows, TraceRead, count, follow, follow_records, found_in, names_of, result_of
+from kitlib.pipelines.audit_rows import Rows, TraceRead, count, follow, follow_records, found_in, result_of
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
 from kitlib.pipelines.production import split_lanes
 from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence, trace_topic
@@ -83,7 +83,7 @@ class AuditStream(FoldedStream[AuditResult]):
                 return result_of(self.run, TraceRead(), [], [], set())
             batch, state = kept
             read, lanes = TraceRead(**state["read"]), state["lanes"]
-            names = names_of(lanes, read) if self.source else set()
+            names = {lane["topic"] for lane in lanes} if self.source and read.backend != "model" else set()
             with one_sentence(self.what):
                 known = self.spark.read.schema(frames.FACTS).parquet(str(self.checkpoint.facts(batch)))
                 if names:
@@ -176,9 +176,9 @@ def audits(
         try:
             read = TraceRead.of_runs(steps)
 
-            def on_broker(rows: Rows) -> Rows:
-                """Those whose topics are to be read."""
-                return [row for row in rows if source and read[row["run"]].backend != "model" and not row.get("is_outside")]
+            def on_broker(row: dict[str, Any]) -> bool:
+                """Is its topic to be read?"""
+                return source and read[row["run"]].backend != "model" and not row.get("is_outside")
 
             sends = any(each.sends for each in read.values())
             transacted = transaction_audit.find_lanes(steps) if sends else []
@@ -188,7 +188,7 @@ def audits(
                 of_others = production.without(spark, left, produced)
                 lanes = follow(spark, of_others, [])
                 all_facts = frames.facts(of_others)
-                if real := on_broker(lanes):
+                if real := list(filter(on_broker, lanes)):
                     found = found_in(topics, spark, {(row["run"], row["topic"]) for row in real})
                     all_facts = all_facts.unionByName(production.without(spark, found, produced))
                 is_cut = any(each.cut_at is not None for each in read.values())
@@ -196,18 +196,18 @@ def audits(
             if produced:
                 records: DataFrame | None = None
                 rows = produced
-                if real := on_broker(produced):
+                if real := list(filter(on_broker, produced)):
                     found, known = production.read_topics(topics, spark, real)
-                    rows = known + [row for row in produced if row not in real]
+                    rows = known + [row for row in produced if not on_broker(row)]
                     records = production.without(spark, found, others or [])
                 counted += production.count(spark, left, rows, records)
             if transacted:
-                real = on_broker(transacted)
+                real = list(filter(on_broker, transacted))
                 given = transaction_audit.read_topics(topics, spark, real) if real else None
                 counted += transaction_audit.count(spark, steps, transacted, given)
         finally:
             steps.unpersist()
-    named = on_broker([*lanes, *produced, *transacted])
+    named = list(filter(on_broker, [*lanes, *produced, *transacted]))
     return {
         run: result_of(
             run, read.get(run, TraceRead()), [row for row in lanes if row["run"] == run],

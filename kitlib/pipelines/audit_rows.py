@@ -93,11 +93,6 @@ def count(spark: SparkSession, condensed: DataFrame, lanes: Rows, cut: DataFrame
     return [row.asDict(recursive=True) for row in counted.collect()]
 
 
-def names_of(lanes: Rows, read: TraceRead) -> set[str]:
-    """The topics to compare with the trace: those it names; none for a run on the model."""
-    return set() if read.backend == "model" else {lane["topic"] for lane in lanes}
-
-
 def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:
     """Raise LabError when one of the topics, each with a run that names it, is not there."""
     present = topics.names()

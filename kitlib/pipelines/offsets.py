@@ -167,15 +167,16 @@ class OffsetsLedger:
                 continue
             self.reading.decoded += 1
             offset, at_ms, topic_id = found
-            before = place.last
-            if offset is None or place.open or (before is not None and before[2] is not None and offset < before[2]):
-                self._keep_step(place, order, at_ms, offset, topic_id)
+            last = place.last and place.last[2]
+            is_step = offset is None or (last is not None and offset < last)
+            if is_step or place.open:
+                self._keep_step(place, order, at_ms, offset, topic_id, is_step)
             else:
                 place.last = (order, at_ms, offset, topic_id)
             if offset is None:
                 continue
             place.commits += 1
-            if at_ms < oldest_ms or place.where[1:] not in log_ends:
+            if at_ms < oldest_ms or (not place.recent and place.where[1:] not in log_ends):
                 continue
             if not place.recent:
                 touched.append(place)
@@ -236,13 +237,12 @@ class OffsetsLedger:
         self.history.groups.clear()
         return None
 
-    def _keep_step(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes) -> None:
+    def _keep_step(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes, is_step: bool) -> None:
         """A commit, or a tombstone, that is a sign or may still change one."""
         before, place.last = place.last, (order, at_ms, offset, topic_id)
         now = self.history.now.get(place.where.group) or GroupNow()
         members = None if now.members is None else len(now.members)
         commit = Committed(order, at_ms, offset, told_id(topic_id), now.owners.get(place.where[1:]), members)
-        is_step = offset is None or (before is not None and before[2] is not None and offset < before[2])
         is_reached = offset is not None and any(offset >= each for each in place.open)
         place.later = 0 if is_step else place.later + 1
         if not is_step and not is_reached and place.later > self.rules.made_good_within:
@@ -272,7 +272,7 @@ class OffsetsLedger:
     # Kept as JSON: nothing in a file is executed
 
     def save(self, path: Path) -> None:
-        """Write it, whole or not at all. OSError when the disk is full."""
+        """Write it, whole or not at all. DiskError when the disk is full."""
         told: dict[str, Any] = {name: getattr(self, name) for name in PLAIN} | {
             "places": [
                 [each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()], list(map(VALUES[Committed], each.steps)),
@@ -286,9 +286,7 @@ class OffsetsLedger:
             ],
             "reading": [self.reading.decoded, self.reading.broken, list(map(VALUES[BrokenRecord], self.reading.told))],
         }  # fmt: skip
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_text(json.dumps(told), encoding="utf-8")
-        os.replace(beside, path)
+        workspace.write_atomic(path, json.dumps(told))
 
     @classmethod
     def load(cls, path: Path, rules: LagRules, group: str | None = None) -> OffsetsLedger:
@@ -556,10 +554,8 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
             rings = self._rings(kept, ends)
             when_ms = round(time.time() * 1000) if now_ms is None else now_ms
             ledgers = [OffsetsLedger.load(path, self.rules, self.group) for path in ledgers_in(self.checkpoint.facts(kept[0]))]
-        gone = {
-            place.where.topic for ledger in ledgers for place in ledger.places.values()
-            if place.steps and any(isinstance(each, Vanished) for each in ledger.signs(place)[-1:])
-        }  # fmt: skip
+        last = [(place.where.topic, place.last) for ledger in ledgers for place in ledger.places.values()]
+        gone = {topic for topic, commit in last if commit is not None and commit[2] is None}
         ids = {name: found for name, (found, _) in topics_now(self.topics.admin(), gone).items()}
         return report_of(ledgers, rings, when_ms, ids)
 

@@ -209,7 +209,7 @@ def find_lanes(steps: DataFrame) -> Rows:
 
 def read_topics(topics: Topics, spark: SparkSession, lanes: Rows) -> DataFrame:
     """What each lane's reader is given now: LANE, record, place. LabError when a topic is not there."""
-    named = {(lane["run"], lane["topic"], lane["reader"]) for lane in lanes if not lane["is_outside"]}
+    named = {(lane["run"], lane["topic"], lane["reader"]) for lane in lanes}
     check_topics_exist(topics, {(run, topic) for run, topic, _ in named})
     found: DataFrame | None = None
     for reader in sorted({reader for *_, reader in named}):

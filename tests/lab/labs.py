@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.conftest import REPOSITORY, our_processes, wait_for
@@ -64,28 +65,15 @@ class Lab:
         assert wait_for(lambda: words in self.said or self.process.poll() is not None, seconds), self.said
         assert words in self.said, self.said
 
-    def open(self, seconds: float = 60) -> Lab:
-        """Wait until the lab has printed its address, or has ended and said why."""
+    def open(self, seconds: float = 100) -> Lab:
+        """Wait until the lab has printed its address; one that does not is killed, and the test says what it has said."""
         wait_for(lambda: URL.search(self.said) or not self.reader.is_alive(), seconds)
-        self._match()
+        found = URL.search(self.said)
+        if found is None:
+            self.process.kill()
+            pytest.fail(f"no address within {seconds} s; exit code {self.wait()}; said: {self.said!r}")
+        self.url, self.port, self.token = found.group(), int(found.group(1)), found.group(2)
         return self
-
-    @property
-    def port(self) -> int:
-        return int(self._match().group(1))
-
-    @property
-    def token(self) -> str:
-        return self._match().group(2)
-
-    @property
-    def url(self) -> str:
-        return self._match().group(0)
-
-    def _match(self) -> re.Match[str]:
-        match = URL.search(self.said)
-        assert match, self.said
-        return match
 
     def note(self) -> dict[str, Any]:
         return dict(json.loads((self.home / "run" / "lab.json").read_text()))

@@ -107,7 +107,7 @@ def serve(make: Callable[[Told], Client], failures: tuple[type[Exception], ...] 
     try:
         try:
             client = make(orders.get())
-        except (Refused, LabError) as error:
+        except LabError as error:
             answer({"refused" if isinstance(error, Refused) else "failed": str(error)})
         else:
             answer({"ready": os.getpid(), "jvm": client.jvm})

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 
 from kitlib.views.look import CHAR
 from kitlib.views.scenes.table import Cell, Line, Table
-from kitlib.views.scenes.timeline import FILLS, Item, swatch
+from kitlib.views.scenes.timeline import Item, fill_legend
 from kitlib.words.template import count
 
 ROWS = ("offsets", "state", "sink", "commits")  # in the order in which a batch writes them
-KINDS = (*ROWS[:3], "twice", ROWS[3], "batch again")  # of boxes, in the legend's order
 MOST_COLUMNS = 11  # batches drawn: the last ones
 TABLE = Table(("",), (MOST_COLUMNS,), len(ROWS) + 1)
 LONGEST = int(TABLE.wide / CHAR) - 1
@@ -70,5 +69,5 @@ class Batches:
 
 
 def batches_legend(kinds: set[str]) -> list[Item]:
-    """What the boxes of these kinds mean."""
-    return [(swatch(kind), FILLS[kind].meaning) for kind in KINDS if kind in kinds]
+    """What the boxes of these kinds mean, but for those that need no words."""
+    return fill_legend(kinds - {"batch", "missing"})

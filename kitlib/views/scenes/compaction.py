@@ -22,8 +22,8 @@ from kitlib.views.scenes.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.scenes.offset_rows import Strip, last_known
-from kitlib.views.scenes.timeline import places
+from kitlib.views.scenes.offset_rows import Strip
+from kitlib.views.scenes.timeline import as_before, places
 from kitlib.views.svg import HATCH, Svg, el, group
 
 PARTS = {
@@ -39,7 +39,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; "before_after" leaves the rows of events away but one."""
     xs = places(trace)
     labels = labels_of(step.state for step in trace)
-    logs = last_known((step.state for step in trace), lambda state: keyed_log(state, labels))
+    logs = as_before(keyed_log(step.state, labels) for step in trace)
     strip = Strip(trace, xs)
     strip.add_log()
     if part == "all":

@@ -45,7 +45,7 @@ from kitlib.views.scenes.timeline import (
     places,
     tick_legend,
 )
-from kitlib.views.stage.deeds import NO_MEMBERS
+from kitlib.views.stage.deeds import NO_MEMBERS, is_refused
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED
 from kitlib.words.word import Range
@@ -73,12 +73,6 @@ State = tuple[str, str] | None  # a kind of bar and its words
 def place_of(data: Mapping[str, Any]) -> Place | None:
     """The partition that a step is about."""
     return (str(data["topic"]), int(data["partition"])) if "topic" in data and "partition" in data else None
-
-
-def error_of(step: Step) -> str:
-    """Why the coordinator refuses something; "" when it does not."""
-    error = str(step.data.get("error") or "NONE")
-    return "" if error == "NONE" else error
 
 
 @dataclass(slots=True)
@@ -123,12 +117,11 @@ class Group:
             self._holders(place)
             self._tick(step, place)
         for each, found in self.states.items():
-            found += [None] * (step.number - len(found))
             found.append(self._state(each))
         self.bands.append(self._band(step))
 
     def _holders(self, place: Place) -> list[str]:
-        self.states.setdefault(place, [])
+        self.states.setdefault(place, [None] * len(self.bands))
         self.ticks.setdefault(place, {what: [] for what in TICKS})
         return self.holders.setdefault(place, [])
 
@@ -145,8 +138,8 @@ class Group:
             self.done.add((place, step.data["offset"]))
         elif step.actor == "operator" and what in ("alter", "forget"):
             what = "operator"
-        is_refused = what != "again" and (error_of(step) or not step.data.get("written", True))
-        if what in TICKS and not is_refused:
+        has_failed = what != "again" and (is_refused(step) or not step.data.get("written", True))
+        if what in TICKS and not has_failed:
             self.ticks[place][what].append(step.number)
 
     def _band(self, step: Step) -> State:
@@ -245,13 +238,12 @@ def to_scene(trace: Trace, part: str) -> Scene:
 
 def _rows(trace: Trace, xs: list[float], found: Group, names: Mapping[Place, str], part: str) -> tuple[list[Row], list[Item]]:
     """The group's generations, the lanes of coordinator and members, and a row for each partition; and what they mean."""
-    head = next((step.actor for step in trace if step.actor in HEADS), HEADS[0])
     group_row = Spans({"the group": bars(found.bands, xs)})
-    members = [name for name in dict.fromkeys(step.actor for step in trace) if not re.fullmatch(NO_MEMBERS, name)]
-    spans = group_row.legend()
-    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS), _lane_of, word_of=_word_of, names=[head, *members], pitch=26)
     if part != "all":
-        return [group_row], spans
+        return [group_row], group_row.legend()
+    head = next((step.actor for step in trace if step.actor in HEADS), HEADS[0])
+    members = [name for name in dict.fromkeys(step.actor for step in trace) if not re.fullmatch(NO_MEMBERS, name)]
+    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS), _lane_of, word_of=_word_of, names=[head, *members], pitch=26)
     order = [plain_text(name, 12) for name in members]
     tall = 26 if len(names) <= 8 else 16
     held = {place: bars(found.states[place], xs) for place in names}
@@ -262,7 +254,7 @@ def _rows(trace: Trace, xs: list[float], found: Group, names: Mapping[Place, str
     if (more := len(found.states) - len(names)) > 0:
         rows.append(Drawn(14, lambda y: [el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=y + 10, font_size=11)]))
     ticks = {what for place in names for what, steps in found.ticks[place].items() if steps}
-    return rows, [*spans, *lanes.legend(), *_legend([bar for each in held.values() for bar in each]), *tick_legend(ticks)]
+    return rows, [*group_row.legend(), *lanes.legend(), *_legend([bar for each in held.values() for bar in each]), *tick_legend(ticks)]
 
 
 def _lane_of(step: Step) -> str:
@@ -271,7 +263,7 @@ def _lane_of(step: Step) -> str:
 
 
 def _word_of(step: Step) -> str:
-    return "refused" if step.what in ("commit", "store") and error_of(step) else step.what
+    return "refused" if step.what in ("commit", "store") and is_refused(step) else step.what
 
 
 def _partition(

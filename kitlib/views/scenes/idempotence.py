@@ -23,7 +23,7 @@ from kitlib.views.look import BAR_Y, CELLS, LEFT, LOG_LOOKS, LOOK_OF, STRIP, WID
 from kitlib.views.partition.strip import bar_of, cells_of, frame_of, look_of, sign_of, swatch_of
 from kitlib.views.scene import MARGIN, Panels, Scene
 from kitlib.views.scenes.lanes import BROKEN_OFF, Lanes, spread, windowed
-from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, swatch
+from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, fill_legend
 from kitlib.views.stage.producers import error_word
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import (
@@ -620,7 +620,7 @@ def _legend(reader: Reader, lanes: Lanes | None, has_rows: bool, has_logs: bool)
     """What occurred; signs with words of their own, and boxes in a row whose title says it, are left out."""
     quiet = {SIGNS[what].meaning for what in SPEAK_FOR_THEMSELVES}
     found = [item for item in lanes.legend(has_arrows=False) if item[1] not in quiet] if lanes else []
-    found += [(swatch(kind), FILLS[kind].meaning) for kind in FILLS if has_rows and kind in reader.held.seen]
+    found += fill_legend(reader.held.seen) if has_rows else []
     shown = {id(view): view for views in reader.views for view in views} if has_logs else {}
     codes = {code for view in shown.values() for code in set(view.codes)}
     return found + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]

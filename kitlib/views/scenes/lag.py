@@ -18,7 +18,7 @@ from kitlib.views.pictures.lag_window import draw_panel, judge_window
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.offset_rows import Strip
 from kitlib.views.scenes.signs import add_signs
-from kitlib.views.scenes.timeline import Spans, bars, places
+from kitlib.views.scenes.timeline import Spans, as_before, bars, places
 from kitlib.views.svg import Svg
 from kitlib.words.offsets import LAG
 
@@ -102,8 +102,5 @@ def _told(data: dict[str, Any]) -> Judgement:
 
 def _said(trace: Trace) -> list[tuple[str, str] | None]:
     """What the monitor's word is after each step."""
-    found: list[tuple[str, str] | None] = []
-    for step in trace:
-        status = _told(step.data).status.name if step.what == "judge" and step.actor == "monitor" else ""
-        found.append((status, status) if status else found[-1] if found else None)
-    return found
+    told = (_told(step.data).status.name if step.what == "judge" and step.actor == "monitor" else None for step in trace)
+    return [None if name is None else (name, name) for name in as_before(told)]

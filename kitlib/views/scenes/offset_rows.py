@@ -15,6 +15,7 @@ from kitlib.views.look import CHAR, LEFT
 from kitlib.views.pictures.clock import figure
 from kitlib.views.pictures.history import stair
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.scenes.lanes import Lanes
 from kitlib.views.scenes.log_panel import KeyedLog
 from kitlib.views.scenes.timeline import (
     TICKS,
@@ -33,6 +34,7 @@ from kitlib.views.scenes.timeline import (
     glyphs_of,
     tick_legend,
 )
+from kitlib.views.stage.deeds import is_refused
 from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLUE, DISC, ORANGE, RED, Glyph
 
@@ -82,6 +84,11 @@ class Strip:
         """The steps that are wanted, with their places."""
         return [(step, x) for step, x in zip(self.trace.steps, self.xs, strict=True) if wanted(step)]
 
+    def add(self, row: Lanes | Spans) -> None:
+        """A row, and what its legend explains."""
+        self.rows.append(row)
+        self.further += row.legend()
+
     def add_line(self, name: str, word_of: Callable[[Step], str], line: Mark | None = None) -> None:
         """A named row with a tick or a sign for each step that `word_of` names one for; left out where there is none."""
         found = [(word, x) for step, x in self.steps(lambda step: True) if (word := word_of(step))]
@@ -113,14 +120,12 @@ class Strip:
         states = coordinator_states(self.trace)
         if not any(states):
             return
-        spells = Spans({"coordinator": bars(states, self.xs)})
-        self.rows.append(spells)
-        self.further += [item for item in spells.legend() if item[1] not in [meaning for _, meaning in self.further]]
+        self.add(Spans({"coordinator": bars(states, self.xs)}))
 
         def word_of(step: Step) -> str:
             if step.what != "answer":
                 return step.what if step.what in ("move", "load_failed", "evict", "alter", "forget") else ""
-            return "wait" if step.data.get("error") not in (None, "NONE") else "none" if step.data.get("offset") == -1 else "told"
+            return "wait" if is_refused(step) else "none" if step.data.get("offset") == -1 else "told"
 
         self.add_line("its answers", word_of)
 
@@ -227,7 +232,7 @@ def coordinator_states(trace: Trace) -> list[tuple[str, str] | None]:
         return state, f"{name}: {state}|{name}|{name[-1:]}"
 
     for step in trace:
-        is_refusal = step.what == "answer" and step.data.get("error") not in (None, "NONE")
+        is_refusal = step.what == "answer" and is_refused(step)
         if step.actor.startswith("coordinator") and step.what in SPELL_WORDS and not is_refusal:
             before = broker_of(step.data.get("from", step.actor))
             name = broker_of(step.data.get("to", step.actor)) if step.what == "move" else plain_text(step.actor, 24)
@@ -244,11 +249,3 @@ def coordinator_states(trace: Trace) -> list[tuple[str, str] | None]:
 def broker_of(name: object) -> str:
     """A coordinator by its name or by its broker's number."""
     return f"coordinator {name}" if isinstance(name, int) else plain_text(name, 24)
-
-
-def last_known(states: Iterable[Mapping[str, object]], read: Callable[[Mapping[str, object]], KeyedLog | None]) -> list[KeyedLog | None]:
-    """The log after each step: what a step does not tell is as before."""
-    found: list[KeyedLog | None] = []
-    for state in states:
-        found.append(read(state) or (found[-1] if found else None))
-    return found

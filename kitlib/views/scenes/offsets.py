@@ -28,9 +28,9 @@ from kitlib.views.scenes.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.scenes.offset_rows import Curve, Strip, last_known
+from kitlib.views.scenes.offset_rows import Curve, Strip
 from kitlib.views.scenes.signs import QUESTION, signs_scene
-from kitlib.views.scenes.timeline import box_swatch, places
+from kitlib.views.scenes.timeline import as_before, box_swatch, places
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLUE, RED
 
@@ -52,7 +52,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     xs = places(trace, room=_room_in_load if part == "load" else None)
     states = states_of(trace)
     labels = labels_of(states)
-    logs = last_known(states, lambda state: keyed_log(state, labels))
+    logs = as_before(keyed_log(state, labels) for state in states)
     strip = Strip(trace, xs)
     if part == "all":
         strip.add_log()

@@ -17,7 +17,7 @@ from kitlib.views.pictures.clock import figure
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.offset_rows import Curve, Scale, Strip
-from kitlib.views.scenes.timeline import Item, bars, box_swatch, glyphs_of, occurred, places
+from kitlib.views.scenes.timeline import Item, as_before, bars, box_swatch, glyphs_of, occurred, places
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.words.glyphs import ALARM, BLACK, BLUE, RED, SKY, WHITE, Glyph
 from kitlib.words.template import count
@@ -45,10 +45,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     strip = Strip(trace, xs, UNCLEAN, SIGN_WORDS)
     spells: list[Spell] = [(f"broker {name}", bar, None) for name in brokers for bar in bars([_spell(name, state) for state in states], xs)]
     spells += [("controller", bar, None) for bar in bars(_in_sync(trace), xs)]
-    names = ["producer", *(f"broker {plain_text(name, 6)}" for name in brokers), "controller"]
-    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, UNCLEAN), spells=spells, word_of=_word_of, names=names)
-    strip.rows.append(lanes)
-    strip.further += lanes.legend()
+    names = ["producer", *(f"broker {name}" for name in brokers), "controller"]
+    strip.add(Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, UNCLEAN), spells=spells, word_of=_word_of, names=names))
     if part == "all":
         strip.add_consumers()
         _add_ends(strip)
@@ -77,11 +75,8 @@ def _panels(trace: Trace, states: list[Mapping[str, Any]]) -> Iterator[tuple[lis
 
 
 def _states(trace: Trace) -> list[Mapping[str, Any]]:
-    """The partition after each step; what a step does not tell is as before."""
-    found: list[Mapping[str, Any]] = []
-    for step in trace:
-        found.append(step.state if isinstance(step.state.get("replicas"), dict) else found[-1] if found else {})
-    return found
+    """The partition after each step; {} before one tells of it."""
+    return [state or {} for state in as_before(step.state if isinstance(step.state.get("replicas"), dict) else None for step in trace)]
 
 
 def _end(replica: Mapping[str, Any]) -> int:
@@ -106,11 +101,8 @@ def _spell(broker: str, state: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _in_sync(trace: Trace) -> list[tuple[str, str] | None]:
     """Who is in sync after each step, as the controller says it."""
-    found: list[tuple[str, str] | None] = []
-    for step in trace:
-        told = plain_text(", ".join(str(each) for each in step.data["in_sync"]) or "nobody", 12) if step.what == "isr" else ""
-        found.append(("synced", f"in sync: {told}|{told}") if told else found[-1] if found else None)
-    return found
+    names = (plain_text(", ".join(map(str, step.data["in_sync"])) or "nobody", 12) if step.what == "isr" else None for step in trace)
+    return [None if told is None else ("synced", f"in sync: {told}|{told}") for told in as_before(names)]
 
 
 def _add_ends(strip: Strip) -> None:

@@ -13,20 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kitlib.errors import TraceError
-from kitlib.experiments.offsets.signs import commits_in, lane_of, samples_in
+from kitlib.experiments.offsets.signs import commits_in, find_signs, lane_of, samples_in
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.rewinds import (
-    LagSpike,
-    Rewind,
-    Sample,
-    Surge,
-    Vanished,
-    in_order,
-    lag_spikes,
-    rewinds,
-    surges,
-    vanished,
-)
+from kitlib.monitor.rewinds import LagSpike, Rewind, Sample, Surge, Vanished, in_order
 from kitlib.trace import Trace
 from kitlib.views.pictures.clock import Placed
 from kitlib.views.pictures.history import draw_marks, points_of
@@ -77,9 +66,9 @@ class Seen:
 
 
 def look_for_signs(commits: Sequence[Committed], samples: Sequence[Sample]) -> Seen:
-    """The signs in one partition's commits and samples, each by its own rule of `kitlib.monitor.rewinds`."""
-    steps: list[Rewind | Vanished] = [*rewinds(commits), *vanished(commits, ())]
-    return Seen(in_order(commits), samples, steps, surges(samples), lag_spikes(samples))
+    """The signs in one partition's commits and samples."""
+    found = find_signs(commits, samples=samples)
+    return Seen(in_order(commits), samples, [*found.rewinds, *found.vanished], found.surges, found.lag_spikes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +86,14 @@ class StepClock:
         return self.xs[place] if place >= 0 else self.left
 
 
-def lane_of_signs(trace: Trace) -> tuple[str, int]:
-    """The partition with the most signs, the first one of a run without any. TraceError when no step is about one."""
+def most_signs(trace: Trace) -> tuple[tuple[str, int], Seen]:
+    """The partition with the most signs, the first one of a run without any; and what it showed. TraceError when no step is about one."""
     first = lane_of(trace)
     lanes = dict.fromkeys(
         (str(step.data["topic"]), int(step.data.get("partition", 0))) for step in trace if step.what == "commit" and "topic" in step.data
     )
-    looks = {lane: look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane)) for lane in list(lanes)[:MOST_LANES]}
-    weights = {lane: (len(seen.moments_ms), len(seen.steps), len(seen.surges) + len(seen.spikes)) for lane, seen in looks.items()}
-    return max(weights, key=lambda lane: weights[lane], default=first)
+    looks = [(lane, look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane))) for lane in list(lanes)[:MOST_LANES] or [first]]
+    return max(looks, key=lambda look: (len(look[1].moments_ms), len(look[1].steps), len(look[1].surges) + len(look[1].spikes)))
 
 
 def signs_scene(trace: Trace) -> Scene:
@@ -118,8 +106,7 @@ def signs_scene(trace: Trace) -> Scene:
 def add_signs(strip: Strip) -> str:
     """The three rows, and the lines through them, of the partition with the most signs; the signs in words, "" where there is nothing."""
     try:
-        lane = lane_of_signs(strip.trace)
-        seen = look_for_signs(commits_in(strip.trace, *lane), samples_in(strip.trace, *lane))
+        lane, seen = most_signs(strip.trace)
     except TraceError:
         return ""  # nobody has read or committed anything
     clock = StepClock([step.at_ms for step in strip.trace], strip.xs)

@@ -25,18 +25,18 @@ def to_scene(trace: Trace, part: str) -> Scene:
     xs = places(trace)
     strip = Strip(trace, xs)
     lanes = Lanes(trace, xs, glyphs_of(trace, None, DIES), names=["task"], pitch=26)
-    known = [(x, step.state["source"]) for step, x in strip.steps(lambda step: "source" in step.state)]
-    position = [(x, int(source["position"])) for x, source in known]
-    stored = [(x, int(source["stored"])) for x, source in known]
+    known = strip.steps(lambda step: "source" in step.state)
+    position = [(x, int(step.state["source"]["position"])) for step, x in known]
+    stored = [(x, int(step.state["source"]["stored"])) for step, x in known]
     written = before = seen = 0  # written: what a reader has seen of the source; seen: the same when the task last fell back
     again: list[tuple[float, int | None]] = []
-    for step, x in strip.steps(lambda step: "source" in step.state):
+    for step, x in known:
         at = step.state["source"]["position"]
         seen, before = written if at < before else seen, at
         again.append((x, at if 0 < at <= seen else None))
         written = max(written, step.data["last"] + 1 if step.what == "write" else 0)
     curves = [Curve(position, ORANGE, 0.35, thick=0), Curve(stored, "paper", thick=0), Curve(position)]
-    strip.rows.append(lanes)
+    strip.add(lanes)
     strip.add_chart("records", [*curves, Curve(again, PINK, thick=5, dash="5 2"), Curve(stored, BLUE, thick=2.5)], tall=CHART_TALL)
     sources = [step.state.get("source", {}) for step in trace]
     told = [
@@ -45,7 +45,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
     ]
     panels = ((el("text", words, cls="ink", x=AXIS_LEFT, y=14, font_size=12), words) for words in told)
     legend = [
-        *lanes.legend(),
         (line_swatch(cls="ink-line", stroke_width=2), "records produced"),
         (line_swatch(stroke=BLUE, stroke_width=2.5), "the stored source offset"),
         (box_swatch(fill=ORANGE, opacity="0.5"), "produced and not remembered"),

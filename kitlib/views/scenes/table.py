@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.scene import AXIS_LEFT
-from kitlib.views.scenes.timeline import FILLS, Item, draw_box, swatch
+from kitlib.views.scenes.timeline import Item, draw_box, fill_legend
 from kitlib.views.svg import Svg, el, group
 
 HEAD, ROW, BOX_TALL, GAP = 24, 25, 20, 4
@@ -77,7 +77,7 @@ class Table:
 
     def legend(self) -> list[Item]:
         """The kinds of boxes that the table knows."""
-        return [(swatch(kind), FILLS[kind].meaning) for kind in FILLS if kind in self.seen]
+        return fill_legend(self.seen)
 
 
 @lru_cache(64)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, log2
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
@@ -37,6 +37,7 @@ SPARE = 6  # of a box, beside its words
 Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
 Panel = Svg | Sequence[Svg] | None  # None: as before
 Mark = Callable[[float], list[Svg]]  # drawn at a height
+Told = TypeVar("Told")
 Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the time axis
 
 
@@ -234,7 +235,6 @@ class Signs:
 TICKS = {  # what is done with a log's records: colour, meaning
     "write": (BLUE, "a record is written"),
     "tombstone": (RED, "a tombstone is written"),
-    "copy": (GREEN, "records are copied from the leader"),
     "process": (GREEN, "a record is processed"),
     "again": (PINK, "a record is processed again"),
     "commit": (BLUE, "a commit"),
@@ -288,12 +288,12 @@ FILLS = {
     "out": Fill("lives, and is not in sync", "paper", "ink", ORANGE, "2 4"),
     "synced": Fill("who is in sync", "paper", "ink", "ink"),
     "batch": Fill("a batch", "none", "ink", "none"),
-    "batch again": Fill("the next start runs this batch again", "none", "ink", RED, "4 2"),
     "offsets": Fill("offsets/N: which records the batch takes", ORANGE, BLACK),
     "state": Fill("state: version N + 1, of batch N", SKY, BLACK),
     "sink": Fill("the sink: rows that can be read", GREEN, BLACK),
     "twice": Fill("4 +3: three rows lie in the sink twice", PINK, BLACK),
     "commits": Fill("commits/N: the batch is done", BLUE, WHITE),
+    "batch again": Fill("the next start runs this batch again", "none", "ink", RED, "4 2"),
     "missing": Fill("not written", "none", "grey", "grey", "2 3"),
     "NOTFOUND": Fill("nobody knows the group", "none", "ink", "ink"),
     "OK": Fill("nothing is wrong that commits can tell", GREEN, BLACK),
@@ -347,6 +347,14 @@ def bars(states: Sequence[tuple[str, str] | None], xs: Sequence[float], right: f
     return found
 
 
+def as_before(told: Iterable[Told | None]) -> list[Told | None]:
+    """What holds after each step, where None tells nothing: what a step does not tell is as before."""
+    found: list[Told | None] = []
+    for each in told:
+        found.append(found[-1] if each is None and found else each)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Spans:
     """A row for each name: what it was from when to when, and by whom."""
@@ -370,8 +378,7 @@ class Spans:
 
     def legend(self) -> list[Item]:
         """The kinds of bars that occurred."""
-        kinds = {bar.kind for found in self.rows.values() for bar in found}
-        return [(swatch(kind), look.meaning) for kind, look in FILLS.items() if kind in kinds]
+        return fill_legend({bar.kind for found in self.rows.values() for bar in found})
 
 
 def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str, title: str = "") -> Svg:
@@ -388,6 +395,11 @@ def draw_fill(look: Fill, x: float, y: float, width: float, height: float, title
     paint |= {"cls": f"paper {paint.get('cls', '')}".strip()} if look.fill == "paper" else {"fill": look.fill}
     dash = look.dash or None
     return el("rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx, stroke_width=1, stroke_dasharray=dash, **paint)
+
+
+def fill_legend(kinds: Collection[str]) -> list[Item]:
+    """The kinds of boxes that occurred, in the order of their table."""
+    return [(swatch(kind), look.meaning) for kind, look in FILLS.items() if kind in kinds]
 
 
 def swatch(kind: str) -> Svg:

@@ -22,7 +22,7 @@ from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.offset_rows import Curve, Strip
-from kitlib.views.scenes.timeline import FILLS, Bar, Item, Spans, bars, glyphs_of, places
+from kitlib.views.scenes.timeline import FILLS, Bar, Item, Spans, as_before, bars, glyphs_of, places
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SQUARE, Glyph
 from kitlib.words.word import place_name
@@ -64,12 +64,11 @@ SHORT = {"CompleteCommit": "Commit", "CompleteAbort": "Abort", "PrepareCommit": 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; `part` "log" leaves the lanes and the coordinator out."""
     xs = places(trace)
-    signs = signs_of(trace)
-    lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, VARIANTS), _lane_of, transactions(trace, xs), word_of=lambda s: signs[s.number])
-    ids = Spans(states_of(trace, xs))
     panel, strip = Panel(trace), Strip(trace, xs)
-    strip.rows += [lanes, ids] if part == "all" else []
-    strip.further += [*lanes.legend(), *ids.legend()] if part == "all" else []
+    if part == "all":
+        signs, glyphs = signs_of(trace), glyphs_of(trace, SIGN_WORDS, VARIANTS)
+        strip.add(Lanes(trace, xs, glyphs, _lane_of, transactions(trace, xs), word_of=lambda step: signs[step.number]))
+        strip.add(Spans(states_of(trace, xs)))
     ends, stable = ([*zip(xs, values, strict=True)] for values in (panel.ends, panel.stable))
     areas = [Curve(ends, ORANGE, 0.55, thick=0), Curve(stable, "paper", thick=0)]  # between the two lies what is not decided
     strip.add_chart("the log", [*areas, Curve(ends, thick=1.4), Curve(stable, BLUE, thick=2.4)], "offsets")
@@ -184,11 +183,8 @@ def box_swatch(look: str) -> Svg:
 
 
 def followed(trace: Trace, name: str) -> list[int]:
-    """A number of the state after each step; what a step does not tell is as before."""
-    found: list[int] = []
-    for step in trace:
-        found.append(step.state.get(name, found[-1] if found else 0))
-    return found
+    """A number of the state after each step; 0 before one is told."""
+    return [value or 0 for value in as_before(step.state.get(name) for step in trace)]
 
 
 class Panel:

@@ -13,7 +13,6 @@ from kitlib.views.stage.score import (
     BACK_S,
     COPY,
     DOWN,
-    DROP,
     DROPPED,
     EFFECT,
     LOST,
@@ -40,6 +39,11 @@ def reads(text: Name) -> Value:
         return text
     told = teller("{who}" if text == WHO else text)
     return lambda step: told(step.actor, step.data)
+
+
+def is_refused(step: Step) -> bool:
+    """Whether what it asks for is refused with an error."""
+    return str(step.data.get("error") or "NONE") != "NONE"
 
 
 def _label(text: Name) -> Value:
@@ -83,7 +87,7 @@ def drops(name: Name, label: Name) -> Deed:
 
     def deed(play: Play, step: Step) -> None:
         if what := told(step):
-            play.fall_from(who(step), DROP, what)
+            play.fall_from(who(step), what)
 
     return deed
 

@@ -20,6 +20,7 @@ from kitlib.views.stage.deeds import (
     drops,
     effect,
     hops,
+    is_refused,
     leaves,
     loses_all,
     many,
@@ -37,7 +38,6 @@ from kitlib.views.stage.score import (
     COMMIT,
     CUT_OFF,
     DOWN,
-    DROP,
     FAIL,
     FROZEN,
     QUESTION,
@@ -59,10 +59,10 @@ def _took(play: Play, step: Step) -> None:
 
 
 def _committed(play: Play, step: Step) -> None:
-    is_refused = str(step.data.get("error") or "NONE") != "NONE"
+    has_failed = is_refused(step)
     target = "coordinator" if play.has("coordinator") else "zookeeper"
-    play.hop(step.actor, target, FAIL if is_refused else COMMIT, f"{step.data['offset']}", "", "refused" if is_refused else "arrived")
-    if is_refused:
+    play.hop(step.actor, target, FAIL if has_failed else COMMIT, f"{step.data['offset']}", "", "refused" if has_failed else "arrived")
+    if has_failed:
         play.say(step.actor, str(step.data["error"]), True)
     else:
         play.memory["committed", place_of(step)] = step.data["offset"]
@@ -95,7 +95,7 @@ def _member_dies(play: Play, step: Step) -> None:
             if position is not None:
                 number += max(0, position - play.memory.get(("committed", partition), position))
     for _ in range(min(number, 12)):
-        play.fall_from(step.actor, DROP, "")
+        play.fall_from(step.actor, "")
     if number:
         play.say(step.actor, f"{number} processed, not committed", True)
 

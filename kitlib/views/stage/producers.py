@@ -25,7 +25,6 @@ from kitlib.views.stage.score import (
     BACK,
     BAD_ANSWER,
     DOWN,
-    DROP,
     FAIL,
     QUESTION,
     RECORD,
@@ -204,7 +203,7 @@ def _exit(play: Play, step: Step) -> None:
         play.be(name, DOWN)
     if waiting:
         for place in range(min(waiting, 24)):
-            play.fall_from("accumulator", DROP, "", count=waiting // min(waiting, 24) + (place < waiting % min(waiting, 24)))
+            play.fall_from("accumulator", "", count=waiting // min(waiting, 24) + (place < waiting % min(waiting, 24)))
         play.say("accumulator", f"{waiting} records were only here", True)
 
 

@@ -231,11 +231,11 @@ class Play:
             self.add(lost, by)
         return len(fallen)
 
-    def fall_from(self, name: str, style: Style, label: str, ref: str = "", fate: str = DROPPED, count: int = 1) -> None:
+    def fall_from(self, name: str, label: str, ref: str = "", count: int = 1) -> None:
         """Something that an actor held falls off it."""
         if self.has(name):
             here = Traveller(
-                ref, style, label, name, name, self.now, self.now, self.now + REST_S, fate, 0.0, self._lane(name, name), count
+                ref, DROP, label, name, name, self.now, self.now, self.now + REST_S, DROPPED, 0.0, self._lane(name, name), count
             )
             self.add(here, name)
 

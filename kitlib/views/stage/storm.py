@@ -30,7 +30,6 @@ from kitlib.views.stage.score import (
     BACK,
     COMMIT,
     DOWN,
-    DROP,
     FAIL,
     QUESTION,
     RECORD,
@@ -55,11 +54,11 @@ def _clear(play: Play, step: Step) -> None:
     for first, last in step.data["ranges"]:
         several = min(last, first + MOST_SHOWN - 1)
         if several < last:
-            play.fall_from("spout", DROP, "", count=last - several)
+            play.fall_from("spout", "", count=last - several)
         for offset in range(first, several + 1):
             key = ("tuple", step.data.get("topic"), step.data.get("partition"), offset)
             if not play.fall(key, by="spout"):
-                play.fall_from("spout", DROP, f"{offset}", f"record:{step.data.get('topic')}/{step.data.get('partition')}/{offset}")
+                play.fall_from("spout", f"{offset}", f"record:{step.data.get('topic')}/{step.data.get('partition')}/{offset}")
 
 
 def _spout_failed(play: Play, step: Step) -> None:
@@ -263,7 +262,7 @@ def _fault(play: Play, step: Step) -> None:
         return
     play.say(step.actor, SAID_OF_FAULTS.get(kind, kind), True)
     if kind == "drop":
-        play.fall_from(step.actor, DROP, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
+        play.fall_from(step.actor, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
 
 
 def _dropped(play: Play, step: Step) -> None:
