@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile pyproject.toml --group build --universal --pytho
 unexport PYTHONDONTWRITEBYTECODE
 
 # The developers' tools, which `make lab` leaves out.
-test quick lint lock site: SETUP = --dev
+test quick bench lint lock site: SETUP = --dev
 
 .PHONY: help setup lab test quick bench docker notebooks page site lint bom audit lock clean
 
@@ -42,11 +42,12 @@ test: setup ## Run every test: lint, unit, conformance, properties, Kafka, Spark
 
 quick: setup ## Run what fails most often in a few minutes: lint, the models, conformance, one notebook on Kafka
 	@exec $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --ignore=tests/exercises \
-		-m "quick or not (kafka or spark or browser or notebooks or slow)" $(ARGS)
+		-m "quick or not (kafka or spark or browser or notebooks or slow or pace)" $(ARGS)
 
-bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json
+bench: setup ## Measure; a table on the screen and figures as JSON in build/bench.json; then how quick the players are
 	@mkdir -p build
-	@exec $(BIN)/kit bench --out build/bench.json $(ARGS)
+	@$(BIN)/kit bench --out build/bench.json $(ARGS)
+	@exec $(BIN)/python -m pytest -q -m pace
 
 docker: ## Build the Docker image and run all notebooks in it, alone and beside the cluster (needs Docker)
 	@exec $(PYTHON) scripts/try_docker.py $(ARGS)

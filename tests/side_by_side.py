@@ -32,13 +32,14 @@ from xdist.workermanage import WorkerController
 
 from tests.conftest import carries
 
-CLOCK = "slowness"  # whoever calls it is judged by a clock
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
 LONGEST = "test_notebooks.py"  # a quarter of an hour
 PURE = "pure"  # a file of the shared folder: the names of the files that need no real part
 LOW = 10  # the priority of the worker that takes them
 AGAIN = 8  # at most so many failed tests are run once more
+AGAIN_OF = "KIT_TEST_AGAIN"  # in the environment of that second run: how many they are
+TO_PASS = int(os.environ.pop(AGAIN_OF, 0))  # in the second run so many must pass: one that is skipped there would hide
 ROOM = Path(tempfile.gettempdir())  # in a worker the folder that the run's workers share, see pytest_configure
 
 
@@ -117,9 +118,7 @@ def turn_of(file: list[pytest.Item]) -> int:
 
 
 def is_alone(item: pytest.Item) -> bool:
-    """Whether a test is marked so, or is judged by a clock."""
-    calls = getattr(getattr(item, "function", None), "__code__", None)
-    return item.get_closest_marker("alone") is not None or bool(calls and CLOCK in calls.co_names)
+    return item.get_closest_marker("alone") is not None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # so that what follows the yield comes after the summary
@@ -127,15 +126,21 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Iterator[N
     """Run what failed once more, unless it is much, or something was left behind: an error of a setup or a teardown stands."""
     yield
     config = session.config
-    if not has_workers(config) or exitstatus != pytest.ExitCode.TESTS_FAILED:
+    if is_worker(config):
         return
     results = config.pluginmanager.get_plugin("terminalreporter").stats
-    failed = [report.nodeid for report in results.get("failed", ())]
+    if exitstatus == pytest.ExitCode.OK and len(results.get("passed", ())) < TO_PASS:
+        print(f"\nOf the {TO_PASS} that failed, some were not run again: that counts as a failure.", flush=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if not has_workers(config) or exitstatus != pytest.ExitCode.TESTS_FAILED:
+        return
+    failed = list(dict.fromkeys(report.nodeid for report in results.get("failed", ())))
     if results.get("error") or not 0 < len(failed) <= AGAIN:
         return
     print(f"\nOnce more, with nothing beside them, the {len(failed)} that failed:", *failed, sep="\n  ", flush=True)
     try:
-        session.exitstatus = subprocess.call([sys.executable, "-m", "pytest", *failed], cwd=config.rootpath)
+        again = [sys.executable, "-m", "pytest", "-m", "", *failed]
+        session.exitstatus = subprocess.call(again, cwd=config.rootpath, env=os.environ | {AGAIN_OF: str(len(failed))})
     except KeyboardInterrupt:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
 

@@ -30,6 +30,7 @@ MEANT = {
     r"--seconds 30|--seconds 20": "--seconds 3", r"--at 5=": "--at 1=", r"--seeds 100": "--seeds 2", r"1\.\.20": "1..2",
     r"^kit lab": "kit lab --no-browser", r"^kit notebooks$": "kit notebooks --check 04c", r"^kit purge$": "kit purge --yes",
     r"^kit bench partition_manager": r"\g<0> --rounds 1", r"--kill 100": "--kill 30 --records 60",
+    r"notebooks/01a_\w+": "notebooks/04c_the_timeout",
     r"java .*|(?<=consumer -- )CMD": "python my_consumer.py", r"(?<=producer -- )CMD": "python my_producer.py",
 }  # fmt: skip
 # Minutes at their smallest (54 producers of 800 records; works of several sizes): their own tests run their parts.

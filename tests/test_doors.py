@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kitlib import experiments
 from kitlib.lab import container, jars, java, jupyter
 from kitlib.lab.brokers import node, ports
-from kitlib.lab.notebook_tests import compare
+from kitlib.monitor.delivery import judge
 from tests.conftest import REPOSITORY, wait_for
 
 COMPOSE = REPOSITORY / "docker-compose.yml"
@@ -183,10 +184,10 @@ def test_compose_is_one_container_unless_the_cluster_is_asked_for(services: dict
 
 @pytest.mark.slow
 @pytest.mark.kafka
-def test_compose_a_broker_with_its_variables_serves_a_notebook(
+def test_compose_a_broker_with_its_variables_serves_the_kit(
     services: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`kafka.Kafka` starts with the settings that compose's variables stand for, and the first notebook runs on it as stored."""
+    """`kafka.Kafka` starts with the settings that compose's variables stand for, and a group's run on it has the model's verdict."""
     told = services["kafka"]["environment"]
     free = ports.free_ports(3, random.sample(range(ports.FIRST_PORT, ports.LAST_PORT), 50))
     doors = dict(zip(("19092", "9092", "9093"), free, strict=True))
@@ -206,8 +207,7 @@ def test_compose_a_broker_with_its_variables_serves_a_notebook(
     try:
         assert wait_for(lambda: ports.answers(doors["19092"], 1.0), 60)
         monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", f"127.0.0.1:{doors['19092']}")
-        comparison = compare(REPOSITORY / jupyter.START_NOTEBOOK, seconds=120)
-        assert comparison.passed, comparison.report[-3000:]
+        assert judge(experiments.run("auto_commit", backend="kafka")).counts == judge(experiments.run("auto_commit")).counts
     finally:
         broker.kill()
         broker.wait()

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KitError, TraceError
+from kitlib.errors import KitError
 from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
-from kitlib.trace import SCHEMA, Trace
+from kitlib.trace import Trace
 from kitlib.views import compare, show
 from kitlib.views.browser.saved_page import to_recording
 from kitlib.words import DOMAINS
@@ -105,52 +105,3 @@ def test_every_declared_field_has_a_kind() -> None:
     kinds = [word.kinds for name in [*RUNS, "difference"] for word in (*DOMAINS[name].words.values(), *EVERYWHERE.values())]
     assert not [name for each in kinds for name, kind in each.items() if kind is ANYTHING]
     assert set().union(*kinds) >= FIELDS.keys()
-
-
-# What a step's data hold -> the words of the sentence.
-BAD = {
-    "an offset in words": ({"offset": "zero"}, "offset should be a whole number, got"),
-    "an offset that is true": ({"offset": True}, "offset should be a whole number, got true"),
-    "an offset of 400 digits": ({"offset": 10**400}, "offset should be a whole number, got 1000"),
-    "an attempt that is null": ({"offset": 1, "attempt": None}, "attempt should be a whole number, got null"),
-    "a text that is a list": ({"offset": 1, "topic": ["a"]}, "topic should be a text"),
-}
-
-
-def step(**changes: Any) -> str:
-    return json.dumps({"n": 0, "at_ms": 0, "actor": "spout", "what": "emit", "data": {"offset": 0}} | changes)
-
-
-def header(**changes: Any) -> str:
-    row = {"kit_trace": SCHEMA, "run": "r", "experiment": "e", "domain": "spout", "backend": "model", "seed": 1, "knobs": {}}
-    return json.dumps(row | changes)
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_field_of_another_kind_is_refused_with_its_line(case: str) -> None:
-    """What a word declares is checked where the trace is read, and the sentence names line, field, kind and value."""
-    data, words = BAD[case]
-    with pytest.raises(TraceError, match=r"^run, line 2: ") as raised:
-        Trace.from_json_lines([header(), step(data=data)], "run")
-    assert words in str(raised.value) and len(str(raised.value)) < 250
-
-
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        ([header(), step(at_ms=10**400)], "at_ms should be of type int"),
-        ([header(), step(data={"offset": 1, "attempt": float("nan")})], "it is not JSON (NaN is no number"),
-        ([header(), step(state={"x": "?"}).replace('"?"', "1e999")], "it is not JSON (1e999 is no number"),
-        ([header(), step(state={"pending": [[3, 1]]})], "pending should be a list of ranges"),
-        ([header(), step(actor="log", what="append", data={"first": 0, "last": 10**9})], "name more than 1,000,000 records"),
-        ([header(), step(actor="spout", what="clear", data={"ranges": [[0, 10**9]]})], "name more than 1,000,000 records"),
-        ([header(knobs={"records": [1]})], "the knob records should be a text, a number, true or false"),
-        ([header(parent={"run": "r", "at": "x"})], "parent should say at which step"),
-        ([header(seed=10**30)], "seed should be of type int"),
-    ],
-)  # fmt: skip
-def test_line_that_no_run_writes_is_refused(lines: list[str], words: str) -> None:
-    """Numbers that nothing counts to, ranges that no memory holds, and headers of another shape."""
-    with pytest.raises(TraceError) as raised:
-        Trace.from_json_lines(lines)
-    assert words in str(raised.value)

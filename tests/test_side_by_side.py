@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from tests.conftest import REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
-from tests.side_by_side import is_alone
 
 pytestmark = pytest.mark.slow  # together: each is a run of tests, of two workers of its own
 
@@ -126,15 +125,6 @@ def test_one_more_worker_takes_pure_files_alone_at_a_low_priority(suite: Path) -
     assert process.returncode == 0 and "5 passed" in said, said
 
 
-def test_whoever_is_judged_by_a_clock_is_alone(request: pytest.FixtureRequest) -> None:
-    """A test that asks how slow the machine is needs no mark."""
-    def judged() -> None:
-        slowness()  # type: ignore[name-defined]  # noqa: F821
-
-    one, other = (pytest.Function.from_parent(request.node.parent, name=each.__name__, callobj=each) for each in (judged, options))
-    assert is_alone(one) and not is_alone(other)
-
-
 # Fails where its file of that name is not there yet, and makes it.
 AT_FIRST = """
 import os, pathlib
@@ -157,7 +147,10 @@ def test_test_that_failed_beside_others_is_run_again_alone_and_both_results_are_
 
 
 def test_what_fails_twice_or_is_more_than_a_few_fails_the_run(suite: Path) -> None:
-    """A second run excuses nothing that is broken: a test that fails again, or more tests than chance would explain."""
+    """A second run excuses nothing that is broken: a test that fails again or is skipped, or more tests than chance would explain."""
+    process = start(suite, skips=AT_FIRST.format(name="skips") + "    import pytest; pytest.skip()")
+    said = finish(process)
+    assert process.returncode == 1 and "Of the 1 that failed, some were not run again" in said, said
     process = start(suite, broken="def test_broken(): assert False", late=AT_FIRST.format(name="late"))
     said = finish(process)
     assert process.returncode == 1 and "1 failed, 1 passed" in said, said

@@ -165,6 +165,17 @@ BAD_STEPS = {
     "data that its verb does not declare": (_step(data={"offset": 1, "colour": 3}), "colour is not declared"),
     "data that lack what its verb needs": (_step(), "it lacks offset"),
     "a state that is a list": (_step(data={"offset": 1}, state=[1]), "state should be of type dict, got [1]"),
+    "an offset in words": (_step(data={"offset": "zero"}), "offset should be a whole number, got"),
+    "an offset that is true": (_step(data={"offset": True}), "offset should be a whole number, got true"),
+    "an offset of 400 digits": (_step(data={"offset": 10**400}), "offset should be a whole number, got 1000"),
+    "an attempt that is null": (_step(data={"offset": 1, "attempt": None}), "attempt should be a whole number, got null"),
+    "a text that is a list": (_step(data={"offset": 1, "topic": ["a"]}), "topic should be a text"),
+    "a time of 400 digits": (_step(at_ms=10**400), "at_ms should be of type int"),
+    "NaN": (_step(data={"offset": 1, "attempt": float("nan")}), "it is not JSON (NaN is no number"),
+    "a number beyond all": (_step(state={"x": "?"}).replace('"?"', "1e999"), "it is not JSON (1e999 is no number"),
+    "a range that ends before it begins": (_step(data={"offset": 1}, state={"pending": [[3, 1]]}), "pending should be a list of ranges"),
+    "records that no memory holds": (_step(actor="log", what="append", data={"first": 0, "last": 10**9}), "more than 1,000,000 records"),
+    "ranges that no memory holds": (_step(what="clear", data={"ranges": [[0, 10**9]]}), "name more than 1,000,000 records"),
     "a time before the last step's": (_step(at_ms=-1), "it is at -1 ms, before the last step at 0 ms"),
     "a second header": (small().header(), "the step has no 'n'"),
 }
@@ -194,6 +205,9 @@ BAD_HEADERS = {
     "no run": (json.dumps({"kit_trace": SCHEMA}), "the header has no 'run'"),
     "knobs that are a list": (json.dumps(HEADER | {"knobs": []}), "knobs should be of type dict, got []"),
     "a parent that is a text": (json.dumps(HEADER | {"parent": "me"}), "parent should be of type dict, got 'me'"),
+    "a knob that is a list": (json.dumps(HEADER | {"knobs": {"records": [1]}}), "the knob records should be a text, a number"),
+    "a parent without a step": (json.dumps(HEADER | {"parent": {"run": "r", "at": "x"}}), "parent should say at which step"),
+    "a seed that nothing counts to": (json.dumps(HEADER | {"seed": 10**30}), "seed should be of type int"),
     "a picture": ("\x89PNG\r\n", "it is not JSON"),
 }
 

@@ -22,7 +22,6 @@ from tests.browser.players import (
     watch_answers,
 )
 from tests.clock import at_pace, min_until
-from tests.conftest import within
 from tests.views.projector import Projector
 
 pytestmark = pytest.mark.browser
@@ -99,7 +98,7 @@ def type_seed(page: Page, text: str) -> None:
     page.keyboard.press("Enter")
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another 1,000-step run: under 120 ms for 95 of 100.
 
@@ -108,9 +107,9 @@ def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest
     watch_answers(page)
     page.locator("input[data-knob=process_ms]").focus()
     with capsys.disabled():
-        best = min_until(within(120), lambda: knob_to_picture(page, 40, at=37))
+        best = min_until(120, lambda: knob_to_picture(page, 40, at=37))
     assert page.locator(".kit-step").inner_text().endswith("of 999")
-    assert best < within(120)
+    assert best < 120
 
 
 def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
@@ -128,7 +127,7 @@ def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
         check_reels(page, sent, step)
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
     page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]
 ) -> None:

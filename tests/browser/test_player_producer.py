@@ -24,7 +24,6 @@ from tests.browser.players import (
     watch_answers,
 )
 from tests.clock import min_until
-from tests.conftest import within
 from tests.views.producing import everything
 from tests.views.projector import Projector
 
@@ -71,13 +70,13 @@ def test_the_browser_draws_a_producers_run_as_python_does(page: Page, watched: W
     assert watched.sent == []
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_knob_to_picture_of_a_producers_run_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another run: 120 ms for 95 of 100; a slower machine has longer."""
     watch_answers(page)
     page.locator("input[data-knob=delay_ms]").focus()
     with capsys.disabled():
-        assert min_until(within(120), lambda: knob_to_picture(page, 40, at=37)) < within(120)
+        assert min_until(120, lambda: knob_to_picture(page, 40, at=37)) < 120
 
 
 def words_of(page: Page) -> list[str]:

@@ -118,7 +118,7 @@ def test_dragging_on_the_axis_scrubs(page: Page) -> None:
     assert int(attribute(page, "step")) == 207
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_stage_is_drawn_60_times_a_second_with_200_things(lab: Lab, new_page: MakePage, capsys: pytest.CaptureFixture[str]) -> None:
     """While nearly 200 things travel the page paints as often as its screen asks; a slower machine less often, in proportion."""
     watched = new_page()

@@ -23,7 +23,6 @@ from tests.browser.players import (
     watch_answers,
 )
 from tests.clock import at_pace, min_until
-from tests.conftest import within
 from tests.views.projector import Projector
 
 pytestmark = pytest.mark.browser
@@ -155,16 +154,16 @@ def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
     assert page.locator(".kit-error").is_hidden()
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_knob_to_picture_of_a_tree_run_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another run: 120 ms for 95 of 100; a slower machine has longer."""
     watch_answers(page)
     page.locator("input[data-knob=execute_ms]").focus()
     with capsys.disabled():
-        assert min_until(within(120), lambda: knob_to_picture(page, 40, at=37)) < within(120)
+        assert min_until(120, lambda: knob_to_picture(page, 40, at=37)) < 120
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     """At 60 steps a second the drawing itself takes a small part of a frame, and the kernel hears nothing."""
     draw = """() => {

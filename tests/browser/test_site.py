@@ -24,7 +24,6 @@ from kitlib.views.browser.session import Session
 from tests.browser.pages import JUDGE, Visit, visiting
 from tests.browser.players import ROOT, attribute, knob_to_picture, press, watch_answers
 from tests.clock import at_pace, min_until
-from tests.conftest import within
 from tests.views.test_saved_page import Parsed
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -106,7 +105,7 @@ def turn(page: Page, knob: str, key: str) -> dict[str, str]:
     return settings
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_the_first_picture_comes_before_python_and_the_knobs_within_8_seconds(
     chromium: Browser, address: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,12 +127,12 @@ def test_the_first_picture_comes_before_python_and_the_knobs_within_8_seconds(
             visit.check()
             return times[-1][1]
 
-    best = min_until(within(8), lambda: at_pace(load), times=3)
+    best = min_until(8, lambda: at_pace(load), times=3)
     with capsys.disabled():
         told = ", ".join(f"{picture:.2f} and {live:.1f} s" for picture, live in times)
         print(f"\nsite: first picture and live knobs after {told}; {best:.1f} s at the pace that promises are made for")
-    assert best < within(8)
-    assert min(picture for picture, _ in times) < within(1)
+    assert best < 8
+    assert min(picture for picture, _ in times) < 1
 
 
 def test_every_default_verdict_in_the_browser_is_cpythons(page: Page, folder: Path) -> None:
@@ -221,7 +220,7 @@ def test_a_run_in_the_page_is_forked(page: Page) -> None:
     assert verdict_shown(page) == session.verdict.sums
 
 
-@pytest.mark.alone
+@pytest.mark.pace
 def test_knob_to_picture_in_the_page_takes_150_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another 1,000-step run: under 150 ms for 95 of 100, as `test_player` measures it."""
     open_live(page, "poison_record?records=400&max_steps=1000&duration_ms=5000")
@@ -229,8 +228,8 @@ def test_knob_to_picture_in_the_page_takes_150_ms(page: Page, capsys: pytest.Cap
     watch_answers(page)
     focus(page, "process_ms")
     with capsys.disabled():
-        best = min_until(within(150), lambda: knob_to_picture(page, 40, at=37))
-    assert best < within(150)
+        best = min_until(150, lambda: knob_to_picture(page, 40, at=37))
+    assert best < 150
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
