@@ -43,8 +43,8 @@ CODES = {name: {0, 1} for name in ("doctor", "offsets", "watch", "incident", "be
 
 
 def commands() -> list[str]:
-    """Each command of a fenced block or between backticks, once, in the order of the pages."""
-    found: dict[str, None] = {}
+    """Each command of a fenced block or between backticks, in the order of the pages; of those that mean the same here, the first."""
+    found: dict[str, str] = {}
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         blocks = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.replace("\\\n", " ").splitlines()]
@@ -53,8 +53,8 @@ def commands() -> list[str]:
             bare = re.sub(r"\s#\s.*", "", line)
             for part in re.split(r"; |&& ", bare):
                 if match := re.match(r"(?:\S*\.venv/bin/)?((?:kit|pytest) .*)", part.strip()):
-                    found[match[1].strip()] = None
-    return list(found)
+                    found.setdefault(meant(match[1].strip()), match[1].strip())
+    return list(found.values())
 
 
 def meant(command: str) -> str:

@@ -22,7 +22,7 @@ from kitlib.lab.brokers import node, ports
 from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.processes import find_by_argument, is_alive, wait_until
 from tests.clock import slowness
-from tests.conftest import wait_for
+from tests.conftest import wait_for, within
 from tests.lab.conftest import all_gone, processes_of
 from tests.lab.records import Books, check_nothing_lost, create_topic, produce, read_all, send, start_producer
 
@@ -49,7 +49,6 @@ def only_node() -> state.NodeState:
     return kafka_server.status().nodes[0]
 
 
-@pytest.mark.alone
 def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_home: Path) -> None:
     """After SIGKILL the broker serves again on the same port within 5 s, and no acknowledged record is missing."""
     cluster = kafka_server.ensure(progress=quiet)
@@ -65,7 +64,7 @@ def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_hom
     assert after.pids != cluster.pids
     check_nothing_lost(after, books)
     assert (only_node().restarts, only_node().last_death) == (1, "killed by SIGKILL")
-    assert seconds < 5 * slowness(), f"back after {seconds:.1f} s"
+    assert seconds < within(5) * slowness(), f"back after {seconds:.1f} s"
 
 
 def test_broker_killed_while_producing_keeps_what_it_acknowledged(own_home: Path) -> None:
@@ -220,14 +219,13 @@ def test_full_disk_is_told_with_the_bytes_that_are_free(tmp_path: Path, kit_home
     assert re.fullmatch("\n".join(sentences), told.stdout.strip()), told.stdout + told.stderr
 
 
-@pytest.mark.alone
 def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
     """When the data folder goes away, the broker ends within 5 s and says why; the next start is a new cluster that says so."""
     cluster = kafka_server.ensure(progress=quiet)
     (own_home / "data").rename(own_home / "data.gone")
     removed = time.monotonic()
     failed = wait_until(lambda: status_if("failed"), 15, "the loss is noticed")
-    assert time.monotonic() - removed < 5 * slowness()
+    assert time.monotonic() - removed < within(5) * slowness()
     assert "disappeared while it was running" in failed.sentence and "new, empty cluster" in failed.sentence
     assert all_gone(own_home, 15)
     said: list[str] = []

@@ -260,7 +260,6 @@ def can_be_alone() -> bool:
     return shutil.which("unshare") is not None and subprocess.run([*ALONE, "true"], capture_output=True).returncode == 0
 
 
-@pytest.mark.alone
 @pytest.mark.skipif(not can_be_alone(), reason="this system does not let us take the network away (unshare)")
 def test_lab_without_any_network_opens_in_ten_seconds(new_home: Path) -> None:
     """Where there is nothing but the loopback interface, the lab opens within 10 s once the jars are there."""

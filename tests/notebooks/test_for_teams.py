@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,9 +61,12 @@ def test_command_says_what_differs_and_writes_junit(pair: Path, broker: Any, tmp
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(("signal_number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)], ids=["Ctrl-C", "killed"])
-def test_command_that_is_ended_leaves_nothing_behind(signal_number: int, exit_code: int, broker: Any, tmp_path: Path) -> None:
+def test_command_that_is_ended_leaves_nothing_behind(
+    signal_number: int, exit_code: int, pair: Path, broker: Any, tmp_path: Path
+) -> None:
     """Ctrl-C ends it with 130 and one word; killed or interrupted, the notebook's kernel ends too."""
-    path = edited(saved(tmp_path / "waits.ipynb", "1"), lambda cell: cell.update(source="Path('begun').touch(); threading.Event().wait(100)"))
+    cell = "Path('begun').touch(); threading.Event().wait(100)"
+    path = edited(Path(shutil.copy(pair / "good.ipynb", tmp_path / "waits.ipynb")), lambda last: last.update(source=cell))
     junit = tmp_path / "junit.xml"
     process = subprocess.Popen(
         command(path, "--junit", junit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,11 @@ def test_notebook_with_its_own_outputs_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["build[1]/a[1].ipynb", "a::b.ipynb", "\x1b[31m\n\u202ered.ipynb"], ids=["brackets", "colons", "escapes"])
-def test_notebook_with_any_name_is_run(tmp_path: Path, name: str) -> None:
+def test_notebook_with_any_name_is_run(clean: Path, tmp_path: Path, name: str) -> None:
     """Brackets and colons, which pytest reads as parts of a name, and terminal escapes: it alone is run, and its JUnit is XML."""
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
-    saved(path, "print(1 + 1)")
+    shutil.copy(clean, path)
     written(path.with_name("other.ipynb"), "1 / 0")
     comparison = compare(path)
     assert comparison.passed and comparison.cells == 2, comparison.report
@@ -146,14 +147,14 @@ def test_notebook_that_saves_the_same_again_passes(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in compare(path).report
 
 
-def test_notebook_whose_kernel_dies_fails(tmp_path: Path) -> None:
+def test_notebook_whose_kernel_dies_fails(clean: Path, tmp_path: Path) -> None:
     """A kernel that ends in the middle is a failure, even when it printed all it should and ended with 0."""
-    path = edited(saved(tmp_path / "dead.ipynb", "print(2)"), lambda cell: cell.update(source="print(2); os._exit(0)"))
+    path = edited(Path(shutil.copy(clean, tmp_path)), lambda cell: cell.update(source="print(2); os._exit(0)"))
     assert compare(path).problems == ("In [2]: the kernel died.",)
-    notebook = nbformat.read(saved(path, "print(2)", "print(3)"), as_version=4)
+    notebook = nbformat.read(clean, as_version=4)
     notebook.cells[1].source = "import os; os._exit(0)"
     nbformat.write(notebook, path)
-    assert compare(path).problems == ("In [1]: the kernel died.", "1 of 3 code cells were run.")
+    assert compare(path).problems == ("In [1]: the kernel died.", "1 of 2 code cells were run.")
 
 
 def kernels() -> set[int]:
@@ -161,10 +162,10 @@ def kernels() -> set[int]:
     return {process.pid for process in our_processes() if mentions(process, "ipykernel_launcher")}
 
 
-def test_notebook_with_a_hung_cell_fails_in_time(tmp_path: Path) -> None:
+def test_notebook_with_a_hung_cell_fails_in_time(clean: Path, tmp_path: Path) -> None:
     """A cell that hangs and cannot be interrupted fails the comparison, and its kernel is gone."""
     hung = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: threading.Event().wait(1)"
-    path = edited(saved(tmp_path / "hung.ipynb", "1"), lambda cell: cell.update(source=hung))
+    path = edited(Path(shutil.copy(clean, tmp_path)), lambda cell: cell.update(source=hung))
     before = kernels()
     comparison = compare(path, seconds=3)
     assert comparison.problems == ("In [2]: stopped after 3 s, which is all that the notebook may take.",)

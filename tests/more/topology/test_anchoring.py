@@ -134,14 +134,6 @@ def test_reliability_switched_off_loses_what_a_crash_takes(way: str, config: dic
         assert {(event["root"], event["outstanding"]) for event in watch.of("ack")} == {(None, 0)}
 
 
-def test_reliability_on_the_same_crash_loses_nothing() -> None:
-    """With ackers, message ids and anchors the 50 time out and are handed out again."""
-    run, watch = started(chain(lambda: Numbers(60), Pass, Slow), [Fault("crash", "b", at_ms=1_050)])
-    run.run_for(200_000)
-    assert watch.of("crash")[0]["lost"] == 50 and len(watch.of("fail")) == 50
-    assert sorted(watch.messages("ack")) == list(range(60)) and watch.effects() == dict.fromkeys(range(60), 1)
-
-
 def twice(bolt: Any, given: Any) -> None:
     bolt.collector.emit(given.values, anchors=given)
     bolt.collector.ack(given)
