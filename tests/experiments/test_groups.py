@@ -18,7 +18,7 @@ GROUPS = [name for name in experiments.names() if get(name).kind is GroupRun]
 COOPERATIVE = {"strategy": "cooperative-sticky"}
 BEGINS_AGAIN = "a new owner, which starts at the committed offset"
 
-REFUSALS = "need is_static=true|librdkafka has no strategy sticky|the model has no protocol"
+REFUSALS = "need is_static=true|librdkafka has no sticky assignor|the model has no protocol"
 
 # (experiment, knobs) -> processed and appended records, the counts that are not 0, a word of each one's reason.
 Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int], dict[str, str]]

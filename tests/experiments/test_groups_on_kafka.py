@@ -138,7 +138,7 @@ def test_what_no_group_can_be_is_refused_in_a_sentence(group: KafkaGroup) -> Non
         (MemberSettings(library="sarama"), "expected one of librdkafka, java"),  # type: ignore[arg-type]
         (MemberSettings(strategies=("sticky",)), "librdkafka has no sticky assignor"),
         (MemberSettings(library="java", auto_store=False), "only librdkafka has auto_store"),
-        (MemberSettings(release="1.4.1"), "exists only in the model"),
+        (MemberSettings(release=(1, 4, 1)), "exists only in the model"),
     ):
         with pytest.raises(KnobError, match=words):
             group.join("A", settings)

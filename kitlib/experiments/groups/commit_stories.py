@@ -177,7 +177,7 @@ def store_after_revoke(
     done = min(done, records)
     settings = settings_of(
         run, library="librdkafka", auto_commit=by_library, auto_store=False, auto_commit_interval_ms=200,
-        release="1.4.1" if keeper == "librdkafka 1.4.1" else "",
+        **({"release": (1, 4, 1)} if keeper == "librdkafka 1.4.1" else {}),
     )  # fmt: skip
     run.create(2)
     run.join("A", settings)

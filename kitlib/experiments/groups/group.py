@@ -44,9 +44,9 @@ Library = Literal["librdkafka", "java"]
 GroupProtocol = Literal["classic", "consumer"]
 EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
 LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
+STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 # Of the kit's own broker (kitlib.lab.brokers.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
-RELEASES = {"": (2, 0, 0), "1.4.1": (1, 4, 1), "1.8.2": (1, 8, 2)}  # librdkafka's, by the rules for stored offsets
 COMMIT_FAILED = "COMMIT_FAILED"  # CommitFailedException, CommitFailedError
 NOWHERE = (GroupError.NO_OFFSET_FOR_PARTITION, GroupError.OFFSET_OUT_OF_RANGE)  # reset policy "none"
 FATAL = "_FATAL"  # librdkafka, after an error that it cannot go on from
@@ -56,38 +56,38 @@ MESSAGES: dict[type, str] = {Heartbeat: "heartbeat", OffsetCommit: "commit"}  # 
 
 
 @dataclass(frozen=True, slots=True)
-class MemberSettings:
+class MemberSettings(ConsumerConfig):
     """How one consumer is set up. The timeouts are short, so that a real run ends in seconds.
 
-    `release` is for the model alone ("" is the newest): librdkafka's rules for stored offsets changed with
-    1.4.2 and 1.9.0. A real backend refuses any other with a KnobError.
+    `release` is for the model alone: a real backend refuses any but the newest with a KnobError.
     """
 
     library: Library = "librdkafka"
-    protocol: GroupProtocol = "classic"
-    strategies: tuple[str, ...] = ("range",)  # "range", "roundrobin", "sticky", "cooperative-sticky"; most wanted first
-    auto_commit: bool = False
     auto_commit_interval_ms: int = 200
-    commit_on_revoke: bool = False  # the user's callback commits his positions before partitions are given up
-    auto_store: bool = True  # librdkafka's enable.auto.offset.store: a record counts as done when it is handed out
-    max_poll_records: int = 500
     session_timeout_ms: int = 1_500
     heartbeat_interval_ms: int = 300
     max_poll_interval_ms: int = 2_000
-    instance_id: str | None = None  # a static member's
-    auto_offset_reset: str = "earliest"  # "latest", "none", and Java's "by_duration:PT1H"
-    metadata_max_age_ms: int = 300_000  # how often it asks for its topic's partitions
-    release: str = ""
+    protocol: GroupProtocol = "classic"
+    max_poll_records: int = 500
 
 
-def check_reset_policy(settings: MemberSettings) -> None:
-    """KnobError for a reset policy that this library does not have."""
+def check_settings(name: str, settings: MemberSettings) -> None:
+    """KnobError when no library could be a member with these settings."""
+    library, strategies = settings.library, settings.strategies
+    if library not in LIBRARIES:
+        raise KnobError(f"member {name}: library is {library!r}, expected one of {', '.join(LIBRARIES)}.")
+    if not strategies or not set(strategies) <= set(STRATEGIES):
+        raise KnobError(f"member {name}: strategies are {strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
+    if library == "librdkafka" and "sticky" in strategies:
+        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
+    if library != "librdkafka" and not settings.auto_store:
+        raise KnobError(f"member {name}: only librdkafka has auto_store; {library} commits positions. Leave it on.")
     try:
         since_ms = reset_since_ms(settings.auto_offset_reset)
     except ResetPolicyError as error:
         raise KnobError(str(error)) from error
-    if since_ms is not None and settings.library != "java":
-        raise KnobError(f"{settings.library} has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
+    if since_ms is not None and library != "java":
+        raise KnobError(f"{library} has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +336,15 @@ class ModelGroup:
         return self.log.offset_since(partition, self.now_ms - ms)
 
     def join(self, name: str, settings: MemberSettings) -> ModelMember:
-        """Start a consumer and subscribe it; it becomes a member in its polls. A name may be used again after its end."""
+        """Start a consumer and subscribe it; it becomes a member in its polls. A name may be used again after its end.
+
+        KnobError for what no library has, and for the newer protocol.
+        """
+        if settings.protocol != "classic":
+            raise KnobError("the model has the classic protocol only, got protocol=consumer. Run it on kafka.")
+        check_settings(name, settings)
         consumer = GroupConsumer(
-            name, _config(settings), lambda *asked: self._deal(member.partitions, *asked), lambda: next(self.numbers),
+            name, settings, lambda *asked: self._deal(member.partitions, *asked), lambda: next(self.numbers),
             topic=self.topic, log_ends=self.log.ends, log_starts=self.log.starts, offset_since=self._offset_since,
         )  # fmt: skip
         member = ModelMember(name, consumer, self, partitions=len(self.log.ends), joined_ms=self.now_ms)
@@ -503,23 +509,3 @@ class ModelGroup:
         ]  # fmt: skip
         dealt = assign(strategy, {self.topic: partitions}, subscriptions)
         return {member_id: tuple(found.partition for found in partitions) for member_id, partitions in dealt.items()}
-
-
-def _config(settings: MemberSettings) -> ConsumerConfig:
-    """The model's settings. KnobError for what it has no model of."""
-    if settings.protocol != "classic":
-        raise KnobError("the model has the classic protocol only, got protocol=consumer. Run it on kafka.")
-    if settings.library == "librdkafka" and "sticky" in settings.strategies:
-        raise KnobError(
-            "librdkafka has no strategy sticky. Use range, roundrobin or cooperative-sticky, or another library."
-        )
-    if settings.release not in RELEASES:
-        known = ", ".join(repr(release) for release in RELEASES)
-        raise KnobError(f"there is no model of librdkafka {settings.release!r}, expected one of {known}.")
-    check_reset_policy(settings)
-    return ConsumerConfig(
-        settings.library, settings.strategies, settings.auto_commit, settings.auto_commit_interval_ms,
-        settings.auto_store, settings.commit_on_revoke, settings.session_timeout_ms, settings.heartbeat_interval_ms,
-        settings.max_poll_interval_ms,
-        settings.instance_id, settings.auto_offset_reset, RELEASES[settings.release], settings.metadata_max_age_ms,
-    )  # fmt: skip

@@ -23,16 +23,16 @@ from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups import kafka_operator
-from kitlib.experiments.groups.group import LIBRARIES, GroupEvent, GroupView, MemberSettings, Polled, check_reset_policy
+from kitlib.experiments.groups.group import GroupEvent, GroupView, MemberSettings, Polled, check_settings
 from kitlib.experiments.groups.group_watch import GroupWatch
-from kitlib.experiments.kafka_backend import KafkaBackend, create_topic, replicas_of
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
+from kitlib.experiments.kafka_backend import NOW, KafkaBackend, create_topic, deliver, replicas_of
+from kitlib.experiments.kafka_group import DEADLINE_S, wait_until_led
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
 from kitlib.lab.brokers.start import say_on_stderr
 from kitlib.lab.client_processes.consumer import ConsumerProcess
-from kitlib.lab.clients import LIBRARY_CONFIGS, answered, client_config, kafka_python_admin
+from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
@@ -42,24 +42,7 @@ OFFSETS = {"__consumer_offsets": "offsets.topic.replication.factor"}
 STATE = {"__transaction_state": "transaction.state.log.replication.factor"}
 HOMES = {**dict.fromkeys(("groups", "lag", "offsets", "incidents"), OFFSETS), "transactions": OFFSETS | STATE}  # of a run's domain
 LEAST_SESSION = "group.min.session.timeout.ms"
-STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
-
-
-def check_settings(name: str, settings: MemberSettings) -> None:
-    """KnobError when no library could be a member with these settings."""
-    unknown = [each for each in settings.strategies if each not in STRATEGIES]
-    if settings.library not in LIBRARIES:
-        raise KnobError(f"member {name}: library is {settings.library!r}, expected one of {', '.join(LIBRARIES)}.")
-    if unknown or not settings.strategies:
-        raise KnobError(f"member {name}: strategies are {settings.strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
-    if settings.library == "librdkafka" and "sticky" in settings.strategies:
-        raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
-    if settings.library != "librdkafka" and not settings.auto_store:
-        raise KnobError(f"member {name}: only librdkafka has auto_store; {settings.library} commits positions. Leave it on.")
-    check_reset_policy(settings)
-    if settings.release:
-        raise KnobError(f"member {name}: release {settings.release!r} exists only in the model. Use '', or backend='model'.")
 
 
 def check_homes(domain: str) -> None:
@@ -91,6 +74,17 @@ def fit_session(knobs: Sequence[Knob], values: dict[str, Any], given: Collection
         raise KnobError(f"{told}, not session_ms={values['session_ms']}. Lower that setting, or {instead}.")
     say_on_stderr(f"{told}; session_ms is {least} here, not {values['session_ms']}")
     values["session_ms"] = least
+
+
+def start_member(
+    cluster: Cluster, topic: str, group: str, client_id: str, settings: MemberSettings, waits: bool = True
+) -> ConsumerProcess:
+    """A consumer process that has subscribed, or will have. Errors as `ConsumerProcess.start`."""
+    told = asdict(settings) | {
+        "topic": topic, "group": group, "client_id": client_id, "bootstrap": cluster.bootstrap,
+        "more": LIBRARY_CONFIGS[settings.library](cluster),
+    }  # fmt: skip
+    return ConsumerProcess.start(client_id, told, waits)
 
 
 @dataclass(slots=True)
@@ -218,33 +212,22 @@ class KafkaGroup:
         self.partitions = partitions
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> int:
-        first: list[int] = []
-        stamp_ms = round(time.time() * 1000) - age_ms if age_ms else 0  # 0: librdkafka's own
-        for number in range(count):
-            self.backend.producer.produce(
-                self.topic, b"record %d" % number, partition=partition, on_delivery=lambda error, message: first.append(
-                    -1 if error is not None else int(message.offset() or 0)
-                ), timestamp=stamp_ms,
-            )  # fmt: skip
-        self.backend.producer.flush(DEADLINE_S)
-        if len(first) < count or min(first, default=0) < 0:
-            raise LabError(f"{self.topic}-{partition}: {count} records, {len(first)} acknowledged in {DEADLINE_S:g} s. {ADVICE}")
-        return min(first, default=0)
+        stamp_ms = round(time.time() * 1000) - age_ms if age_ms else NOW
+        rows = [(None, b"record %d" % number) for number in range(count)]
+        return deliver(self.backend.producer, self.topic, rows, partition, stamp_ms)[0][1]
 
     def join(self, name: str, settings: MemberSettings) -> KafkaMember:
         """Start a consumer process. KnobError for settings that nobody has, Refused with the library's words for what it refuses."""
         check_settings(name, settings)
+        if settings.release != MemberSettings().release:
+            raise KnobError(f"member {name}: librdkafka {settings.release} exists only in the model. Leave release, or backend='model'.")
         if settings.protocol == "consumer" and not self.has_timeouts:
             self._set_timeouts(settings)
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         proxy = self._proxy() if self.through_proxy else None
-        cluster = proxy.cluster if proxy else self.backend.cluster
-        told = asdict(settings) | {
-            "topic": self.topic, "group": self.group, "client_id": client_id, "bootstrap": cluster.bootstrap,
-            "more": LIBRARY_CONFIGS[settings.library](cluster),
-        }  # fmt: skip
-        member = KafkaMember(name, client_id, ConsumerProcess.start(name, told, self.waits), proxy, self.waits)
+        process = start_member(proxy.cluster if proxy else self.backend.cluster, self.topic, self.group, client_id, settings, self.waits)
+        member = KafkaMember(name, client_id, process, proxy, self.waits)
         self.names[client_id] = name
         self.members.append(member)
         return member
@@ -257,15 +240,9 @@ class KafkaGroup:
     def _set_timeouts(self, settings: MemberSettings) -> None:
         """With the newer protocol session and heartbeat are the group's, kept by the broker; librdkafka cannot set them."""
         wanted = {
-            "consumer.session.timeout.ms": str(settings.session_timeout_ms),
-            "consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
-        }
-        from kafka.admin import ConfigResource, ConfigResourceType
-
-        with kafka_python_admin(self.backend.cluster, f"group {self.group}: its timeouts could not be set") as admin:
-            told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, self.group, wanted)])["group"][self.group]
-        if told != "OK":
-            raise LabError(f"group {self.group}: the broker refuses its timeouts {wanted}: {told}. Choose others, or `kit down; kit up`.")
+            "consumer.session.timeout.ms": settings.session_timeout_ms, "consumer.heartbeat.interval.ms": settings.heartbeat_interval_ms,
+        }  # fmt: skip
+        kafka_operator.set_group(self.backend.cluster, self.group, wanted)
         self.has_timeouts = True
 
     def committed(self) -> dict[int, int | None]:

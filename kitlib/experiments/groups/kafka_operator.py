@@ -7,7 +7,7 @@ client of kafka-python knows both requests; confluent-kafka's cannot delete an o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import TopicPartition
@@ -58,6 +58,17 @@ def set_topic(admin: AdminClient, topic: str, name: str, value: int) -> None:
     entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
     wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     answered(admin.incremental_alter_configs([wanted])[wanted], f"topic {topic}: {name} could not be set to {value}")
+
+
+def set_group(cluster: Cluster, group: str, wanted: Mapping[str, object]) -> None:
+    """Set a group's own settings, which the brokers keep. LabError when they refuse."""
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    values = {name: str(value) for name, value in wanted.items()}
+    with kafka_python_admin(cluster, f"group {group}: its settings could not be changed") as admin:
+        told = admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, values)])["group"][group]
+    if told != "OK":
+        raise LabError(f"group {group}: the broker refuses the settings {values}: {told}. Choose others, or `kit down; kit up`.")
 
 
 def wait_for_start(cluster: Cluster, topic: str, partition: int, before: int) -> int:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from confluent_kafka import Producer
 
 from kitlib.errors import LabError
 from kitlib.experiments.groups.group import Library, MemberSettings
+from kitlib.experiments.groups.kafka_members import start_member
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.client_processes.driver import NONE
-from kitlib.lab.clients import LIBRARY_CONFIGS
 from kitlib.lab.processes import wait_until
 
 POLL_MS = 100
@@ -37,11 +37,7 @@ class KafkaTransactionalTopic(KafkaTopic):
         topic.committed()  # so that the group has a coordinator
         topic.transactions = backend.transactional_producer(topic.name)
         patient = MemberSettings(library=library, session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000)
-        told = asdict(patient) | {
-            "topic": topic.name, "group": group, "client_id": "A", "more": LIBRARY_CONFIGS[library](backend.cluster),
-            "bootstrap": backend.cluster.bootstrap,
-        }  # fmt: skip
-        topic.member = ConsumerProcess.start("A", told)
+        topic.member = start_member(backend.cluster, topic.name, group, "A", patient)
         return topic
 
     @property

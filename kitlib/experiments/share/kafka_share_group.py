@@ -15,13 +15,14 @@ from uuid import UUID
 from confluent_kafka import TopicCollection
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.groups.kafka_operator import set_group
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.share.share_group import Answered, Returned, ShareGroupConfig
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
-from kitlib.lab.clients import addresses, answered, file_config, kafka_python_admin, kafka_python_config
+from kitlib.lab.clients import addresses, answered, file_config, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.share_state import ShareWire, WrittenState
 from kitlib.more.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
@@ -81,10 +82,7 @@ class KafkaShareGroup:
             "share.heartbeat.interval.ms": 500,
             "share.assignment.interval.ms": 0,
         }
-        with kafka_python_admin(backend.cluster, f"share group {group} cannot be set up") as admin:
-            from kafka.admin import ConfigResource, ConfigResourceType
-
-            admin.alter_configs([ConfigResource(ConfigResourceType.GROUP, group, {name: str(value) for name, value in told.items()})])
+        set_group(backend.cluster, group, told)
         [found] = backend.admin.describe_topics(TopicCollection([topic.name])).values()
         topic_id = answered(found, f"topic {topic.name} is not known").topic_id
         bits = (topic_id.get_most_significant_bits() & (2**64 - 1)) << 64 | topic_id.get_least_significant_bits() & (2**64 - 1)
