@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import TraceError
 from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.health import alarms
-from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, SmallTopic, health_in
+from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.monitor.delivery import judge
@@ -206,25 +207,27 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
 def test_small_topic_counts_a_segments_age_from_its_broker_s_start_or_from_its_first_record() -> None:
     """A record a day, segments of a week, restarts every three days: the old rules never roll, the new ones do."""
     starts = {}
-    for rules, every in (("0.8.2", 3), ("0.8.2", 99), ("4.3.1", 3)):
-        topic = SmallTopic(rules, retention_ms=4 * DAY_MS, roll_ms=7 * DAY_MS)
+    for is_aged_by_file, every in ((True, 3), (True, 99), (False, 3)):
+        topic = ModelTopic("small", segment_ms=7 * DAY_MS, is_aged_by_file=is_aged_by_file)
+        topic.grow(1, 0)
         for day in range(1, 31):
             if day % every == 0:
-                topic.restart(day * DAY_MS)
-            topic.append(1, day * DAY_MS + HOUR_MS)
-            topic.enforce_retention(day * DAY_MS + 2 * HOUR_MS)
-        starts[rules, every] = topic.start
-    assert starts["0.8.2", 3] == 0 and starts["0.8.2", 99] > 10 and starts["4.3.1", 3] > 10
-    with pytest.raises(KnobError, match=r"rules are '1\.0', expected one of 0\.8\.2, 4\.3\.1"):
-        SmallTopic("1.0", 1, 1)
+                topic.opened_ms = day * DAY_MS
+            topic.append(0, 1, day * DAY_MS + HOUR_MS)
+            topic.delete_older(0, day * DAY_MS + 2 * HOUR_MS - 4 * DAY_MS)
+        starts[is_aged_by_file, every] = topic.starts[0]
+    assert starts[True, 3] == 0 and starts[True, 99] > 10 and starts[False, 3] > 10
 
 
 def test_small_topic_on_which_nothing_comes_is_emptied_by_retention() -> None:
-    """The last record's age counts: a segment goes whole, and an empty one takes its place."""
-    topic = SmallTopic("4.3.1", retention_ms=DAY_MS, roll_ms=7 * DAY_MS)
-    topic.append(3, 0)
-    assert not topic.enforce_retention(DAY_MS) and topic.enforce_retention(DAY_MS + 1)
-    assert (topic.start, topic.end) == (3, 3)
+    """The last record's age counts: a segment goes whole, and what comes next begins a new one."""
+    topic = ModelTopic("small", segment_ms=7 * DAY_MS)
+    topic.grow(1, 0)
+    topic.append(0, 3, 0)
+    assert topic.delete_older(0, 0) == 0 and topic.delete_older(0, 1) == topic.ends[0] == 3
+    topic.append(0, 1, 6 * DAY_MS)
+    topic.append(0, 1, 8 * DAY_MS)
+    assert topic.delete_older(0, 7 * DAY_MS) == 3 and topic.delete_older(0, 9 * DAY_MS) == 5
 
 
 @pytest.mark.parametrize(

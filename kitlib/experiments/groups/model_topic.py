@@ -1,10 +1,16 @@
 """The model's topic: for each partition where its log begins and ends, and how old its records are.
 
 Retention deletes whole segments, and a segment is as old as its youngest record. The one that is written to
-goes as well when all of it is too old; the log is empty then, and its offsets go on.
+goes as well when all of it is too old; the log is empty then, and its offsets go on. So the records of a small topic
+live for as long as their segment takes to be rolled, and then for the retention.
 
-Source: Apache Kafka 4.3.1, `UnifiedLog.maybeRoll`, `deleteRetentionMsBreachedSegments`, `LogSegment.timeWaitedForRoll`.
-Differs: a segment is rolled by age alone; what a record says is left out.
+When a segment is rolled by its age, the age counts from somewhere: a broker of 2015 counted from the time it had opened the file,
+and opened all files anew at each of its starts. A topic that never fills a segment, on brokers that are restarted more often than
+segments are rolled, keeps its records for ever.
+
+Source: Apache Kafka 4.3.1, `UnifiedLog.maybeRoll`, `deleteRetentionMsBreachedSegments`, `LogSegment.timeWaitedForRoll`; 0.8.2
+`Log.maybeRoll`, `LogSegment.created`.
+Differs: a segment is rolled by age alone, without jitter; what a record says is left out.
 """
 
 from __future__ import annotations
@@ -34,6 +40,8 @@ class ModelTopic:
     starts: dict[int, int] = field(default_factory=dict)  # partition -> first offset
     stretches: dict[int, list[Stretch]] = field(default_factory=dict)
     segment_ms: int = WEEK_MS
+    is_aged_by_file: bool = False  # the rules of 0.8.2: a segment's age counts from `opened_ms`, not from its first record
+    opened_ms: int = 0  # when a segment was rolled last, or the broker started
     grown_ms: int = 0  # when partitions were added last
 
     def grow(self, partitions: int, now_ms: int) -> None:
@@ -46,8 +54,11 @@ class ModelTopic:
     def append(self, partition: int, count: int, stamp_ms: int) -> int:
         """Append so many records; the first one's offset."""
         first, known = self.ends[partition], self.stretches[partition]
-        begun_ms = next((each.stamp_ms for each in reversed(known) if each.is_roll), stamp_ms)
-        known.append(Stretch(first, stamp_ms, not known or stamp_ms - begun_ms > self.segment_ms))
+        first_ms = next((each.stamp_ms for each in reversed(known) if each.is_roll), stamp_ms)
+        is_old = stamp_ms - (self.opened_ms if self.is_aged_by_file else first_ms) > self.segment_ms
+        if known and is_old:
+            self.opened_ms = stamp_ms
+        known.append(Stretch(first, stamp_ms, not known or is_old))
         self.ends[partition] = first + count
         return first
 
@@ -77,6 +88,7 @@ class ModelTopic:
         else:
             if youngest_ms is not None and youngest_ms < stamp_ms:
                 start = self.ends[partition]
+        self.stretches[partition] = [each for each in self.stretches[partition] if each.first >= start]
         return self.delete_before(partition, start)
 
     def _bounded(self, partition: int) -> list[tuple[Stretch, int]]:

@@ -24,7 +24,27 @@ MEMBER = "A"
 REPLICATED_MS = 500  # how long a new leader waits for its followers' next fetch; replica.fetch.wait.max.ms
 ASK_MS = 1  # virtual time of a request and its answer
 FIRST_MS = 1_000
+OLD_FORMAT = ", old format"  # behind the key of a commit of 0.8.2
 GROUP_RECORDS = 2  # the record type of groups, which early releases do not have
+
+
+@dataclass(slots=True)
+class ToldLog:
+    """The offsets topic's records as the steps of a trace show them."""
+
+    log: SegmentedLog
+    keys: dict[str, int] = field(default_factory=dict)  # the numbers of the keys that were shown
+    _rows: dict[int, list[Any]] = field(default_factory=dict)  # by offset
+
+    def records(self) -> list[list[Any]]:
+        """Each as [offset, its key's number, its value]: a committed offset, a group's number of members, or nothing."""
+        return [self._row(record) for record in self.log.records()]
+
+    def _row(self, record: LogRecord) -> list[Any]:
+        if record.offset not in self._rows:
+            key, value = told_of(record)
+            self._rows[record.offset] = [record.offset, self.keys.setdefault(key, len(self.keys)), value]
+        return self._rows[record.offset]
 
 
 @dataclass(slots=True)
@@ -47,13 +67,12 @@ class ModelCoordinator:
     generation: int = 0
     replicated_ms: int = 0  # when the new leader knows of all
     happened: list[tuple[str, OffsetEvent]] = field(default_factory=list)
-    _rows: dict[int, list[Any]] = field(default_factory=dict)  # by offset, as the steps show them
-    _keys: dict[str, int] = field(default_factory=dict)  # and the numbers of their keys
+    told: ToldLog = field(init=False)
     _shown: dict[str, Any] | None = None
     _shown_at: tuple[int, int, str] = (0, 0, "")
 
     def __post_init__(self) -> None:
-        rules = RULES[self.rules]
+        rules, self.told = RULES[self.rules], ToldLog(self.log)
         self.brokers = {number: OffsetManager(number, rules, self.config, FIRST_MS, FIRST_MS) for number in (1, 2)}
         self._follow(self.brokers[1].lead(0, self.log, self.now_ms))
 
@@ -154,21 +173,14 @@ class ModelCoordinator:
             self._shown_at = now
             self._shown = {
                 "segments": segments_of(self.log),
-                "records": [self._row(record) for record in self.log.records()],
-                "keys": list(self._keys),
+                "records": self.told.records(),
+                "keys": list(self.told.keys),
                 "cache": cached(led.cache),
                 "loading": loading,
                 "dirty_ratio": 0.0,
                 "cleaner": "runs",
             }
         return self._shown
-
-    def _row(self, record: LogRecord) -> list[Any]:
-        """[offset, its key's number, its value]: a committed offset, a group's number of members, or nothing."""
-        if record.offset not in self._rows:
-            key, value = told_of(record)
-            self._rows[record.offset] = [record.offset, self._keys.setdefault(key, len(self._keys)), value]
-        return self._rows[record.offset]
 
 
 def cached(cache: OffsetCache) -> dict[str, int]:
@@ -185,5 +197,5 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
         return f"not readable: {error}", 0
     if not found.is_commit:
         return f"group {found.group}", None if found.value is None else len(found.value.get("members", ()))
-    key = key_text(key_of(found)) + (", old format" if found.type.number == 0 else "")
+    key = key_text(key_of(found)) + (OLD_FORMAT if found.type.number == 0 else "")
     return key, None if found.value is None else int(found.value["offset"])

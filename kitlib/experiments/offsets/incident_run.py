@@ -18,8 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import LabError
 from kitlib.experiments.compaction.compacted_log import segments_of
+from kitlib.experiments.groups.model_topic import ModelTopic
+from kitlib.experiments.offsets.coordinator import OLD_FORMAT, ToldLog
 from kitlib.experiments.offsets.health import Health
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner, must_be_cleaned
@@ -29,64 +31,6 @@ from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
 from kitlib.settings import Settings
 from kitlib.trace import Trace
-
-ROLL_RULES = ("0.8.2", "4.3.1")
-
-
-@dataclass(slots=True)
-class SmallTopic:
-    """A topic on which little happens: one partition whose segments are rolled by their age alone, and hardly ever deleted.
-
-    Retention deletes whole segments, and the segment that is written to only when nothing more comes. So the
-    records of a small topic live for as long as their segment takes to be rolled, and then for the retention.
-    When a segment is rolled by its age, the age counts from somewhere: a broker of 2015 counted from the time
-    it had opened the file, and opened all files anew at each of its starts. A topic that never fills a segment,
-    on brokers that are restarted more often than segments are rolled, keeps its records for ever.
-
-    Source: Apache Kafka 0.8.2 `Log.maybeRoll`, `LogSegment.created`, `LogManager.cleanupExpiredSegments`; 4.3.1
-    `LogSegment.timeWaitedForRoll`, `UnifiedLog.deleteRetentionMsBreachedSegments`.
-    Differs: a file's last change is its last record's time; no jitter; a segment never fills.
-    """
-
-    rules: str  # from when a segment's age counts: "0.8.2" from the broker's start, "4.3.1" from its first record
-    retention_ms: int
-    roll_ms: int
-    log: SegmentedLog = field(default_factory=lambda: SegmentedLog("orders-0", is_compacted=False))
-    opened_ms: int = 0  # when the active segment was made, or the broker started
-
-    def __post_init__(self) -> None:
-        if self.rules not in ROLL_RULES:
-            raise KnobError(f"rules are {self.rules!r}, expected one of {', '.join(ROLL_RULES)}.")
-
-    @property
-    def start(self) -> int:
-        """The first offset that is still there."""
-        return self.log.start_offset
-
-    @property
-    def end(self) -> int:
-        return self.log.end_offset
-
-    def restart(self, now_ms: int) -> None:
-        """The broker is started again: it opens its files."""
-        self.opened_ms = now_ms
-
-    def append(self, count: int, now_ms: int) -> int:
-        """So many records come, after a roll if the active segment is older than `roll_ms`; the first one's offset."""
-        first_ms = self.log.active.batches[0].max_timestamp_ms if self.log.active.batches else now_ms
-        since_ms = self.opened_ms if self.rules == "0.8.2" else first_ms
-        if self.log.active.batches and now_ms - since_ms > self.roll_ms:
-            self.log.roll()
-            self.opened_ms = now_ms
-        return self.log.append([(None, b"record", now_ms)] * count).base_offset
-
-    def enforce_retention(self, now_ms: int) -> bool:
-        """Delete the segments whose last record is older than the retention; whether there were any."""
-        return bool(self.log.delete_old_segments(now_ms, self.retention_ms))
-
-    def __repr__(self) -> str:
-        return f"<SmallTopic [{self.start}, {self.end}), rolled by the rules of {self.rules}>"
-
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 GROUP, OTHERS, LATER = "mail", ("audit",), ("search", "billing")  # A's; one beside it; those that come later
@@ -115,7 +59,8 @@ class IncidentRun(Run):
     cleaner_runs: bool = True
     config: OffsetConfig = field(init=False)
     manager: OffsetManager = field(init=False)  # the coordinator's, once the run has begun
-    orders: SmallTopic = field(init=False)
+    orders: ModelTopic = field(init=False)
+    told: ToldLog = field(init=False)
     ledger: PartitionLedger = field(default_factory=lambda: PartitionLedger("orders"))
     groups: tuple[str, ...] = OTHERS  # that commit beside A
     days: int = 0  # that have passed
@@ -124,16 +69,14 @@ class IncidentRun(Run):
     looked_ms: int = 0
     cleaned_ms: int = 0
     load_ms: int | None = None  # of the last load
-    came: int = 0  # records, while A was away
-    keys: list[tuple[str, bool]] = field(default_factory=list)  # of the offsets topic, and whether in the old format
-    values: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # offset -> key's number, committed offset
     _shown: dict[str, Any] | None = None  # the state's part, until something changes it
 
     def __post_init__(self) -> None:
         self.settings = Settings(FIXED | self.settings)
-        settings = self.settings
+        settings, self.told = self.settings, ToldLog(self.log)
         self.cleaner = LogCleaner(self.log, CleanerConfig())
-        self.orders = SmallTopic(settings.log_rules, settings.retention_days * DAY_MS, settings.roll_days * DAY_MS)
+        self.orders = ModelTopic("orders", segment_ms=settings.roll_days * DAY_MS, is_aged_by_file=settings.log_rules == "0.8.2")
+        self.orders.grow(1, self.now_ms)
         self.config = OffsetConfig(
             offsets_retention_ms=settings.offsets_retention_days * DAY_MS,
             retention_check_interval_ms=settings.check_interval_s * SECOND_MS,
@@ -153,7 +96,7 @@ class IncidentRun(Run):
         begin_ms, rounds = self.days * DAY_MS, self.settings.rounds_a_day
         self.days += 1
         if self.days % self.settings.restart_every_days == 0:
-            self.orders.restart(begin_ms)
+            self.orders.opened_ms = begin_ms
         for number in range(rounds):
             self.pass_to(begin_ms + 8 * HOUR_MS + number * 14 * HOUR_MS // rounds)
             self.arrive(self.settings.records_a_round)
@@ -182,7 +125,6 @@ class IncidentRun(Run):
     def stop(self) -> None:
         """A is stopped, as in a rebalance."""
         self.record(NAME, "leave")
-        self.came = 0
 
     def move(self, rules: str, since_check_ms: int = 0) -> None:
         """The coordinator moves to another broker, whose purge ran so long ago; its load begins."""
@@ -234,9 +176,8 @@ class IncidentRun(Run):
 
     def arrive(self, count: int) -> None:
         """So many records come into the topic."""
-        first = self.orders.append(count, self.now_ms)
-        self.ledger.log_end = self.orders.end
-        self.came += count
+        first = self.orders.append(0, count, self.now_ms)
+        self.ledger.log_end = first + count
         self.record_in(self.ledger, "log", "append", first=first, last=first + count - 1)
 
     def look(self) -> None:
@@ -316,9 +257,10 @@ class IncidentRun(Run):
 
     def _tend(self) -> None:
         """At the end of a day: the topic's retention, and a pass of the cleaner if the log is dirty enough."""
-        if self.orders.enforce_retention(self.now_ms):
-            self.ledger.log_start = self.orders.start
-            self.record_in(self.ledger, "log", "delete", to=self.orders.start)
+        start = self.orders.delete_older(0, self.now_ms - self.settings.retention_days * DAY_MS)
+        if start > self.ledger.log_start:
+            self.ledger.log_start = start
+            self.record_in(self.ledger, "log", "delete", to=start)
         found = self.cleaner.look(self.now_ms)
         self.changed()
         if not self.cleaner_runs or not must_be_cleaned(self.log, found, self.now_ms, self.cleaner.config):
@@ -338,12 +280,6 @@ class IncidentRun(Run):
 
     def record_events(self, events: Sequence[OffsetEvent]) -> None:
         """Write down what a coordinator did; what is in its cache is seen in the state."""
-        for event in events:  # before any step: the log has all of them by now
-            if event.what == "write":
-                key = str(event.data["key"]), self.manager.rules.written_type == 0
-                if key not in self.keys:
-                    self.keys.append(key)
-                self.values[event.data["offset"]] = self.keys.index(key), event.data["value"]
         self.changed()
         for event in events:
             if event.what != "cache":
@@ -358,7 +294,7 @@ class IncidentRun(Run):
             led = self.manager.led.get(0)
             self._shown = {
                 "segments": segments_of(self.log),
-                "records": [[each.offset, *self.values[each.offset]] for each in self.log.records()],
+                "records": self.told.records(),
                 "keys": self.named_keys(),
                 "cache": {key_text(key): value.committed_offset for key, value in self.manager.offsets()},
                 "loading": None if led is None or led.load is None else list(led.load.progress()),
@@ -369,16 +305,13 @@ class IncidentRun(Run):
 
     def named_keys(self) -> list[str]:
         """The keys; those of the old format say so as soon as there are others."""
-        has_both = len({is_old for _, is_old in self.keys}) > 1
-        return [name + (", old format" if is_old and has_both else "") for name, is_old in self.keys]
+        has_both = len({key.endswith(OLD_FORMAT) for key in self.told.keys}) > 1
+        return [key if has_both else key.removesuffix(OLD_FORMAT) for key in self.told.keys]
 
     def live_keys(self) -> int:
         """How many group-partitions have a value in the log, in whichever format."""
-        last: dict[str, int | None] = {}
-        for record in self.log.records():
-            number, value = self.values[record.offset]
-            last[self.keys[number][0]] = value
-        return sum(value is not None for value in last.values())
+        rows, names = self.told.records(), [key.removesuffix(OLD_FORMAT) for key in self.told.keys]
+        return sum(value is not None for value in {names[number]: value for _, number, value in rows}.values())
 
 
 def health_in(trace: Trace) -> list[Health]:
