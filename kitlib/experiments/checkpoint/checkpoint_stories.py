@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
@@ -30,18 +31,7 @@ AFTER = {
     "commit": "its commit is written",
 }
 View = dict[str, list[Any]]  # a checkpoint as a step shows it
-Kill = Callable[[int, str], bool]  # (batch, what has just been written) -> whether the query dies now
-
-
-class Teller(Protocol):
-    """Who is told what a query does, as it does it."""
-
-    def starts(self, again: int | None, offset: int) -> None: ...
-    def has_offsets(self, batch: Batch, view: View) -> None: ...
-    def has_state(self, batch: Batch, view: View) -> None: ...
-    def has_sink(self, batch: Batch, written: list[int], why: str) -> None: ...
-    def has_commit(self, batch: Batch, view: View) -> None: ...
-    def is_killed(self, after: str) -> None: ...
+Kill = tuple[int, str] | None  # (batch, what has just been written), after which the query dies
 
 
 class QueryKilled(Exception):
@@ -67,43 +57,22 @@ class ModelQuery:
     def append(self, records: int) -> None:
         self.log_end += records
 
-    def run(self, teller: Teller, kill: tuple[int, str] | None) -> None:
+    def run(self, run: CheckpointRun, kill: Kill) -> None:
         """Batch after batch until there is nothing left, or until the query dies after this write of this batch."""
         batch = self.checkpoint.next_batch(self.log_end, self.per_batch)
         again = batch.number if batch is not None and batch.is_again else None
-        teller.starts(again, batch.first if batch is not None else self.checkpoint.begin_of(len(self.checkpoint.offsets)))
-
-        def dies(number: int, after: str) -> bool:
-            return kill == (number, after)
-
+        run.starts(again, batch.first if batch is not None else self.checkpoint.begin_of(len(self.checkpoint.offsets)))
         try:
             while batch is not None:
-                self._do(batch, teller, dies)
+                self.checkpoint.write_offsets(batch)
+                run.work(batch, kill, partial(self.checkpoint.write_state, batch))
+                self.checkpoint.write_commit(batch)
+                run.has_commit(batch, self.view())
+                if kill == (batch.number, "commit"):
+                    raise QueryKilled("commit")
                 batch = self.checkpoint.next_batch(self.log_end, self.per_batch)
         except QueryKilled as killed:
-            teller.is_killed(str(killed))
-
-    def _do(self, batch: Batch, teller: Teller, dies: Kill) -> None:
-        def written(what: str) -> None:
-            if dies(batch.number, what):
-                raise QueryKilled(what)
-
-        self.checkpoint.write_offsets(batch)
-        teller.has_offsets(batch, self.view())
-        written("offsets")
-        rows = self.checkpoint.write_state(batch)
-        teller.has_state(batch, self.view())
-        written("state")
-        is_half = dies(batch.number, "half the sink")
-        if self.sink.takes(batch):
-            teller.has_sink(batch, self.sink.write(batch, rows, is_half), why_not_all(self.sink_kind, is_half))
-        else:
-            teller.has_sink(batch, [], PASSED_OVER)
-        written("half the sink")
-        written("sink")
-        self.checkpoint.write_commit(batch)
-        teller.has_commit(batch, self.view())
-        written("commit")
+            run.is_killed(str(killed))
 
     def view(self) -> View:
         kept = self.checkpoint
@@ -161,7 +130,7 @@ class CheckpointRun(Run):
         first, self.ledger.log_end = self.ledger.log_end, self.ledger.log_end + records
         self.record_in(self.ledger, "log", "append", first=first, last=self.ledger.log_end - 1)
 
-    def start(self, kill: tuple[int, str] | None = None) -> None:
+    def start(self, kill: Kill = None) -> None:
         """A query runs until there is nothing left, or until it is killed after this write of this batch."""
         self.query.run(self, kill)
 
@@ -181,16 +150,31 @@ class CheckpointRun(Run):
         self.ledger.committed_to = self.ledger.emitted_to_offset = offset
         self.record_in(self.ledger, "query", "start", offset=offset, batch=again, why=why)
 
-    def has_offsets(self, batch: Batch, view: View) -> None:
-        self.shown, self.ledger.emitted_to_offset = view, batch.end
+    def work(self, batch: Batch, kill: Kill, rows: Callable[[], list[int]]) -> None:
+        """One batch, from its offsets, which are written, to its sink; `rows` writes the state. QueryKilled where it is to die."""
+        query = self.query
+
+        def written(what: str) -> None:
+            if kill == (batch.number, what):
+                raise QueryKilled(what)
+
+        self.shown, self.ledger.emitted_to_offset = query.view(), batch.end
         told = {"batch": batch.number, "first": batch.first, "last": batch.end - 1, "again": batch.is_again}
         self.record_in(self.ledger, "query", "offsets", **told)
-
-    def has_state(self, batch: Batch, view: View) -> None:
-        self.shown = view
+        written("offsets")
+        found = rows()
+        self.shown = query.view()
         self.record_in(self.ledger, "state", "state", batch=batch.number, version=batch.number + 1, made_from=batch.number)
+        written("state")
+        is_half = kill == (batch.number, "half the sink")
+        if query.sink.takes(batch):
+            self._has_sink(batch, query.sink.write(batch, found, is_half), why_not_all(query.sink_kind, is_half))
+        else:
+            self._has_sink(batch, [], PASSED_OVER)
+        written("half the sink")
+        written("sink")
 
-    def has_sink(self, batch: Batch, written: list[int], why: str) -> None:
+    def _has_sink(self, batch: Batch, written: list[int], why: str) -> None:
         for offset in written:
             self.rows[offset] += 1
             self.ledger.process(offset)

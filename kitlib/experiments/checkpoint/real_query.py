@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.errors import PySparkException
 
 from kitlib.errors import LabError
-from kitlib.experiments.checkpoint.checkpoint_stories import PASSED_OVER, Teller, View, why_not_all
+from kitlib.experiments.checkpoint.checkpoint_stories import CheckpointRun, Kill, QueryKilled, View
 from kitlib.lab import workspace
 from kitlib.lab.checkpoint_folder import read_checkpoint
 from kitlib.lab.processes import wait_until
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
     from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 
-PLANTED = "planted: the query is killed here"
 PAUSE = "5 seconds"  # between two batches of a query that is to be stopped between them
 DEADLINE_S = 60.0
-
-
-class _KilledError(Exception):
-    """The planted end of a query."""
 
 
 @dataclass(slots=True)
@@ -135,9 +130,9 @@ class RealQuery:
         offsets = [[number, ends.get(number - 1, 0), end - 1] for number, end in sorted(ends.items())]
         return {"offsets": offsets, "state": list(found.state.get(0, ())), "commits": list(found.commits)}
 
-    def run(self, teller: Teller, kill: tuple[int, str] | None) -> None:
+    def run(self, run: CheckpointRun, kill: Kill) -> None:
         """As ModelQuery.run. LabError when the query ends of another reason than the planted one."""
-        _Job(self, teller, kill).run()
+        _Job(self, run, kill).run()
 
 
 @dataclass(slots=True)
@@ -145,11 +140,11 @@ class _Job:
     """One query, from its start to its end."""
 
     query: RealQuery
-    teller: Teller
-    kill: tuple[int, str] | None
+    teller: CheckpointRun
+    kill: Kill
     again: int | None = None  # the batch that is in offsets and not in commits
     done: Batch | None = None  # its sink is written; its commit is told of when it is seen
-    trouble: BaseException | None = None  # of the teller, whose words Spark would bury in its own
+    trouble: BaseException | None = None  # the planted end, or the teller's, whose words Spark would bury in its own
 
     def run(self) -> None:
         begun, per_batch = self.query.view(), self.query.per_batch
@@ -168,15 +163,10 @@ class _Job:
                 wait_until(lambda: commit.exists() or not stream.isActive, DEADLINE_S, f"the query has written commits/{self.kill[0]}")
                 stream.stop()
             stream.awaitTermination()
-        except StreamingQueryException as error:
-            if self.trouble is not None:
-                raise self.trouble from None
-            if PLANTED not in str(error) or self.kill is None:
-                raise self._failed(error) from None
-            self.teller.is_killed(self.kill[1])
-            return
         except PySparkException as error:
-            raise self._failed(error) from error
+            if isinstance(self.trouble, QueryKilled):
+                return self.teller.is_killed(str(self.trouble))
+            raise self.trouble or self._failed(error) from None
         self._tell_commit(len(self.query.view()["offsets"]))
         if self.kill is not None and self.kill[1] == "commit" and self.kill[0] < batches:
             self.teller.is_killed("commit")
@@ -195,35 +185,14 @@ class _Job:
 
     def _work(self, rows: DataFrame, number: int) -> None:
         try:
-            self._write(rows, number)
-        except _KilledError:
-            raise
+            self._tell_commit(number)
+            _, first, last = next(row for row in self.query.view()["offsets"] if row[0] == number)
+            batch = Batch(number, first, last + 1, number == self.again)
+            self.teller.work(batch, self.kill, lambda: sorted(int(row["offset"]) for row in rows.collect()))
+            self.done = batch
         except BaseException as error:
             self.trouble = error
             raise
-
-    def _write(self, rows: DataFrame, number: int) -> None:
-        self._tell_commit(number)
-        view = self.query.view()
-        _, first, last = next(row for row in view["offsets"] if row[0] == number)
-        batch = Batch(number, first, last + 1, number == self.again)
-        self.teller.has_offsets(batch, view)
-        self._written(number, "offsets")
-        found = sorted(int(row["offset"]) for row in rows.collect())
-        self.teller.has_state(batch, self.query.view())
-        self._written(number, "state")
-        is_half = self.kill == (number, "half the sink")
-        if self.query.sink.takes(batch):
-            self.teller.has_sink(batch, self.query.sink.write(batch, found, is_half), why_not_all(self.query.sink_kind, is_half))
-        else:
-            self.teller.has_sink(batch, [], PASSED_OVER)
-        self._written(number, "half the sink")
-        self._written(number, "sink")
-        self.done = batch
-
-    def _written(self, number: int, what: str) -> None:
-        if self.kill == (number, what):
-            raise _KilledError(PLANTED)
 
     def _tell_commit(self, before: int) -> None:
         """The commit of the batch that was done last, which was written after its sink; `before`: the number of the next batch."""

@@ -104,8 +104,6 @@ def _rebalance(plan: Plan, driver: ModelDriver, position: dict[int, int], end: i
         position[plan.partition] = plan.old
     elif plan.fault == VANISHED:
         position[plan.partition] = 0 if plan.is_earliest else end
-    if plan.fault in (REWOUND, VANISHED):
-        driver.go_back(plan.partition, position[plan.partition])
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +275,6 @@ class ModelDriver:
         for partition, offset in next_offsets.items():
             self._commit(partition, offset)
         self.now_ms += TICK_MS
-
-    def go_back(self, partition: int, offset: int) -> None:
-        """The member was given this offset, and reads on from there: that leaves no trace in the offsets topic."""
 
     def alter(self, partition: int, offset: int) -> None:
         """An operator sets the offset of the group, which has no members."""
