@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.run import Run
+from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.monitor.figures import EARLY_CANCELS
 from kitlib.more.hashes import partition_of_key
 
@@ -66,13 +66,10 @@ class PartitionRun(Run):
 
     now_ms: int = 0
     topic: ModelKeyedTopic = field(init=False)
-    position: dict[int, int] = field(default_factory=dict)  # partition -> the next offset its worker processes
-    ends: dict[int, int] = field(default_factory=dict)
+    ledgers: dict[int, PartitionLedger] = field(default_factory=dict)  # by partition, each with a worker
     documents: dict[str, Version] = field(default_factory=dict)  # key -> what the sink holds
-    counts: dict[tuple[int, str], int] = field(default_factory=dict)  # (partition's store, key) -> records
     partitions_of: dict[str, set[int]] = field(default_factory=dict)  # key -> where its records lie
     effects: Counter[str] = field(default_factory=Counter)
-    told_ends: dict[int, int] = field(default_factory=dict)  # partition -> the end that a step has told of
 
     def __post_init__(self) -> None:
         self.topic = self.backend.provide(ModelKeyedTopic, "orders", self.settings.partitions)
@@ -87,43 +84,43 @@ class PartitionRun(Run):
 
     def _open(self, why: str) -> None:
         for partition in range(self.topic.partitions):
-            self.position.setdefault(partition, 0)
-            self.ends.setdefault(partition, 0)
+            self.ledgers.setdefault(partition, PartitionLedger(self.topic.name, partition))
         self.record("topic", "partitions", count=self.topic.partitions, why=why)
 
     def send(self, value: str) -> None:
         """One record for each order, in the order of their numbers."""
         records = [(f"order-{number}", value) for number in range(self.settings.orders)]
+        counts = Counter[int]()
         for (key, _), (partition, _offset) in zip(records, self.topic.append(records), strict=True):
             self.partitions_of.setdefault(key, set()).add(partition)
-            self.ends[partition] += 1
+            counts[partition] += 1
         self.now_ms += 100
-        for partition, end in self.ends.items():
-            before = self.told_ends.get(partition, 0)
-            if end > before:
-                self._lane("log", "append", partition, first=before, last=end - 1)
-                self.told_ends[partition] = end
+        for partition, ledger in self.ledgers.items():
+            if counts[partition]:
+                first, ledger.log_end = ledger.log_end, ledger.log_end + counts[partition]
+                self.record_in(ledger, "log", "append", first=first, last=ledger.log_end - 1)
 
     def work(self) -> None:
         """Every worker goes through its partition at the same pace, one record at a time."""
-        waiting = self.topic.read(self.position)
+        waiting = self.topic.read({partition: ledger.emitted_to_offset for partition, ledger in self.ledgers.items()})
         while any(waiting.values()):
             self.now_ms += 10
             for partition, records in waiting.items():
                 if records:
                     key, value = records.pop(0)
                     self._process(partition, key, value)
-        for partition, offset in self.position.items():
-            if offset:
-                self._lane(f"worker {partition}", "commit", partition, offset=offset, written=True)
+        for partition, ledger in self.ledgers.items():
+            if ledger.committed_to:
+                self.record_in(ledger, f"worker {partition}", "commit", offset=ledger.committed_to, written=True)
 
     def _process(self, partition: int, key: str, value: str) -> None:
-        offset = self.position[partition]
-        self.position[partition] = offset + 1
+        ledger = self.ledgers[partition]
+        offset = ledger.emitted_to_offset
+        ledger.process(offset)
+        ledger.committed_to = ledger.emitted_to_offset = offset + 1
         effect = (self._versioned if self.settings.sink == "by offset" else self._plain)(key, value, offset)
-        self.counts[partition, key] = self.counts.get((partition, key), 0) + 1
         self.effects[effect] += 1
-        self._lane(f"worker {partition}", "process", partition, offset=offset, key=key, value=value, effect=effect)
+        self.record_in(ledger, f"worker {partition}", "process", offset=offset, key=key, value=value, effect=effect)
 
     def _plain(self, key: str, value: str, offset: int) -> str:
         """A sink that does what it is told, in the order in which it is told."""
@@ -146,27 +143,18 @@ class PartitionRun(Run):
 
     def tell_result(self) -> None:
         """What came of it: every order was cancelled, so none should be left."""
-        split = [key for key, held in self.partitions_of.items() if len(held) > 1]
+        moved = sum(len(held) > 1 for held in self.partitions_of.values())  # all is processed, so each worker counts its share
         left_over = sum(state == "open" for _, state in self.documents.values())
         self.record(
             "topic",
             "result",
             orders=self.settings.orders,
-            moved=len(split),
+            moved=moved,
             early_cancels=self.effects["cancel before create"],
-            split=sum(len({p for p, key in self.counts if key == moved}) > 1 for moved in split),
+            split=moved,
             refused=self.effects["refused"],
             left_over=left_over,
         )
-
-    def _lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
-        at = self.position[partition]
-        ledger = {
-            "log_start": 0, "log_end": self.ends[partition], "committed_to": at, "emitted_to_offset": at,
-            "processed": [[0, at - 1]] if at else [],
-        }  # fmt: skip
-        where = {"topic": self.topic.name, "partition": partition}
-        self.write(self.now_ms, actor, what, where | data, ledger | self.state())
 
     def state(self) -> dict[str, Any]:
         """How the sink took its records."""

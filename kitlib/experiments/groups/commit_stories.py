@@ -92,8 +92,7 @@ def auto_commit(
     )  # fmt: skip
     crash_at = min(crash_at, records - 1)
     run.create(1, records)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     (_pool if rule == POOL else _batches)(run, crash_at)
     if rule == "closed after an error":
         run.throw("A", (0, crash_at))
@@ -141,8 +140,7 @@ def worker_pool(
     failing = range(first_failed, first_failed + failed)
     crash_after = max(crash_after, failing.stop)
     run.create(1, crash_after + 11)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     batch = run.take("A", crash_after + 1)
     done: set[int] = set()
     first_open = 0  # every record below it is finished
@@ -180,12 +178,10 @@ def store_after_revoke(
         **({"release": (1, 4, 1)} if keeper == "librdkafka 1.4.1" else {}),
     )  # fmt: skip
     run.create(2)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     run.append(1, records)
     batch = run.take("A", done)[:done]
-    run.join("B", settings)
-    run.settle()
+    run.start(settings, "B")
     take_all(run, ["B"])
     run.commit("B", {1: records})
     run.work("A", batch)  # which was handed to it when the partition was its own
@@ -198,8 +194,7 @@ def store_after_revoke(
     else:
         run.commit("A", {1: done})
     run.close("A")
-    run.join("C", settings)
-    run.settle()
+    run.start(settings, "C")
     work_wave(run, ["C"], 0, is_committed=False)
 
 
@@ -218,8 +213,7 @@ def off_by_one(
     more = 1 if commits == "offset + 1" else 0
     run.create(partitions)
     for _ in range(restarts + 1):
-        run.join("A", settings_of(run))
-        run.settle()
+        run.start(settings_of(run), "A")
         work_wave(run, ["A"], 2, is_committed=False)
         run.commit("A", {partition: end - 1 + more for partition, end in run.ends.items()})
         run.close("A")

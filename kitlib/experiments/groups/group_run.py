@@ -54,6 +54,9 @@ class GroupRun(Run):
     frozen: set[str] = field(default_factory=set)  # members that a script has frozen
 
     def __post_init__(self) -> None:
+        if self.twin is not None:
+            self.group = self.twin.group.beside(self.label)
+            return
         self.group = self.backend.provide(ModelGroup, self.trace.run)
         if self.backend.name == "model":
             self.group.is_lost = lambda name, thing, number: bool(self.interventions.on(thing, number, f" of {name}"))
@@ -66,19 +69,20 @@ class GroupRun(Run):
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic with so many records in each partition."""
         self.group.create(partitions)
-        self.ends = dict.fromkeys(range(partitions), 0)
-        self.committed, self.processed = dict.fromkeys(self.ends), {partition: [] for partition in self.ends}
-        self.idle_since = dict.fromkeys(self.ends, self.group.now_ms)
+        self._know(partitions)
         for partition in self.ends if records else ():
             self.append(partition, records)
 
     def add_partitions(self, partitions: int) -> None:
         """Raise the topic's number of partitions to so many; its members do not know of it yet."""
         self.group.add_partitions(partitions)
+        self._know(partitions)
+        self.record("topic", "partitions", count=partitions)
+
+    def _know(self, partitions: int) -> None:
         for partition in range(len(self.ends), partitions):
             self.ends[partition], self.committed[partition], self.processed[partition] = 0, None, []
             self.idle_since[partition] = self.group.now_ms
-        self.record("topic", "partitions", count=partitions)
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> None:
         """Append records to one partition, with timestamps so far back."""
@@ -93,6 +97,12 @@ class GroupRun(Run):
         self.members[name] = MemberState(self.group.join(name, settings), settings)
         static = {} if settings.instance_id is None else {"instance_id": settings.instance_id}
         self.record(name, "join", strategies=list(settings.strategies), library=settings.library, **static)
+
+    def start(self, settings: MemberSettings, *names: str) -> None:
+        """These consumers join, and all that run take part until the group is settled."""
+        for name in names:
+            self.join(name, settings)
+        self.settle()
 
     def poll(self, name: str, max_records: int | None = None, timeout_ms: int = POLL_MS) -> list[Record]:
         """One poll; the records that it handed out. They wait to be worked on."""

@@ -27,7 +27,6 @@ from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.figures import COMMITTED, NO_OWNER, PROCESSED_AGAIN, REBALANCES, SPEED, WAITED
 
-Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
 ShortSessionMs = Annotated[int, Knob("A member without a heartbeat for this long is removed.", "ms", 1_000, 2_000)]
 Wave = Annotated[int, Knob("Records that each partition receives at a time.", "records", 1, 50)]
 
@@ -43,7 +42,7 @@ def rebalance(
         Knob("Assignment strategy; cooperative-sticky keeps the partitions that need not move."),
     ] = "range",
     library: ClientLibrary = "java",
-    partitions: Partitions = 6,
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 6,
     wave: Wave = 4,
     commit_on_revoke: Annotated[bool, Knob("Whether a consumer commits its positions when partitions are revoked.")] = False,
     leaves: Annotated[Literal["close", "kill"], Knob("How B leaves: it says so, or it dies.")] = "close",
@@ -84,9 +83,7 @@ def poll_too_late(
     """
     settings = settings_of(run)
     run.create(2)
-    for name in ("A", "B"):
-        run.join(name, settings)
-    run.settle()
+    run.start(settings, "A", "B")
     mine = min(run.members["A"].held)
     run.append(mine, 10)
     batch = run.take("A", 10)
@@ -144,9 +141,7 @@ def slow_group(
     """A downstream system has become slow, and a batch takes longer than max.poll.interval.ms. How far does the group get?"""
     settings = settings_of(run, max_poll_records=poll_records)
     run.create(members)
-    for name in "ABCDEFGH"[:members]:
-        run.join(name, settings)
-    run.settle()
+    run.start(settings, *"ABCDEFGH"[:members])
     for partition in run.ends:
         run.append(partition, records)
     _work_together(run, run.group.now_ms + run_ms)
@@ -174,9 +169,7 @@ def commit_during_rebalance(
     """A keeps its partitions while C joins, and commits before the rebalance is over. Is the commit refused, and what then?"""
     settings = settings_of(run, strategies=("cooperative-sticky",), max_poll_interval_ms=max_poll_ms)
     run.create(6)
-    for name in ("A", "B"):
-        run.join(name, settings)
-    run.settle()
+    run.start(settings, "A", "B")
     work_wave(run, ["A", "B"], wave, is_committed=False)
     run.commit_done("B")
     run.join("C", settings)
@@ -186,8 +179,7 @@ def commit_during_rebalance(
     error = run.commit_done("A")
     if error != "NONE" and handler == "fatal":
         run.close("A")
-        run.join("A2", settings)
-        run.settle()
+        run.start(settings, "A2")
     else:
         run.settle()
         run.commit_done("A")
@@ -262,9 +254,7 @@ def client_cut_off(
     settings = settings_of(run)
     run.create(6)
     run.group.through_proxy = True
-    for name in ("A", "B", "C"):
-        run.join(name, settings)
-    run.settle()
+    run.start(settings, "A", "B", "C")
     work_wave(run, ["A", "B", "C"], 5, is_committed=True)
     work_wave(run, ["A", "B", "C"], 3, is_committed=False)
     run.commit_done("B")

@@ -19,14 +19,13 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups import kafka_operator
 from kitlib.experiments.groups.group import GroupEvent, GroupView, MemberSettings, Polled, check_settings
 from kitlib.experiments.groups.group_watch import GroupWatch
 from kitlib.experiments.kafka_backend import NOW, KafkaBackend, create_topic, deliver, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S, wait_until_led
+from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
@@ -205,9 +204,7 @@ class KafkaGroup:
         self.watch.start()
 
     def add_partitions(self, partitions: int) -> None:
-        future = self.backend.admin.create_partitions([NewPartitions(self.topic, partitions)], operation_timeout=DEADLINE_S)[self.topic]
-        answered(future, f"topic {self.topic}: it could not be given {partitions} partitions")
-        wait_until_led(self.backend.admin, self.topic, partitions)
+        kafka_operator.add_partitions(self.backend.admin, self.topic, partitions)
         self.backend.producer.list_topics(self.topic, timeout=DEADLINE_S)  # or it would not know them for minutes
         self.partitions = partitions
 

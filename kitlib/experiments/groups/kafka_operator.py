@@ -14,9 +14,10 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
 from kitlib.lab.client_processes.driver import broker_form
 from kitlib.lab.clients import Cluster, answered, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds
@@ -51,6 +52,13 @@ def delete_records(admin: AdminClient, topic: str, partition: int, before: int) 
     wanted = TopicPartition(topic, partition, before)
     asked = admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted]
     return int(answered(asked, f"{topic}-{partition}: records below {before} could not be deleted").low_watermark)
+
+
+def add_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Raise a topic's number of partitions, and wait until each of them is led. LabError when the broker refuses or is too slow."""
+    asked = admin.create_partitions([NewPartitions(topic, partitions)], operation_timeout=DEADLINE_S)[topic]
+    answered(asked, f"topic {topic}: it could not be given {partitions} partitions")
+    wait_until_led(admin, topic, partitions)
 
 
 def set_topic(admin: AdminClient, topic: str, name: str, value: int) -> None:

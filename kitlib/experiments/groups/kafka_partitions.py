@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.experiments.groups.added_partitions import Keyed
+from kitlib.experiments.groups.kafka_operator import add_partitions
 from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic, deliver, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S, wait_until_led
-from kitlib.lab.clients import answered, client_config
+from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.lab.clients import client_config
 
 
 @dataclass(slots=True)
@@ -37,11 +37,8 @@ class KafkaKeyedTopic:
 
     def grow(self, partitions: int) -> None:
         """CreatePartitions; a producer that starts later knows the new number. LabError as `open`."""
-        wanted = NewPartitions(self.name, partitions)
-        asked = self.backend.admin.create_partitions([wanted], operation_timeout=DEADLINE_S)[self.name]
-        answered(asked, f"topic {self.name}: {partitions} partitions were refused")
+        add_partitions(self.backend.admin, self.name, partitions)
         self.partitions = partitions
-        wait_until_led(self.backend.admin, self.name, partitions)
 
     def append(self, records: Sequence[Keyed]) -> list[tuple[int, int]]:
         """Through a producer of its own, one batch after the other in the order of the records."""

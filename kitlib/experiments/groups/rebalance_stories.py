@@ -21,20 +21,6 @@ from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import NO_OWNER
 from kitlib.trace import Step, Trace
 
-Protocol = Annotated[
-    Literal["eager", "cooperative", "consumer"],
-    Knob(
-        "How partitions change owners: all are revoked first (eager), only those that move (cooperative), or the broker "
-        "decides (consumer)."
-    ),
-]
-ClientLibrary = Annotated[Library, Knob("Which client library the members use.")]
-Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 12)]
-CommitEvery = Annotated[int, Knob("Records after which a member commits what it has processed.", "records", 1, 100)]
-RoundMs = Annotated[int, Knob("Time between records in each partition.", "ms", 5, 1_000)]
-SessionTimeoutMs = Annotated[
-    int, Knob("The coordinator removes a member without a heartbeat for this long.", "ms", 500, 60_000, scale="log")
-]
 QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
 LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -89,12 +75,20 @@ class Stream:
 )
 def rebalance_protocols(
     run: GroupRun,
-    protocol: Protocol = "eager",
-    library: ClientLibrary = "librdkafka",
-    partitions: Partitions = 6,
-    commit_every: CommitEvery = 8,
-    round_ms: RoundMs = 40,
-    session_timeout_ms: SessionTimeoutMs = 1_500,
+    protocol: Annotated[
+        Literal["eager", "cooperative", "consumer"],
+        Knob(
+            "How partitions change owners: all are revoked first (eager), only those that move (cooperative), or the broker "
+            "decides (consumer)."
+        ),
+    ] = "eager",
+    library: Annotated[Library, Knob("Which client library the members use.")] = "librdkafka",
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 12)] = 6,
+    commit_every: Annotated[int, Knob("Records after which a member commits what it has processed.", "records", 1, 100)] = 8,
+    round_ms: Annotated[int, Knob("Time between records in each partition.", "ms", 5, 1_000)] = 40,
+    session_timeout_ms: Annotated[
+        int, Knob("The coordinator removes a member without a heartbeat for this long.", "ms", 500, 60_000, scale="log")
+    ] = 1_500,
 ) -> None:
     """Three consumers join, one leaves, one is killed. Which partitions stand still in the meantime, and what is consumed twice?"""
     if protocol == "consumer" and run.backend.name == "model":

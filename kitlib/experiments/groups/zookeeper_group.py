@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from kitlib.experiments.agenda import AgendaRun
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
+from kitlib.experiments.run import PartitionLedger
 from kitlib.monitor.figures import TWO_OWNERS
 from kitlib.more.zookeeper import (
     REBALANCE_BACKOFF_MS,
@@ -24,8 +25,6 @@ from kitlib.more.zookeeper import (
     ZooKeeper,
     coordinator_messages,
 )
-from kitlib.trace import add_to_ranges
-from kitlib.words.word import Range
 
 NOTIFY_MS = 20  # from a change in ZooKeeper until a member hears of it
 READ_MS = 40  # how long a member reads ZooKeeper before it takes its share
@@ -56,16 +55,15 @@ class ZooKeeperRun(AgendaRun):
     zookeeper: ZooKeeper = field(default_factory=ZooKeeper)
     members: dict[str, Member] = field(default_factory=dict)
     topic: str = "orders"
-    processed: dict[int, list[Range]] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
+    ledgers: dict[int, PartitionLedger] = field(default_factory=dict)
     counted: Traffic = field(default_factory=Traffic)
 
     def create(self) -> None:
         """The topic with its records."""
-        self.ends = dict.fromkeys(range(self.settings.partitions), self.settings.records)
-        self.processed = {partition: [] for partition in self.ends}
-        for partition in self.ends:
-            self._lane("log", "append", partition, first=0, last=self.settings.records - 1)
+        records = self.settings.records
+        self.ledgers = {each: PartitionLedger(self.topic, each, log_end=records) for each in range(self.settings.partitions)}
+        for partition in self.ledgers:
+            self._lane("log", "append", partition, first=0, last=records - 1)
 
     def join(self, name: str) -> None:
         """A consumer starts: it makes its node, and decides for the first time."""
@@ -101,7 +99,7 @@ class ZooKeeperRun(AgendaRun):
 
     def all_done(self) -> bool:
         """Whether every record was processed and committed."""
-        return all(self.committed(partition) == end for partition, end in self.ends.items())
+        return all(self.committed(partition) == ledger.log_end for partition, ledger in self.ledgers.items())
 
     def count_from_here(self) -> None:
         """Begin to count what ZooKeeper is asked."""
@@ -120,7 +118,7 @@ class ZooKeeperRun(AgendaRun):
         """Partition -> who reads it."""
         return {
             partition: [name for name, each in self.members.items() if partition in each.consumer.holds]
-            for partition in self.ends
+            for partition in self.ledgers
         }
 
     def _register(self, member: Member) -> None:
@@ -203,7 +201,7 @@ class ZooKeeperRun(AgendaRun):
     def _work(self, member: Member) -> None:
         """One record of one of its partitions, each in turn; then the next, a little later."""
         self.after(self.settings.process_ms, lambda: self._work(member))
-        ready = [each for each in sorted(member.position) if member.position[each] < self.ends[each]]
+        ready = [each for each in sorted(member.position) if member.position[each] < self.ledgers[each].log_end]
         if member.is_frozen or not ready:
             return
         partition = ready[member.turn % len(ready)]
@@ -211,7 +209,7 @@ class ZooKeeperRun(AgendaRun):
         offset = member.position[partition]
         member.position[partition] = offset + 1
         self._lane(member.consumer.name, "emit", partition, offset=offset)
-        add_to_ranges(self.processed[partition], offset)
+        self.ledgers[partition].process(offset)
         self._lane(member.consumer.name, "process", partition, offset=offset)
 
     def _auto_commit(self, member: Member) -> None:
@@ -235,18 +233,15 @@ class ZooKeeperRun(AgendaRun):
         return [[self.topic, partition] for partition in partitions]
 
     def _lane(self, actor: str, what: str, partition: int, **data: Any) -> None:
-        lane: dict[str, Any] = {
-            "log_start": 0, "log_end": self.ends[partition], "committed_to": self.committed(partition),
-            "processed": [list(each) for each in self.processed[partition]],
-            "emitted_to_offset": max((each.position.get(partition, 0) for each in self.members.values()), default=0),
-        }  # fmt: skip
-        data = {"topic": self.topic, "partition": partition, **data}
-        self.write(self.now_ms, actor, what, data, self.state() | lane)
+        ledger = self.ledgers[partition]
+        ledger.committed_to = self.committed(partition)
+        ledger.emitted_to_offset = max((each.position.get(partition, 0) for each in self.members.values()), default=0)
+        self.record_in(ledger, actor, what, **data)
 
     def state(self) -> dict[str, Any]:
         """Who takes part, who reads what by its own belief, and who does by ZooKeeper's nodes."""
         holders = {f"{self.topic}-{partition}": names for partition, names in self.holders().items()}
-        nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ends)
+        nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ledgers)
         owners = {lane: None if node is None else node[0] for lane, node in zip(holders, nodes, strict=True)}
         is_moving = any(each.is_rebalancing for each in self.members.values())
         group = {
@@ -261,20 +256,8 @@ class ZooKeeperRun(AgendaRun):
         return {"group": group}
 
 
-Members = Annotated[int, Knob("How many consumers the group has before anything happens.", "members", 1, 12)]
-Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)]
-Records = Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)]
-Happens = Annotated[
-    Literal["a member joins", "a member hears late", "a member stalls"],
-    Knob("What happens to the group: a member joins, a member joins while another is notified late, or a member pauses."),
-]
-AwayMs = Annotated[int, Knob("How long a member pauses, or how late it is notified.", "ms", 0, 60_000, live=True)]
-OwnerNodes = Annotated[bool, Knob("Whether members claim partitions with nodes before reading; real ones do.")]
 SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
 Retries = Annotated[int, Knob("How many times a member tries to claim its share.", "tries", 1, 20, live=True)]
-BackoffMs = Annotated[int, Knob("How long it waits between tries.", "ms", 10, 60_000, live=True)]
-CommitMs = Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)]
-ProcessMs = Annotated[int, Knob("How long a member takes to process a record.", "ms", 5, 5_000, live=True)]
 
 SETTLE_MS = 120_000  # virtual
 MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
@@ -286,17 +269,20 @@ MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
 )
 def zookeeper_group(
     run: ZooKeeperRun,
-    members: Members = 2,
-    partitions: Partitions = 4,
-    records: Records = 25,
-    happens: Happens = "a member stalls",
-    away_ms: AwayMs = 8_000,
-    owner_nodes: OwnerNodes = True,
+    members: Annotated[int, Knob("How many consumers the group has before anything happens.", "members", 1, 12)] = 2,
+    partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 4,
+    records: Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)] = 25,
+    happens: Annotated[
+        Literal["a member joins", "a member hears late", "a member stalls"],
+        Knob("What happens to the group: a member joins, a member joins while another is notified late, or a member pauses."),
+    ] = "a member stalls",
+    away_ms: Annotated[int, Knob("How long a member pauses, or how late it is notified.", "ms", 0, 60_000, live=True)] = 8_000,
+    owner_nodes: Annotated[bool, Knob("Whether members claim partitions with nodes before reading; real ones do.")] = True,
     zookeeper_session_timeout_ms: SessionMs = SESSION_TIMEOUT_MS,
     rebalance_max_retries: Retries = REBALANCE_MAX_RETRIES,
-    rebalance_backoff_ms: BackoffMs = REBALANCE_BACKOFF_MS,
-    auto_commit_interval_ms: CommitMs = 1_000,
-    process_ms: ProcessMs = 100,
+    rebalance_backoff_ms: Annotated[int, Knob("How long it waits between tries.", "ms", 10, 60_000, live=True)] = REBALANCE_BACKOFF_MS,
+    auto_commit_interval_ms: Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)] = 1_000,
+    process_ms: Annotated[int, Knob("How long a member takes to process a record.", "ms", 5, 5_000, live=True)] = 100,
 ) -> None:
     """Every member watches ZooKeeper and works out its own share. What ensures that no two of them read the same partition?"""
     # The first members settle and read a while; then it happens; then all is read to the end, or nobody reads any more.

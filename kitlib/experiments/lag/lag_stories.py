@@ -41,8 +41,7 @@ def lag_is_zero(
     done = min(done, records)
     settings = settings_of(run, auto_commit=is_pool, auto_commit_interval_ms=200, max_poll_interval_ms=60_000)
     run.create(1, records)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     handed = run.take("A", records)
     run.work("A", handed[:done])
     run.tell_lag("everything is fetched")
@@ -107,8 +106,7 @@ def flat_lag(
     """
     settings, monitor = settings_of(run, max_poll_interval_ms=60_000), _Monitor(run)
     run.create(1, 1)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     for number in range(commits):
         if number % 2 == 0:
             run.append(0, 2)
@@ -155,16 +153,14 @@ def stale_commit_lag(
 ) -> None:
     """A group has committed, later records are deleted, and no new ones arrive. It is restarted again and again. Where does it read?"""
     run.create(1, records)
-    run.join("A", settings_under(run, "earliest"))
-    run.settle()
+    run.start(settings_under(run, "earliest"), "A")
     run.work("A", run.take("A", records))
     run.commit_done("A")
     run.close("A")
     run.append(0, deleted)
     run.delete_before(0, run.ends[0])
     for number in range(1, restarts + 1):
-        run.join("B", settings_under(run, policy))
-        run.settle()
+        run.start(settings_under(run, policy), "B")
         position = run.members["B"].position[0]
         if commits == "the position":
             run.commit("B", {0: position})

@@ -44,25 +44,14 @@ class Health:
 Figure = Callable[[Health, Health | None], float | None]  # of a sample and the one before it; None: unknown
 
 
-def fewer_cached(now: Health, before: Health | None) -> float | None:
-    """The share of the offsets cached at the last look that are gone."""
-    if before is None or not before.cached_offsets or now.cached_offsets is None:
-        return None
-    return max(0.0, 1 - now.cached_offsets / before.cached_offsets)
+def fewer(name: str) -> Figure:
+    """The share of what this figure was at the last look that is gone."""
 
+    def share(now: Health, before: Health | None) -> float | None:
+        was, found = getattr(before, name, None), getattr(now, name)
+        return None if not was or found is None else max(0.0, 1 - found / was)
 
-def fewer_groups(now: Health, before: Health | None) -> float | None:
-    """The share of the groups known at the last look that are gone."""
-    if before is None or not before.groups or now.groups is None:
-        return None
-    return max(0.0, 1 - now.groups / before.groups)
-
-
-def fewer_commits(now: Health, before: Health | None) -> float | None:
-    """The share of the commit rate of the last look that is gone."""
-    if before is None or not before.commits_a_minute or now.commits_a_minute is None:
-        return None
-    return max(0.0, 1 - now.commits_a_minute / before.commits_a_minute)
+    return share
 
 
 def not_cached(now: Health, before: Health | None) -> float | None:
@@ -116,11 +105,12 @@ THRESHOLDS = (
         "after a load, the cache holds an offset for each key with a value in the log; fewer means that the load ended early",
     ),
     Threshold(
-        "offset cache size", fewer_cached, 0.5, "offsets leave the cache one by one, as groups expire; never half of them at once",
+        "offset cache size", fewer("cached_offsets"), 0.5,
+        "offsets leave the cache one by one, as groups expire; never half of them at once",
     ),
-    Threshold("group count", fewer_groups, 0.5, "groups, too, expire one by one"),
+    Threshold("group count", fewer("groups"), 0.5, "groups, too, expire one by one"),
     Threshold(
-        "commit rate", fewer_commits, 0.8, "consumers that cannot start do not commit; this one fires when the harm is done",
+        "commit rate", fewer("commits_a_minute"), 0.8, "consumers that cannot start do not commit; this one fires when the harm is done",
     ),
 )  # fmt: skip
 

@@ -82,8 +82,7 @@ class RealIncident(GroupRun):
         elif self.answered is not None and self.answered != committed:
             self.alter({0: self.answered})
         settings = MemberSettings(auto_offset_reset=self.settings.auto_offset_reset, max_poll_records=self.settings.poll_records)
-        self.join(NAME, settings)
-        self.settle([NAME])
+        self.start(settings, NAME)
 
     def _work(self, next_offset: int) -> None:
         self.work(NAME, self.take(NAME, self.pending))

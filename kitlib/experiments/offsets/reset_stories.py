@@ -33,12 +33,9 @@ class MirrorRun(GroupRun):
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic, and begin with the second group."""
         GroupRun.create(self, partitions)
-        self.mirror = _Mirror(self.trace, self.backend, self.settings, self.fork)
-        self.mirror.group = self.group.beside(MIRROR)
-        self.mirror.label = MIRROR
+        self.twin = self.mirror = GroupRun(self.trace, self.backend, self.settings, self.fork, label=MIRROR, twin=self)
         for partition in self.ends:
             self.mirror.ends[partition], self.mirror.committed[partition], self.mirror.processed[partition] = 0, None, []
-        self.mirror.twin, self.twin = self, self.mirror
         for partition in self.ends if records else ():
             self.append(partition, records)
 
@@ -54,14 +51,6 @@ class MirrorRun(GroupRun):
         if self.backend.name == "model":
             ahead = self.group.now_ms - self.mirror.group.now_ms
             (self.mirror if ahead > 0 else self).pass_ms(abs(ahead))
-
-
-@dataclass(slots=True)
-class _Mirror(GroupRun):
-    """The second group; whoever makes it gives it its backend."""
-
-    def __post_init__(self) -> None:
-        """Nothing is opened."""
 
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
@@ -112,8 +101,7 @@ def reset_policy(
     run.create(1)
     run.append(0, records, age_ms=OLD_MS)
     if state != "new":
-        run.join("A", settings_under(run))
-        run.settle()
+        run.start(settings_under(run), "A")
         run.work("A", run.take("A", done))
         run.commit_done("A")
         run.close("A")
@@ -124,8 +112,7 @@ def reset_policy(
         run.forget([0])
     elif state == "beyond the end":
         run.alter({0: run.ends[0] + 100})
-    run.join("B", settings_under(run, policy))
-    run.settle()
+    run.start(settings_under(run, policy), "B")
     run.append(0, after)
     read_on(run, "B")
 
@@ -148,8 +135,7 @@ def retention_overtakes(
     run.group.roll_after(HOUR_MS)
     run.alter({0: 0})  # so that A begins at 0 under any policy
     run.append(0, records, age_ms=OLD_MS)
-    run.join("A", settings_under(run, policy))
-    run.settle()
+    run.start(settings_under(run, policy), "A")
     run.work("A", run.take("A", records))
     run.commit_done("A")
     run.poll("A", 0)
@@ -232,8 +218,7 @@ def new_partition_latest(
     them does A read?"""
     run.create(1)
     run.alter({0: 0})  # so that A begins at 0 under any policy
-    run.join("A", replace(settings_under(run, policy), metadata_max_age_ms=metadata_max_age_ms))
-    run.settle()
+    run.start(replace(settings_under(run, policy), metadata_max_age_ms=metadata_max_age_ms), "A")
     run.append(0, 20)
     read_on(run, "A")
     run.add_partitions(2)  # right after A has asked, so it will not know for as long as it can
@@ -304,8 +289,7 @@ def reset_by_hand(
     table = set[int]()
     settings = settings_of(run, max_poll_interval_ms=60_000)
     run.create(1, records)
-    run.join("A", settings)
-    run.settle()
+    run.start(settings, "A")
     crash_at = min(crash_at, records - 1)
     _work(run, "A", table, crash_at + 1, crash_at)
     run.join("B", settings)
@@ -314,8 +298,7 @@ def reset_by_hand(
     run.alter({0: min(rewind_to, records)})  # B is still there: refused
     run.close("B")
     run.alter({0: min(rewind_to, records)})
-    run.join("C", settings)
-    run.settle()
+    run.start(settings, "C")
     _work(run, "C", table, records - min(rewind_to, records))
     effects = sum(step.what == "process" for step in run.trace.steps)
     refused = sum(step.what == "refuse" for step in run.trace.steps)

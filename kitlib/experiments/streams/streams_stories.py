@@ -153,9 +153,6 @@ Repartition = Annotated[int, Knob("How many partitions the repartition topic has
 Instances = Annotated[int, Knob("How many instances run.", "instances", 1, 4)]
 Threads = Annotated[int, Knob("How many threads each instance has (num.stream.threads).", "threads", 1, 12)]
 Standbys = Annotated[int, Knob("Standby replicas of each store (num.standby.replicas).", "replicas", 0, 2)]
-Lag = Annotated[
-    int, Knob("A standby that is no further behind than this may take over its task at once.", "records", 0, 1_000_000, scale="log")
-]
 SessionMs = Annotated[int, Knob("An instance without a heartbeat for this long is removed.", "ms", 1_000, 60_000)]
 RunS = Annotated[int, Knob("How long the application has been running when the instance dies.", "s", 1, 900)]
 
@@ -198,7 +195,9 @@ def _begin(run: StreamsRun) -> str:
 def streams_failover(
     run: StreamsRun,
     instances: Instances = 2,
-    acceptable_recovery_lag: Lag = _DECIDES.acceptable_recovery_lag,
+    acceptable_recovery_lag: Annotated[
+        int, Knob("A standby that is no further behind than this may take over its task at once.", "records", 0, 1_000_000, scale="log")
+    ] = _DECIDES.acceptable_recovery_lag,
     run_s: RunS = 120,
     back_after_s: Annotated[int, Knob("When the instance is restarted; 0: never.", "s", 0, 300)] = 0,
     keeps_disk: Annotated[bool, Knob("Whether it then finds its stores on disk.")] = True,
