@@ -22,9 +22,10 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.topic_reader import TopicReader
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
+    Answer,
     CallResult,
     KitTransactionalProducer,
-    LogBatch,
+    Request,
     Snapshot,
 )
 from kitlib.lab import created_resources
@@ -43,17 +44,21 @@ from kitlib.lab.wire.coordinator import (
     state_records,
 )
 from kitlib.lab.wire.records import FetchedBatch, WireBatch
-from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer
-from kitlib.mechanisms.transactions.coordinator import EndTxnAnswer, Transition
+from kitlib.mechanisms.broker.entry import EndTransactionMarker
+from kitlib.mechanisms.broker.unified_log import StoredBatch
+from kitlib.mechanisms.producer.transaction_manager import ProducerState
+from kitlib.mechanisms.protocol import Batch, ErrorCode
+from kitlib.mechanisms.transactions.coordinator import Transition
 from kitlib.mechanisms.transactions.metadata import TopicPartition as Place
 from kitlib.mechanisms.transactions.metadata import TransactionState
 from kitlib.mechanisms.transactions.offsets import GroupIdentity
 from kitlib.mechanisms.transactions.producer import Api, TransactionalProducer
+from kitlib.mechanisms.transactions.reader import AbortedTxn
 from kitlib.more.hashes import group_partition
 
 VERIFICATION = "transaction.partition.verification.enable"
 SESSION_MS = 3_000  # a member that lives is not late for that long, one that is dead is waited for
-KINDS = {b"\x00\x00\x00\x00": "ABORT", b"\x00\x00\x00\x01": "COMMIT"}
+COMMIT_KEY = b"\x00\x00\x00\x01"  # of a marker's record; else it aborts
 
 
 @dataclass(slots=True)
@@ -67,49 +72,29 @@ class LibrdkafkaTransactionalProducer:
     find_identity: Callable[[], tuple[int, int] | None]  # by the coordinator's log: the client does not tell it
     identity: tuple[int, int] | None = None
 
-    def _do(self, what: str, **more: Any) -> CallResult:
-        told = self.process.do(what, **more)
-        return CallResult(told["error"], told["fatal"], told["must_abort"])
-
-    def init(self) -> CallResult:
-        told = self._do("init")
-        if not told.error:
-            self.identity = self.find_identity()
-        return told
-
-    def begin(self) -> CallResult:
-        return self._do("begin")
-
-    def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
+    def do(
+        self, what: str, records: Sequence[int] = (), hold: bool = False, offset: int = -1, group: GroupIdentity | None = None
+    ) -> CallResult:
+        """As the kit's own producer, and "commit_offsets" and "join" of the consumer beside it."""
         if hold:
             raise LabError(
                 "librdkafka does not hold back a batch until its transaction has ended. Use the kit's own client: version='2'."
             )
-        return self._do("send", topic=self.topic, records=list(records))
-
-    def send_offsets(self, offset: int, who: GroupIdentity) -> CallResult:
-        return self._do("send_offsets", topic=self.input, offset=offset)
-
-    def commit(self) -> CallResult:
-        return self._do("commit")
-
-    def abort(self) -> CallResult:
-        return self._do("abort")
-
-    def release(self) -> CallResult:
-        return CallResult()
+        told = self.process.do(what, topic=self.topic if what == "send" else self.input, records=list(records), offset=offset)
+        if what == "init" and not told["error"]:
+            self.identity = self.find_identity()
+        return CallResult(told["error"], told["fatal"], told["must_abort"])
 
     def kill(self) -> None:
         self.process.kill()
+
+    close = kill
 
     def freeze(self) -> None:
         self.process.freeze()
 
     def thaw(self) -> None:
         self.process.thaw()
-
-    def close(self) -> None:
-        self.process.kill()
 
 
 RealProducer = KitTransactionalProducer | LibrdkafkaTransactionalProducer
@@ -128,7 +113,7 @@ class KafkaTransactions:
     ids: list[str] = field(default_factory=list)  # transactional ids of this run
     steps: list[Transition] = field(default_factory=list)
     state_read_to: dict[int, int] = field(default_factory=dict)  # partition of __transaction_state -> next offset
-    log: list[LogBatch] = field(default_factory=list)
+    log: list[StoredBatch] = field(default_factory=list)
     coordinators: dict[tuple[int, str], CoordinatorWire] = field(default_factory=dict)  # by (kind, transactional id or group)
     state_partitions: int = 0  # of __transaction_state; 0: not asked for yet
     settings: ExitStack = field(default_factory=ExitStack)
@@ -185,8 +170,8 @@ class KafkaTransactions:
     def pass_ms(self, ms: int) -> None:
         time.sleep(ms / 1000)
 
-    def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
-        return ask()
+    def carry(self, by: str, request: Request) -> Answer:
+        return self.answer(request)
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> RealProducer:
         if transactional_id not in self.ids:
@@ -194,8 +179,7 @@ class KafkaTransactions:
             self.ids.append(transactional_id)
         producer: RealProducer
         if version >= 2 or self.kit_client:
-            core = TransactionalProducer(transactional_id, timeout_ms, version)
-            producer = KitTransactionalProducer(name, core, self, (self.topic, PARTITION), self.input)
+            producer = KitTransactionalProducer(name, TransactionalProducer(transactional_id, timeout_ms, version), self)
         else:
             process = ProducerProcess.start(name, self._settings(transactional_id, timeout_ms))
             producer = LibrdkafkaTransactionalProducer(
@@ -244,16 +228,14 @@ class KafkaTransactions:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
             )
-        return Snapshot(
-            self.log, lso, end, [(producer, first, self._marker_of(producer, first)) for producer, first in aborted],
-            self.steps, None if committed[self.input] < 0 else committed[self.input],
-        )  # fmt: skip
+        gone = [AbortedTxn(producer, first, self._marker_of(producer, first)) for producer, first in aborted]
+        return Snapshot(self.log, lso, end, gone, self.steps, None if committed[self.input] < 0 else committed[self.input])
 
     def _read_log(self) -> int:
         """Read on in the output's log; where it ends now."""
-        at = self.log[-1].last + 1 if self.log else 0
-        self.log += map(_log_batch, self.wire.read_on(self.topic, PARTITION, at))
-        return self.log[-1].last + 1 if self.log else 0
+        at = self.log[-1].last_offset + 1 if self.log else 0
+        self.log += map(_stored, self.wire.read_on(self.topic, PARTITION, at))
+        return self.log[-1].last_offset + 1 if self.log else 0
 
     def _is_quiet(self) -> bool:
         self._read_steps()
@@ -275,10 +257,8 @@ class KafkaTransactions:
 
     def _marker_of(self, producer_id: int, first: int) -> int:
         """Where the marker of an aborted transaction lies; -1 when it is not read yet."""
-        return next(
-            (each.first for each in self.log if each.kind and each.producer_id == producer_id and each.first > first),
-            -1,
-        )
+        markers = (each.base_offset for each in self.log if each.marker and each.batch.producer_id == producer_id)
+        return next((offset for offset in markers if offset > first), -1)
 
     def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:
         """What librdkafka's consumer is given, up to the end that the broker shows to it."""
@@ -290,7 +270,7 @@ class KafkaTransactions:
 
     def commit_plainly(self, producer: RealProducer, offset: int, who: GroupIdentity) -> CallResult:
         if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):
-            return producer._do("commit_offsets", topic=self.input[0], offset=offset)
+            return producer.do("commit_offsets", offset=offset)
         committer = Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))
         try:
             committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
@@ -305,7 +285,7 @@ class KafkaTransactions:
             raise KnobError(
                 "the kit's own client joins no real group: use version='1' (librdkafka), or generation=false."
             )
-        producer._do("join")
+        producer.do("join")
         self.members += 1
         return GroupIdentity(self.group, producer.name, self.members)
 
@@ -324,56 +304,41 @@ class KafkaTransactions:
             for producer in self.producers:
                 rest.callback(producer.close)
 
-    def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None
-    ) -> InitProducerIdAnswer:
-        error, *identity = self.coordinator(transactional_id).init_transactional_id(transactional_id, timeout_ms, *(expected or (-1, -1)))
-        return InitProducerIdAnswer(ErrorCode.of(error), *identity)
-
-    def add_partitions(self, transactional_id: str, producer_id: int, epoch: int, partition: Place) -> ErrorCode:
-        return ErrorCode.of(self.coordinator(transactional_id).add_partitions(transactional_id, producer_id, epoch, partition[0]))
-
-    def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> ErrorCode:
-        return ErrorCode.of(self.coordinator(transactional_id).add_offsets(transactional_id, producer_id, epoch, group))
-
-    def commit_offsets(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        who: GroupIdentity,
-        partition: Place,
-        offset: int,
-        version: int,
-    ) -> ErrorCode:
-        error = self.coordinator(who.group, GROUP).commit_offset(
-            transactional_id, producer_id, epoch, who.group, partition[0], offset, who.member, who.generation, version
-        )
-        return ErrorCode.of(error)
-
-    def produce(self, transactional_id: str, topic: str, batch: Batch, version: int) -> ErrorCode:
-        sent = WireBatch(
-            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence, None, True
-        )
-        answers = self.wire.produce(topic, [sent], transactional_id=transactional_id, version=PRODUCE[version])
-        return ErrorCode.of(answers[batch.partition][0])
+    def answer(self, asked: Request) -> Answer:
+        by, batch, group = asked.by, asked.batch, asked.group
+        name, identity = by.transactional_id, (by.producer_id, by.epoch)
+        coordinator = self.coordinator(name)
+        given: Sequence[int] = (-1, -1)
+        match asked.api:
+            case Api.INIT_PRODUCER_ID:
+                error, *given = coordinator.init_transactional_id(name, by.timeout_ms, *identity)
+            case Api.END_TXN:
+                error, *given = coordinator.end_transaction(name, *identity, by.state is ProducerState.COMMITTING, by.version)
+            case Api.PRODUCE:
+                assert batch is not None
+                sent = WireBatch(PARTITION, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence, None, True)
+                answers = self.wire.produce(self.topic, [sent], transactional_id=name, version=PRODUCE[by.version])
+                error = answers[PARTITION][0]
+            case Api.ADD_PARTITIONS:
+                error = coordinator.add_partitions(name, *identity, self.topic)
+            case Api.ADD_OFFSETS:
+                error = coordinator.add_offsets(name, *identity, self.group)
+            case Api.TXN_OFFSET_COMMIT:
+                assert group is not None
+                error = self.coordinator(self.group, GROUP).commit_offset(
+                    name, *identity, self.group, self.input[0], asked.offset, group.member, group.generation, by.version
+                )
+        return ErrorCode.of(error), given[0], given[1]
 
     def verify(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
         """What the coordinator tells a leader that asks about the output's partition."""
         return ErrorCode.of(self.coordinator(transactional_id).verify_partitions(transactional_id, producer_id, epoch, self.topic))
 
-    def end_transaction(
-        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, version: int
-    ) -> EndTxnAnswer:
-        error, *identity = self.coordinator(transactional_id).end_transaction(transactional_id, producer_id, epoch, commit, version)
-        return EndTxnAnswer(ErrorCode.of(error), *identity)
 
-
-def _log_batch(batch: FetchedBatch) -> LogBatch:
-    kind = None
-    records: tuple[int, ...] = ()
+def _stored(batch: FetchedBatch) -> StoredBatch:
+    """A batch of the real log as the model's has it."""
+    marker, values = None, tuple(batch.values)
     if batch.is_control:
-        kind = KINDS.get(batch.records[0][2] or b"", "ABORT")
-    else:
-        records = tuple(map(int, batch.values))
-    return LogBatch(batch.base_offset, batch.last_offset, batch.producer_id, batch.epoch, records, kind)
+        marker, values = EndTransactionMarker(batch.producer_id, batch.epoch, 0, batch.records[0][2] == COMMIT_KEY), ()
+    count = batch.last_offset - batch.base_offset + 1
+    return StoredBatch(batch.base_offset, Batch(PARTITION, count, batch.producer_id, batch.epoch, values=values), marker)

@@ -15,13 +15,12 @@ from kitlib.experiments.interventions import Intervention
 from kitlib.mechanisms.broker.append_checks import BatchRefusedError
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.entry import SENTINEL, EndTransactionMarker
-from kitlib.mechanisms.broker.unified_log import UnifiedLog
+from kitlib.mechanisms.broker.unified_log import StoredBatch, UnifiedLog
 from kitlib.mechanisms.producer.transaction_manager import ProducerState
-from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer
+from kitlib.mechanisms.protocol import Batch, ErrorCode
 from kitlib.mechanisms.transactions.coordinator import (
     OFFSETS_TOPIC,
     CoordinatorConfig,
-    EndTxnAnswer,
     TransactionCoordinator,
     Transition,
     UnsentMarkers,
@@ -29,7 +28,7 @@ from kitlib.mechanisms.transactions.coordinator import (
 from kitlib.mechanisms.transactions.metadata import TopicPartition
 from kitlib.mechanisms.transactions.offsets import GroupIdentity, GroupOffsets
 from kitlib.mechanisms.transactions.producer import Api, Meaning, ProducerMisusedError, TransactionalProducer
-from kitlib.mechanisms.transactions.reader import Reader, aborted_transactions, last_stable_offset
+from kitlib.mechanisms.transactions.reader import AbortedTxn, Reader, aborted_transactions, last_stable_offset
 
 PARTITION = 0
 GROUP_PARTITION = 0  # the model's offsets' topic has one
@@ -48,6 +47,7 @@ class CallResult:
     error: str = ""  # the error's name; empty for success
     is_fatal: bool = False  # the producer can only be closed
     must_abort: bool = False  # the transaction can only be aborted
+    said: str = ""  # of a misuse, what the client said
 
     @property
     def is_fenced(self) -> bool:
@@ -55,35 +55,18 @@ class CallResult:
         return self.is_fatal and self.error in FENCED
 
 
-@dataclass(slots=True)
-class NoTransactions:
-    """A producer that writes outside of transactions; all that belongs to them is refused."""
+Answer = tuple[ErrorCode, int, int]  # an error, and the producer's id and epoch where they are asked for
 
-    name: str
-    identity: tuple[int, int] | None = None
 
-    def init(self) -> CallResult:
-        """There is nothing to ask for."""
-        return CallResult()
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a transactional producer asks of a broker."""
 
-    def begin(self) -> CallResult:
-        """Not without a transactional id."""
-        return CallResult(MISUSED)
-
-    def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
-        """Not here: the run writes its records plainly."""
-        return CallResult(MISUSED)
-
-    def send_offsets(self, offset: int, who: GroupIdentity) -> CallResult:
-        """Not without a transaction."""
-        return CallResult(MISUSED)
-
-    commit = abort = release = begin
-
-    def kill(self) -> None:
-        """Nothing more comes from it."""
-
-    freeze = thaw = close = kill
+    api: Api
+    by: TransactionalProducer  # whose ids, timeout and version it carries
+    batch: Batch | None = None  # of Produce
+    offset: int = -1  # of TxnOffsetCommit
+    group: GroupIdentity | None = None  # of AddOffsetsToTxn and TxnOffsetCommit
 
 
 @dataclass(slots=True)
@@ -97,153 +80,85 @@ class KitTransactionalProducer:
     name: str
     core: TransactionalProducer
     broker: Any  # ModelTransactions, or its twin on Kafka
-    partition: TopicPartition
-    input: TopicPartition  # what the group reads
     held: list[Batch] = field(default_factory=list)  # batches that are still on their way
 
-    def init(self) -> CallResult:
-        """A producer id and epoch; fences whoever had the transactional id."""
-        return self._do(self.core.init_transactions)
+    def do(
+        self, what: str, records: Sequence[int] = (), hold: bool = False, offset: int = -1, group: GroupIdentity | None = None
+    ) -> CallResult:
+        """A call of its user: "init", "begin", "send" these records as one batch, "send_offsets" of the group, "commit" or "abort".
 
-    def begin(self) -> CallResult:
-        return self._do(self.core.begin)
-
-    def send(self, records: Sequence[int], hold: bool = False) -> CallResult:
-        """One batch of records. With `hold` it is only handed to the network, and arrives at `release`."""
-        return self._do(
-            lambda: self.core.send(self.partition), values=tuple(b"%d" % record for record in records), hold=hold
-        )
-
-    def send_offsets(self, offset: int, who: GroupIdentity) -> CallResult:
-        """The group's position, as a part of this transaction."""
-        return self._do(self.core.send_offsets, offset=offset, who=who)
-
-    def commit(self) -> CallResult:
-        return self._do(self.core.commit)
-
-    def abort(self) -> CallResult:
-        return self._do(self.core.abort)
+        "init" gets a producer id and epoch, which fences whoever had the transactional id. With `hold` the batch is only
+        handed to the network, and arrives at `release`.
+        """
+        core, partition = self.core, (self.broker.topic, PARTITION)
+        calls: dict[str, Callable[[], list[Api]]] = {
+            "init": core.init_transactions, "begin": core.begin, "send": lambda: core.send(partition),
+            "send_offsets": core.send_offsets, "commit": core.commit, "abort": core.abort,
+        }  # fmt: skip
+        try:
+            asked = calls[what]()
+        except ProducerMisusedError as misuse:
+            return CallResult(MISUSED, is_fatal=core.state is ProducerState.FATAL_ERROR, said=str(misuse))
+        while asked:
+            api = asked.pop(0)
+            batch = self._batch(records) if api is Api.PRODUCE else None
+            if batch is not None and hold:
+                self.held.append(batch)
+                core.receive(api, ErrorCode.NONE, partition=partition, count=batch.count)
+                continue
+            touched = partition if api in (Api.ADD_PARTITIONS, Api.PRODUCE) else None
+            error, meaning = self._ask(Request(api, core, batch, offset, group), touched)
+            if meaning in (Meaning.FATAL, Meaning.ABORTABLE):
+                return CallResult(error.name, meaning is Meaning.FATAL, meaning is Meaning.ABORTABLE)
+            if core.state is ProducerState.INITIALIZING and not asked:
+                asked.append(Api.INIT_PRODUCER_ID)
+        return CallResult()
 
     def release(self) -> CallResult:
         """The batches that were held arrive now, with the numbers that they have."""
         told = CallResult()
         for batch in self.held:
-            error = self.broker.produce(self.core.transactional_id, self.partition[0], batch, self.core.version)
+            error = self.broker.answer(Request(Api.PRODUCE, self.core, batch))[0]
             told = CallResult(error.name) if error else told
         self.held.clear()
         return told
 
     def kill(self) -> None:
-        """Nothing more comes from it."""
+        """Nothing more comes from it; after `freeze` nothing until `thaw`. It has no process, so there is nothing to do."""
 
-    def freeze(self) -> None:
-        """Nothing comes from it until `thaw`."""
-
-    def thaw(self) -> None:
-        """It goes on where it was."""
-
-    def close(self) -> None:
-        """Nothing to let go of."""
+    freeze = thaw = close = kill
 
     @property
     def identity(self) -> tuple[int, int] | None:
         """(producer id, epoch) as the client knows them; None before the first."""
         return None if self.core.producer_id < 0 else (self.core.producer_id, self.core.epoch)
 
-    def _do(
-        self,
-        call: object,
-        values: tuple[bytes, ...] = (),
-        hold: bool = False,
-        offset: int = -1,
-        who: GroupIdentity | None = None,
-    ) -> CallResult:
-        try:
-            asked = list(call())  # type: ignore[operator]
-        except ProducerMisusedError:
-            return CallResult(MISUSED, is_fatal=self.core.state is ProducerState.FATAL_ERROR)
-        while asked:
-            api = asked.pop(0)
-            if api is Api.PRODUCE and hold:
-                self.held.append(self._batch(values))
-                self.core.receive(api, ErrorCode.NONE, partition=self.partition, count=len(values))
-                continue
-            error, meaning = self._ask(api, values, offset, who)
-            if meaning in (Meaning.FATAL, Meaning.ABORTABLE):
-                return CallResult(error.name, meaning is Meaning.FATAL, meaning is Meaning.ABORTABLE)
-            if self.core.state is ProducerState.INITIALIZING and not asked:
-                asked.append(Api.INIT_PRODUCER_ID)
-        return CallResult()
-
-    def _ask(
-        self, api: Api, values: tuple[bytes, ...], offset: int, who: GroupIdentity | None
-    ) -> tuple[ErrorCode, Meaning]:
+    def _ask(self, request: Request, touched: TopicPartition | None) -> tuple[ErrorCode, Meaning]:
         """Send a request until the answer is another than: come again."""
-        core = self.core
         for _ in range(MOST_RETRIES):
-            answer: tuple[ErrorCode, int, int] | None = self.broker.carry(self.name, api, lambda: self._request(api, values, offset, who))
-            if answer is None:  # the connection is gone: the same request, on another one
-                self.broker.pass_ms(RETRY_MS)
-                continue
-            meaning = core.receive(api, *answer, partition=self._touched(api), count=len(values))
-            if meaning is not Meaning.COME_AGAIN:
-                return answer[0], meaning
+            answer: Answer | None = self.broker.carry(self.name, request)
+            if answer is not None:  # else the connection is gone: the same request, on another one
+                count = request.batch.count if request.batch else 0
+                meaning = self.core.receive(request.api, *answer, partition=touched, count=count)
+                if meaning is not Meaning.COME_AGAIN:
+                    return answer[0], meaning
             self.broker.pass_ms(RETRY_MS)
         return ErrorCode.REQUEST_TIMED_OUT, Meaning.FATAL
 
-    def _touched(self, api: Api) -> TopicPartition | None:
-        return self.partition if api in (Api.ADD_PARTITIONS, Api.PRODUCE) else None
-
-    def _request(
-        self, api: Api, values: tuple[bytes, ...], offset: int, who: GroupIdentity | None
-    ) -> tuple[ErrorCode, int, int]:
-        core, broker = self.core, self.broker
-        name, identity = core.transactional_id, (core.producer_id, core.epoch)
-        if api is Api.INIT_PRODUCER_ID:
-            begun = broker.init_producer_id(name, core.timeout_ms, None if core.producer_id < 0 else identity)
-            return begun.error, begun.producer_id, begun.producer_epoch
-        if api is Api.END_TXN:
-            ended = broker.end_transaction(name, *identity, core.state is ProducerState.COMMITTING, core.version)
-            return ended.error, ended.producer_id, ended.producer_epoch
-        if api is Api.PRODUCE:
-            return broker.produce(name, self.partition[0], self._batch(values), core.version), -1, -1
-        if api is Api.ADD_PARTITIONS:
-            return broker.add_partitions(name, *identity, self.partition), -1, -1
-        assert who is not None
-        if api is Api.ADD_OFFSETS:
-            return broker.add_offsets(name, *identity, who.group), -1, -1
-        return broker.commit_offsets(name, *identity, who, self.input, offset, core.version), -1, -1
-
-    def _batch(self, values: tuple[bytes, ...]) -> Batch:
-        core = self.core
-        return Batch(
-            self.partition[1], len(values), core.producer_id, core.epoch, core.next_sequence(self.partition), True, 0, values
-        )  # fmt: skip
-
-
-Producer = KitTransactionalProducer | NoTransactions  # on a real broker also its own
-
-
-@dataclass(frozen=True, slots=True)
-class LogBatch:
-    """One batch of the output topic: records, or a marker."""
-
-    first: int
-    last: int
-    producer_id: int  # -1 for records outside of transactions
-    epoch: int
-    records: tuple[int, ...]
-    kind: str | None = None  # "COMMIT" or "ABORT"; None for records
+    def _batch(self, records: Sequence[int]) -> Batch:
+        core, values = self.core, tuple(b"%d" % record for record in records)
+        sequence = core.next_sequence((self.broker.topic, PARTITION))
+        return Batch(PARTITION, len(values), core.producer_id, core.epoch, sequence, True, 0, values)
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """What there is to be seen at one moment."""
 
-    log: Sequence[LogBatch]
+    log: Sequence[StoredBatch]
     lso: int
     high_watermark: int
-    aborted: Sequence[tuple[int, int, int]]  # (producer id, first offset, marker's offset)
+    aborted: Sequence[AbortedTxn]
     transitions: Sequence[Transition]  # of the coordinator, all so far
     committed_input: int | None  # the group's committed offset
 
@@ -334,21 +249,21 @@ class ModelTransactions:
     def _spend(self) -> None:
         self.pass_ms(self.delay_ms)
 
-    def carry(self, by: str, api: Api, ask: Callable[[], tuple[ErrorCode, int, int]]) -> tuple[ErrorCode, int, int] | None:
+    def carry(self, by: str, request: Request) -> Answer | None:
         """The answer to a request; None when it is lost, or the request is, or no one will ever be there to ask."""
         if not self._is_up():
             return None
         number = self.requests
         self.requests += 1
-        found = self.done_to("request", by, api.value, number)
+        found = self.done_to("request", by, request.api.value, number)
         if found is not None and found.verb == "lose":
             return None
         if found is not None and found.verb == "delay":
             self.pass_ms(found.ms or 0)
-        answer = ask()
+        answer = self.answer(request)
         if found is not None and found.verb == "double":
-            ask()
-        found = self.done_to("answer", by, api.value, number)
+            self.answer(request)
+        found = self.done_to("answer", by, request.api.value, number)
         if found is not None and found.verb == "delay":
             self.pass_ms(found.ms or 0)
         return None if found is not None and found.verb == "lose" else answer
@@ -361,8 +276,7 @@ class ModelTransactions:
 
     def start(self, name: str, transactional_id: str, timeout_ms: int, version: int) -> KitTransactionalProducer:
         """A new producer, without an id yet."""
-        core = TransactionalProducer(transactional_id, timeout_ms, version)
-        return KitTransactionalProducer(name, core, self, (self.topic, PARTITION), self.input)
+        return KitTransactionalProducer(name, TransactionalProducer(transactional_id, timeout_ms, version), self)
 
     def write_plainly(self, records: Sequence[int]) -> CallResult:
         """Records outside of any transaction, on the output topic."""
@@ -373,22 +287,11 @@ class ModelTransactions:
         return CallResult()
 
     def snapshot(self) -> Snapshot:
-        log = [
-            LogBatch(
-                stored.base_offset, stored.last_offset, stored.batch.producer_id, stored.batch.producer_epoch,
-                tuple(map(int, stored.batch.values)),
-                None if stored.marker is None else "COMMIT" if stored.marker.is_commit else "ABORT",
-            )
-            for stored in self.output.batches
-        ]  # fmt: skip
-        aborted = [
-            (each.producer_id, each.first_offset, each.last_offset)
-            for each in aborted_transactions(self.output.batches)
-        ]
-        committed = self.offsets.committed.get(self.input)
+        output = self.output
         return Snapshot(
-            log, last_stable_offset(self.output), self.output.end, aborted, self.coordinator.transitions, committed
-        )
+            output.batches, last_stable_offset(output), output.end, aborted_transactions(output.batches),
+            self.coordinator.transitions, self.offsets.committed.get(self.input),
+        )  # fmt: skip
 
     def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:
         """(offset, record) of all that a reader of this isolation is given from `position` on, and its position afterwards."""
@@ -396,7 +299,7 @@ class ModelTransactions:
         found = reader.poll(self.output)
         return [(record.offset, int(record.value or b"-1")) for record in found], reader.position
 
-    def commit_plainly(self, producer: Producer, offset: int, who: GroupIdentity) -> CallResult:
+    def commit_plainly(self, producer: KitTransactionalProducer, offset: int, who: GroupIdentity) -> CallResult:
         """The group's offset, outside of any transaction, by the consumer beside this producer if it is a member."""
         if not self._is_up():
             return CallResult(ErrorCode.REQUEST_TIMED_OUT.name)
@@ -404,7 +307,7 @@ class ModelTransactions:
         error = self.offsets.commit({self.input: offset}, who)
         return CallResult(error.name if error else "")
 
-    def join(self, producer: Producer) -> GroupIdentity:
+    def join(self, producer: KitTransactionalProducer) -> GroupIdentity:
         """The producer's process joins the group and gets the input in a new generation, once whoever had it is out."""
         self._spend()
         member = producer.name
@@ -422,58 +325,43 @@ class ModelTransactions:
             return CallResult(refused.error.name)
         return CallResult()
 
-    def init_producer_id(
-        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None
-    ) -> InitProducerIdAnswer:
+    def answer(self, asked: Request) -> Answer:
+        """The broker's answer to a producer's request: to a batch it is the leader's, else that of one of the coordinators."""
         self._spend()
-        answer = self.coordinator.init_producer_id(transactional_id, timeout_ms, self.now_ms, expected)
-        self._work()
-        return answer
+        by, coordinator = asked.by, self.coordinator
+        name, producer_id, epoch = by.transactional_id, by.producer_id, by.epoch
+        match asked.api:
+            case Api.INIT_PRODUCER_ID:
+                given = coordinator.init_producer_id(name, by.timeout_ms, self.now_ms, None if producer_id < 0 else (producer_id, epoch))
+                self._work()
+                return given.error, given.producer_id, given.producer_epoch
+            case Api.END_TXN:
+                commits = by.state is ProducerState.COMMITTING
+                ended = coordinator.end_transaction(name, producer_id, epoch, commits, self.now_ms, by.version)
+                self._work()
+                return ended.error, ended.producer_id, ended.producer_epoch
+            case Api.PRODUCE:
+                assert asked.batch is not None
+                error = self._append(name, asked.batch, by.version)
+            case Api.ADD_PARTITIONS:
+                error = coordinator.add_partitions(name, producer_id, epoch, [(self.topic, PARTITION)], self.now_ms)
+            case Api.ADD_OFFSETS:
+                error = coordinator.add_offsets(name, producer_id, epoch, GROUP_PARTITION, self.now_ms)
+            case Api.TXN_OFFSET_COMMIT:
+                assert asked.group is not None
+                error = self._joined(name, producer_id, epoch, (OFFSETS_TOPIC, GROUP_PARTITION), by.version)
+                error = error or self.offsets.commit_transactional(producer_id, {self.input: asked.offset}, asked.group)
+        return error, -1, -1
 
-    def add_partitions(
-        self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
-    ) -> ErrorCode:
-        """As the coordinator's, for a client of version 1."""
-        self._spend()
-        return self.coordinator.add_partitions(transactional_id, producer_id, epoch, [partition], self.now_ms)
-
-    def add_offsets(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> ErrorCode:
-        """As the coordinator's, for a client of version 1."""
-        self._spend()
-        return self.coordinator.add_offsets(transactional_id, producer_id, epoch, GROUP_PARTITION, self.now_ms)
-
-    def commit_offsets(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        who: GroupIdentity,
-        partition: TopicPartition,
-        offset: int,
-        version: int,
-    ) -> ErrorCode:
-        """TxnOffsetCommit: the group's offset, pending until the marker comes."""
-        self._spend()
-        error = self._joined(transactional_id, producer_id, epoch, (OFFSETS_TOPIC, GROUP_PARTITION), version)
-        return error or self.offsets.commit_transactional(producer_id, {partition: offset}, who)
-
-    def produce(self, transactional_id: str, topic: str, batch: Batch, version: int) -> ErrorCode:
-        """One transactional batch."""
-        self._spend()
+    def _append(self, name: str, batch: Batch, version: int) -> ErrorCode:
+        place = self.topic, PARTITION
         try:
             guard = self.output.verify(
-                batch.producer_id,
-                batch.base_sequence,
-                batch.producer_epoch,
-                self.now_ms,
-                supports_epoch_bump=version >= 2,
+                batch.producer_id, batch.base_sequence, batch.producer_epoch, self.now_ms, supports_epoch_bump=version >= 2
             )
-            if guard is not SENTINEL and (self.verification or version >= 2):
-                error = self._joined(
-                    transactional_id, batch.producer_id, batch.producer_epoch, (topic, batch.partition), version
-                )
-                if error:
-                    return error
+            is_checked = guard is not SENTINEL and (self.verification or version >= 2)
+            if is_checked and (error := self._joined(name, batch.producer_id, batch.producer_epoch, place, version)):
+                return error
             self.output.append(batch, guard)
         except BatchRefusedError as refused:
             return refused.error
@@ -493,19 +381,9 @@ class ModelTransactions:
         Differs: a leader that has no verification to ask for adds the partition all the same with version 2.
         """
         if version >= 2:
-            error = self.coordinator.add_partitions(
-                transactional_id, producer_id, epoch, [partition], self.now_ms, version
-            )
+            error = self.coordinator.add_partitions(transactional_id, producer_id, epoch, [partition], self.now_ms, version)
         else:
             error = self.coordinator.verify_partitions(transactional_id, producer_id, epoch, [partition])[partition]
             if error is ErrorCode.CONCURRENT_TRANSACTIONS:
                 error = ErrorCode.NOT_ENOUGH_REPLICAS  # old clients know to come again after that
         return ErrorCode.INVALID_PRODUCER_EPOCH if error is ErrorCode.PRODUCER_FENCED else error
-
-    def end_transaction(
-        self, transactional_id: str, producer_id: int, epoch: int, commit: bool, version: int
-    ) -> EndTxnAnswer:
-        self._spend()
-        answer = self.coordinator.end_transaction(transactional_id, producer_id, epoch, commit, self.now_ms, version)
-        self._work()
-        return answer

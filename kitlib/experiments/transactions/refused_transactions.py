@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as RdTopicPartition
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import KnobError
 from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.transactions.model_transactions import ModelTransactions
+from kitlib.experiments.transactions.model_transactions import MISUSED, ModelTransactions
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
@@ -108,27 +109,15 @@ def refusal_table(clients: Sequence[str] = ("kit",), cases: Sequence[str] = tupl
             f"refusal_table: clients are {tuple(clients)} and cases {tuple(cases)}, expected clients of {', '.join(CLIENTS)} "
             f"and cases of {', '.join(CASES)}."
         )
-    with _asked(clients) as ask:
+    with ExitStack() as undo:
+        ask: dict[str, Callable[[str], RefusalRow]] = {"kit": _by_the_kit}
+        if set(clients) != {"kit"}:
+            cluster, topic = kafka_server.ensure(), f"kit.refusals-{uuid.uuid4().hex[:8]}.output"
+            create_topic(AdminClient(client_config(cluster)), topic, 1, {"retention.ms": "-1"})
+            ask["librdkafka"] = partial(_by_librdkafka, cluster, topic)
+            if "java" in clients:
+                ask["java"] = partial(_by_java, undo.enter_context(JavaClient.open()), cluster, topic)
         return RefusalTable(tuple(ask[client](case) for case in cases for client in clients))
-
-
-@contextmanager
-def _asked(clients: Sequence[str]) -> Iterator[dict[str, Callable[[str], RefusalRow]]]:
-    """How each client is asked about a case."""
-    ask: dict[str, Callable[[str], RefusalRow]] = {"kit": _by_the_kit}
-    if set(clients) == {"kit"}:
-        yield ask
-        return
-    cluster = kafka_server.ensure()
-    topic = f"kit.refusals-{uuid.uuid4().hex[:8]}.output"
-    create_topic(AdminClient(client_config(cluster)), topic, 1, {"retention.ms": "-1"})
-    ask["librdkafka"] = lambda case: _by_librdkafka(cluster, topic, case)
-    if "java" not in clients:
-        yield ask
-        return
-    with JavaClient.open() as java:
-        ask["java"] = lambda case: _by_java(java, cluster, topic, case)
-        yield ask
 
 
 def _id_of(case: Case) -> str:
@@ -142,23 +131,12 @@ def _by_the_kit(name: str) -> RefusalRow:
         producer = broker.start("producer", _id_of(case), case.timeout_ms, 2)
     except KnobError as error:
         return RefusalRow(name, "kit", "start", type(error).__name__, "", str(error))
-    ways: dict[str, Callable[[], object]] = {
-        "init": producer.init, "begin": producer.begin, "commit": producer.commit, "abort": producer.abort,
-        "send": lambda: producer.send([0]), "send_offsets": lambda: producer.send_offsets(1, GroupIdentity(broker.group)),
-    }  # fmt: skip
-    core, call = producer.core, case.calls[-1]
-    asks = {"init": core.init_transactions, "begin": core.begin, "commit": core.commit, "abort": core.abort,
-            "send": lambda: core.send(producer.partition), "send_offsets": core.send_offsets}  # fmt: skip
-    for earlier in case.calls[:-1]:
-        ways[earlier]()
-    if core.state.value == "uninitialized" and call == "init":
-        told = producer.init()
-        return RefusalRow(name, "kit", call, told.error or "nothing", "closed" if told.is_fatal else "goes on")
-    try:
-        asks[call]()
-    except ProducerMisusedError as error:
-        return RefusalRow(name, "kit", call, type(error).__name__, "goes on", str(error))
-    return RefusalRow(name, "kit", call, "nothing", "goes on")
+    for call in case.calls:
+        told = producer.do(call, [0], offset=1, group=GroupIdentity(broker.group))
+        if told.error:
+            says = ProducerMisusedError.__name__ if told.error == MISUSED else told.error
+            return RefusalRow(name, "kit", call, says, "closed" if told.is_fatal else "goes on", told.said)
+    return RefusalRow(name, "kit", case.calls[-1], "nothing", "goes on")
 
 
 def _by_librdkafka(cluster: Cluster, topic: str, name: str) -> RefusalRow:
@@ -187,15 +165,8 @@ def _by_librdkafka(cluster: Cluster, topic: str, name: str) -> RefusalRow:
 
 
 def _rd_offsets(producer: Producer, cluster: Cluster, topic: str) -> None:
-    from confluent_kafka import Consumer
-
-    consumer = Consumer(client_config(cluster, **{"group.id": f"{topic}.group"}))
-    try:
-        producer.send_offsets_to_transaction(
-            [RdTopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), DEADLINE_S
-        )
-    finally:
-        consumer.close()
+    with closing(Consumer(client_config(cluster, **{"group.id": f"{topic}.group"}))) as consumer:
+        producer.send_offsets_to_transaction([RdTopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), DEADLINE_S)
 
 
 def _by_java(java: JavaClient, cluster: Cluster, topic: str, name: str) -> RefusalRow:
@@ -214,9 +185,7 @@ def _by_java(java: JavaClient, cluster: Cluster, topic: str, name: str) -> Refus
         "commit": producer.commitTransaction,
         "abort": producer.abortTransaction,
         "send": lambda: producer.send(clients.producer.ProducerRecord(topic, 0, None, b"0")),
-        "send_offsets": lambda: producer.sendOffsetsToTransaction(
-            offset, clients.consumer.ConsumerGroupMetadata(f"{topic}.group")
-        ),
+        "send_offsets": lambda: producer.sendOffsetsToTransaction(offset, clients.consumer.ConsumerGroupMetadata(f"{topic}.group")),
     }
     try:
         for call in case.calls:

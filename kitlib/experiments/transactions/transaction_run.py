@@ -17,13 +17,14 @@ from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
     STEP_MS,
     CallResult,
-    LogBatch,
+    KitTransactionalProducer,
     ModelTransactions,
-    NoTransactions,
-    Producer,
     Snapshot,
 )
+from kitlib.mechanisms.broker.unified_log import StoredBatch
+from kitlib.mechanisms.protocol import Batch
 from kitlib.mechanisms.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.producer import TransactionalProducer
 from kitlib.mechanisms.transactions.reader import ISOLATION
 
 # What these do, no ordinary client does: on a real broker the kit's own client does it, by the wire.
@@ -43,106 +44,15 @@ class Actor:
     """One producer in the story, with what its user knows of it."""
 
     actor: str
-    producer: Producer
-    transactional_id: str
+    producer: KitTransactionalProducer  # on a real broker also its own
     tx: int | None = None  # its open transaction
     sent: list[Sent] = field(default_factory=list)
     is_closed: bool = False  # it was told of a fatal error, and can do nothing more
     status: str = "runs"  # "runs", "freeze", "kill": the last thing that was done to its process
 
-
-@dataclass(slots=True)
-class Books:
-    """The books of one run: who sent what in which transaction, what lies where, and what a step shows beside itself.
-
-    A log knows producer ids and epochs, not which transaction of a user's a batch belongs to. The books find that
-    out: a batch belongs to the first transaction of its producer whose records it has and that is not in the log yet.
-    """
-
-    run: str
-    actors: list[Actor] = field(default_factory=list)
-    transactions: int = 0  # begun so far
-    ids: list[int] = field(default_factory=list)  # producer ids in the order of their appearance
-    # Each batch that was told of, and its transaction; and the same as a step holds it: another list once it has grown.
-    log: list[tuple[LogBatch, int | None]] = field(default_factory=list)
-    shown_log: list[list[Any]] = field(default_factory=list)
-    # So many transitions, and what they make of the coordinator's entries.
-    shown_entries: tuple[int, dict[str, Any]] = (0, {})
-
-    def next_name(self) -> str:
-        """What the next producer is called."""
-        return "producer" if not self.actors else f"producer {len(self.actors) + 1}"
-
-    def number_of(self, producer_id: int) -> int:
-        """The number by which the trace calls a producer id; -1 for none."""
-        if producer_id < 0:
-            return -1
-        if producer_id not in self.ids:
-            self.ids.append(producer_id)
-        return self.ids.index(producer_id)
-
-    def name_of(self, transactional_id: str) -> str:
-        """A transactional id without the run's name."""
-        return transactional_id.removeprefix(f"{self.run}-")
-
-    def enter(self, batch: LogBatch) -> int | None:
-        """A batch was found in the log; its transaction, None for a marker and for what is outside of transactions."""
-        tx = self._tx_of(batch) if batch.kind is None else None
-        self.log.append((batch, tx))
-        shown = [batch.first, batch.last, self.number_of(batch.producer_id), batch.epoch, tx, batch.kind]
-        self.shown_log = [*self.shown_log, shown]
-        return tx
-
-    def tx_at(self, offset: int) -> int | None:
-        """The transaction to which the record at an offset belongs."""
-        return next((tx for batch, tx in reversed(self.log) if batch.first <= offset <= batch.last), None)
-
-    def _tx_of(self, batch: LogBatch) -> int | None:
-        count, records = len(batch.records), list(batch.records)
-        for who in self.actors:
-            identity = who.producer.identity
-            if batch.producer_id >= 0 and identity is not None and identity[0] != batch.producer_id:
-                continue
-            for sent in who.sent:
-                is_same = (sent.tx is None) == (batch.producer_id < 0) and sent.records[:count] == records
-                if is_same and self._may_be(who, batch):
-                    del sent.records[:count]
-                    return sent.tx
-        return None
-
-    def _may_be(self, who: Actor, batch: LogBatch) -> bool:
-        """Of two producers under one transactional id, which differ in their epochs alone, the one that has this epoch."""
-        identity = who.producer.identity
-        others = [each.producer.identity for each in self.actors if each is not who]
-        if identity is None or batch.producer_id < 0 or not any(other and other[0] == identity[0] for other in others):
-            return True
-        return identity[1] >= batch.epoch and not any(
-            other and other[0] == identity[0] and batch.epoch <= other[1] < identity[1] for other in others
-        )
-
-    def shown(self, look: Snapshot | None, told_transitions: int, positions: dict[str, int]) -> dict[str, Any]:
-        """The state of a step: the log as far as it was told of, and what goes with it."""
-        end = self.log[-1][0].last + 1 if self.log else 0
-        if look is None:
-            return {"log": [], "lso": 0, "high_watermark": 0, "aborted": [], "coordinator": {}, "committed_input": None,
-                    "positions": dict(positions)}  # fmt: skip
-        return {
-            "log": self.shown_log, "lso": min(look.lso, end), "high_watermark": end,
-            "aborted": [[self.number_of(pid), first, last] for pid, first, last in look.aborted if last < end],
-            "coordinator": self._entries(look, told_transitions), "committed_input": look.committed_input,
-            "positions": dict(positions),
-        }  # fmt: skip
-
-    def _entries(self, look: Snapshot, count: int) -> dict[str, Any]:
-        before, entries = self.shown_entries
-        if before != count:
-            entries = dict(entries)
-            for step in look.transitions[before:count]:
-                entries[self.name_of(step.transactional_id)] = {
-                    "state": step.state.value, "pid": self.number_of(step.producer_id), "epoch": step.producer_epoch
-                }  # fmt: skip
-            self.shown_entries = count, entries
-        return entries
+    @property
+    def identity(self) -> tuple[int, int] | None:
+        return self.producer.identity
 
 
 @dataclass(slots=True)
@@ -158,17 +68,20 @@ class TransactionRun(Run):
     model_script: ClassVar[str] = "a real client hides its requests, and the broker is shared with whatever else runs on it"
 
     place: ModelTransactions = field(init=False)  # or its twin on Kafka
-    books: Books = field(init=False)
-    positions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(reversed(ISOLATION), 0))
-    seen: dict[str, list[int]] = field(default_factory=lambda: {isolation: [] for isolation in ISOLATION})
-    waits_at: int | None = None  # the offset at which the reader of committed records waits
-    told_batches: int = 0
+    actors: list[Actor] = field(default_factory=list)
+    transactions: int = 0  # begun so far
+    ids: list[int] = field(default_factory=list)  # producer ids in the order of their appearance
+    # Each batch that was told of, as a step holds it: first and last offset, producer, epoch, transaction, marker. Another list once
+    # it has grown; and so many transitions, with what they make of the coordinator's entries.
+    log: list[list[Any]] = field(default_factory=list)
+    entries: dict[str, Any] = field(default_factory=dict)
     told_transitions: int = 0
+    positions: dict[str, int] = field(default_factory=lambda: dict.fromkeys(reversed(ISOLATION), 0))
+    waits_at: int | None = None  # the offset at which the reader of committed records waits
     last: Snapshot | None = None
     frozen: list[str] = field(default_factory=list)  # producers that a script has frozen
 
     def __post_init__(self) -> None:
-        self.books = Books(self.trace.run)
         self.place = self.backend.provide(
             ModelTransactions,
             marker_delay_ms=self.settings.marker_delay_ms,
@@ -192,7 +105,7 @@ class TransactionRun(Run):
             self.place.is_down, self.place.is_gone = True, found.ms is None
             self.record("broker", "down", **self.where)
             return
-        running = [who for who in self.books.actors if who.status == "runs"]
+        running = [who for who in self.actors if who.status == "runs"]
         who = next((who for who in running if who.actor == found.target), None)
         if who is None:
             raise self.no_process(found, "producer", [each.actor for each in running])
@@ -205,7 +118,7 @@ class TransactionRun(Run):
             self.record("broker", "restart", **self.where)
         elif found.target in self.frozen:
             self.frozen.remove(found.target)
-            who = next(who for who in self.books.actors if who.actor == found.target)
+            who = next(who for who in self.actors if who.actor == found.target)
             if who.status == "freeze":
                 self.thaw(who)
 
@@ -227,24 +140,24 @@ class TransactionRun(Run):
 
     def start(self, transactional_id: str, timeout_ms: int | None = None) -> Actor:
         """A producer starts and gets its id: `id`, or `fenced`, or `unknown` when that fails."""
-        actor = self.books.next_name()
         timeout = self.settings.transaction_timeout_ms if timeout_ms is None else timeout_ms
-        producer = self.place.start(
-            actor, f"{self.trace.run}-{transactional_id}", timeout, int(self.settings.version)
-        )
-        who = Actor(actor, producer, transactional_id)
-        self.books.actors.append(who)
-        told = producer.init()
+        name = f"{self.trace.run}-{transactional_id}"
+        who = self._enter(lambda actor: self.place.start(actor, name, timeout, int(self.settings.version)))
+        told = who.producer.do("init")
         self.look()
-        if self._note_error(who, told):
-            return who
-        self.record(actor, "id", transactional_id=transactional_id, **self._identity(who))
+        if not self._note_error(who, told):
+            identity = {} if who.identity is None else {"pid": self.number_of(who.identity[0]), "epoch": who.identity[1]}
+            self.record(who.actor, "id", transactional_id=transactional_id, **identity)
         return who
 
     def start_plain(self) -> Actor:
-        actor = self.books.next_name()
-        who = Actor(actor, NoTransactions(actor), "")
-        self.books.actors.append(who)
+        """A producer without a transactional id: the run writes its records."""
+        return self._enter(lambda actor: KitTransactionalProducer(actor, TransactionalProducer("", 0), self.place))
+
+    def _enter(self, make: Callable[[str], KitTransactionalProducer]) -> Actor:
+        actor = "producer" if not self.actors else f"producer {len(self.actors) + 1}"
+        who = Actor(actor, make(actor))
+        self.actors.append(who)
         return who
 
     def join(self, who: Actor) -> GroupIdentity:
@@ -264,10 +177,10 @@ class TransactionRun(Run):
 
     def begin_tx(self, who: Actor) -> CallResult:
         self._free(who)
-        told = who.producer.begin()
+        told = who.producer.do("begin")
         if not told.error:
-            who.tx = self.books.transactions
-            self.books.transactions += 1
+            who.tx = self.transactions
+            self.transactions += 1
             self.record(who.actor, "begin", tx=who.tx)
         self._note_error(who, told)
         return told
@@ -280,7 +193,7 @@ class TransactionRun(Run):
         who.sent.append(Sent(who.tx, list(records)))
         more = {"held": True} if hold else {}
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=who.tx, **more)
-        told = who.producer.send(records, hold)
+        told = who.producer.do("send", records, hold)
         if not hold:
             self.after(who, told)
         return told
@@ -296,7 +209,7 @@ class TransactionRun(Run):
         """The group's position, within the transaction."""
         self._free(who)
         self.record(who.actor, "send_offsets", group=self.place.group, offset=offset, tx=who.tx)
-        told = who.producer.send_offsets(offset, group)
+        told = who.producer.do("send_offsets", offset=offset, group=group)
         self.after(who, told)
         return told
 
@@ -319,15 +232,15 @@ class TransactionRun(Run):
 
     def commit(self, who: Actor) -> CallResult:
         """Commit; the step `commit_tx` says that the user was told so."""
-        return self._end(who, who.producer.commit, "commit_tx")
+        return self._end(who, "commit")
 
     def abort(self, who: Actor) -> CallResult:
-        return self._end(who, who.producer.abort, "abort_tx")
+        return self._end(who, "abort")
 
-    def _end(self, who: Actor, call: Callable[[], CallResult], word: str) -> CallResult:
+    def _end(self, who: Actor, call: str) -> CallResult:
         self._free(who)
-        tx = who.tx
-        told = call()
+        tx, word = who.tx, f"{call}_tx"
+        told = who.producer.do(call)
         if told.error:
             self.look()
             self._note_error(who, told, tried=word)
@@ -400,9 +313,8 @@ class TransactionRun(Run):
         """Tell what is new in the log and at the coordinator, and let both readers read."""
         look = self.place.snapshot()
         self._tell_transitions(look, is_decided=True)
-        for batch in look.log[self.told_batches :]:
-            self.told_batches += 1
-            self._tell_batch(batch)
+        for stored in look.log[len(self.log) :]:
+            self._tell_batch(stored)
         self._tell_transitions(look)
         for isolation in self.positions:
             self._read(isolation, look)
@@ -412,23 +324,49 @@ class TransactionRun(Run):
         """The coordinator's new steps; with `is_decided` up to the decision alone, before the markers that follow it."""
         self.last = look
         for step in look.transitions[self.told_transitions :]:
-            if is_decided and step.state.is_complete and any(batch.kind for batch in look.log[self.told_batches :]):
+            if is_decided and step.state.is_complete and any(stored.marker for stored in look.log[len(self.log) :]):
                 return
             self.told_transitions += 1
+            name = step.transactional_id.removeprefix(f"{self.trace.run}-")
+            identity = {"pid": self.number_of(step.producer_id), "epoch": step.producer_epoch}
+            self.entries = self.entries | {name: {"state": step.state.value} | identity}
             why = {"why": step.why} if step.why else {}
-            self.record(
-                "coordinator", "transition", transactional_id=self.books.name_of(step.transactional_id),
-                to=step.state.value, pid=self.number_of(step.producer_id), epoch=step.producer_epoch, **why,
-            )  # fmt: skip
+            self.record("coordinator", "transition", transactional_id=name, to=step.state.value, **identity, **why)
 
-    def _tell_batch(self, batch: LogBatch) -> None:
-        identity = {"pid": self.number_of(batch.producer_id), "epoch": batch.epoch}
-        tx = self.books.enter(batch)
-        if batch.kind is not None:
-            self.record("broker", "marker", **self.where, offset=batch.first, kind=batch.kind, **identity)
-            return
-        first, last = batch.records[0], batch.records[-1]
-        self.record("broker", "write", **self.where, first=first, last=last, offset=batch.first, **identity, tx=tx)
+    def _tell_batch(self, stored: StoredBatch) -> None:
+        """Write and marker; a marker belongs to no transaction of a user's."""
+        batch, first, kind = stored.batch, stored.base_offset, None
+        identity = {"pid": self.number_of(batch.producer_id), "epoch": batch.producer_epoch}
+        if stored.marker is not None:
+            kind = "COMMIT" if stored.marker.is_commit else "ABORT"
+        records = [*map(int, batch.values)]
+        tx = self._tx_of(batch, records) if kind is None else None
+        self.log = [*self.log, [first, stored.last_offset, *identity.values(), tx, kind]]
+        if kind is not None:
+            self.record("broker", "marker", **self.where, offset=first, kind=kind, **identity)
+        else:
+            self.record("broker", "write", **self.where, first=records[0], last=records[-1], offset=first, **identity, tx=tx)
+
+    def _tx_of(self, batch: Batch, records: list[int]) -> int | None:
+        """The user's transaction, which no log knows: the first of its producer that has these records and is not in the log yet."""
+        count, producer_id = len(records), batch.producer_id
+        for who in self.actors:
+            if producer_id >= 0 and who.identity is not None and who.identity[0] != producer_id:
+                continue
+            for sent in who.sent:
+                is_same = (sent.tx is None) == (producer_id < 0) and sent.records[:count] == records
+                if is_same and self._may_be(who, batch):
+                    del sent.records[:count]
+                    return sent.tx
+        return None
+
+    def _may_be(self, who: Actor, batch: Batch) -> bool:
+        """Of two producers under one transactional id, which differ in their epochs alone, the one that has this epoch."""
+        if who.identity is None or batch.producer_id < 0:
+            return True
+        own_id, own_epoch = who.identity
+        epochs = [each.identity[1] for each in self.actors if each is not who and each.identity and each.identity[0] == own_id]
+        return not epochs or (own_epoch >= batch.producer_epoch and not any(batch.producer_epoch <= epoch < own_epoch for epoch in epochs))
 
     def _read(self, isolation: str, look: Snapshot) -> None:
         end = look.lso if isolation == "read_committed" else look.high_watermark
@@ -437,8 +375,7 @@ class TransactionRun(Run):
             self.positions[isolation] = min(position, end)  # what has come since the look belongs to the next one
             for offset, record in found:
                 if offset < end:
-                    self.seen[isolation].append(record)
-                    tx = self.books.tx_at(offset)
+                    tx = next((row[4] for row in reversed(self.log) if row[0] <= offset <= row[1]), None)
                     self.record(isolation, "read", **self.where, offset=offset, record=record, tx=tx)
         if isolation == "read_committed":
             waits_at = look.lso if self.positions[isolation] < look.high_watermark else None
@@ -448,11 +385,11 @@ class TransactionRun(Run):
 
     def number_of(self, producer_id: int) -> int:
         """The number by which the trace calls a producer id; -1 for none."""
-        return self.books.number_of(producer_id)
-
-    def _identity(self, who: Actor) -> dict[str, int]:
-        identity = who.producer.identity
-        return {} if identity is None else {"pid": self.number_of(identity[0]), "epoch": identity[1]}
+        if producer_id < 0:
+            return -1
+        if producer_id not in self.ids:
+            self.ids.append(producer_id)
+        return self.ids.index(producer_id)
 
     def _note_error(self, who: Actor, told: CallResult, tried: str = "") -> bool:
         """Whether a call failed; `fenced` when somebody else has the id, `unknown` for every other error."""
@@ -473,4 +410,11 @@ class TransactionRun(Run):
         return self.place.now_ms
 
     def state(self) -> dict[str, Any]:
-        return self.books.shown(self.last, self.told_transitions, self.positions)
+        """The log as far as it was told of, and what goes with it."""
+        look, end = self.last, self.log[-1][1] + 1 if self.log else 0
+        aborted = [each for each in look.aborted if each.last_offset < end] if look else []
+        return {
+            "log": self.log, "lso": min(look.lso, end) if look else 0, "high_watermark": end,
+            "aborted": [[self.number_of(each.producer_id), each.first_offset, each.last_offset] for each in aborted],
+            "coordinator": self.entries, "committed_input": look.committed_input if look else None, "positions": dict(self.positions),
+        }  # fmt: skip

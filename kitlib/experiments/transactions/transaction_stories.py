@@ -122,24 +122,16 @@ def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> No
     """One batch, step by step; the worker is killed behind the step that the knob names."""
     settings, nobody = run.settings, run.nobody()
     inside = settings.transactional and settings.offsets == "inside"
-    output: list[tuple[str, Callable[[], CallResult]]] = [("output", lambda: run.send(worker, batch))]
-    if not settings.transactional:
-        output = [("output", lambda: run.write_plainly(worker, batch))]
-    begin: list[tuple[str, Callable[[], CallResult]]] = [("begin", lambda: run.begin_tx(worker))]
-    commit: list[tuple[str, Callable[[], CallResult]]] = [("commit", lambda: run.commit(worker))]
-    plainly: list[tuple[str, Callable[[], CallResult]]] = [
-        ("position", lambda: run.commit_plainly(worker, batch.stop, nobody))
-    ]
-    if inside:
-        within: list[tuple[str, Callable[[], CallResult]]] = [
-            ("position", lambda: run.send_offsets(worker, batch.stop, nobody))
-        ]
-        steps = begin + output + within + commit
-    else:
-        made = begin + output + commit if settings.transactional else output
-        steps = plainly + made if settings.order == "offsets first" else made + plainly
-    for name, step in steps:
-        step()
+    steps: dict[str, Callable[[], CallResult]] = {
+        "begin": lambda: run.begin_tx(worker),
+        "output": lambda: run.send(worker, batch) if settings.transactional else run.write_plainly(worker, batch),
+        "position": lambda: run.send_offsets(worker, batch.stop, nobody) if inside else run.commit_plainly(worker, batch.stop, nobody),
+        "commit": lambda: run.commit(worker),
+    }
+    names = [name for name in steps if (settings.transactional or name == "output") and name != "position"]
+    names.insert(2 if inside else 0 if settings.order == "offsets first" else len(names), "position")
+    for name in names:
+        steps[name]()
         if crashes and settings.crash == f"after {name}":
             run.kill(worker)
             raise _Crashed
@@ -343,7 +335,7 @@ def delayed_marker(
     run.begin_tx(who)
     run.send(who, range(tx_records, 2 * tx_records))
     if late_marker and markers:
-        run.late_marker((run.books.ids[markers[-1]["pid"]], markers[-1]["epoch"]), commit=False, version=int(version))
+        run.late_marker((run.ids[markers[-1]["pid"]], markers[-1]["epoch"]), commit=False, version=int(version))
     run.send(who, range(2 * tx_records, 3 * tx_records))
     run.commit(who)
     run.finish()
@@ -382,7 +374,7 @@ def hanging_transaction(
     written = [step.data for step in run.trace.steps if step.what == "write"]
     if rescue and len(written) > 1:
         hangs = written[1]
-        run.late_marker((run.books.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
+        run.late_marker((run.ids[hangs["pid"]], hangs["epoch"]), commit=False, version=1)
     run.finish()
 
 

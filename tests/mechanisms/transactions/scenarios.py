@@ -9,8 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.mechanisms.protocol import Batch, ErrorCode
+from kitlib.experiments.transactions.model_transactions import Request
+from kitlib.mechanisms.producer.transaction_manager import ProducerState
+from kitlib.mechanisms.protocol import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Batch
 from kitlib.mechanisms.transactions.offsets import GroupIdentity
+from kitlib.mechanisms.transactions.producer import Api, TransactionalProducer
 
 # (word, epoch, *arguments) -> what is answered: an error's name, or the epoch that was given out
 Talk = list[tuple[tuple[Any, ...], str | int]]
@@ -84,52 +87,56 @@ class Conversation:
         self.broker.snapshot()  # by then all markers are written
         return answer
 
-    def _init(self, expected: int | None = None, timeout_ms: int = 60_000) -> str | int:
-        named = None if expected is None else (self.producer_id, expected)
-        answer = self.broker.init_producer_id(self.name, timeout_ms, named)
-        if answer.error:
-            return str(answer.error.name)
-        self.producer_id = answer.producer_id
-        return int(answer.producer_epoch)
+    def _ask(
+        self, api: Api, epoch: int, version: int = 1, timeout_ms: int = 60_000, state: ProducerState = ProducerState.READY, **more: Any
+    ) -> tuple[str, int, int]:
+        """The error's name, and the id and epoch in the answer, to a producer with this epoch."""
+        producer_id = NO_PRODUCER_ID if epoch == NO_PRODUCER_EPOCH else self.producer_id
+        by = TransactionalProducer(self.name, timeout_ms, version, state, producer_id, epoch)
+        error, *identity = self.broker.answer(Request(api, by, **more))
+        return str(error.name), identity[0], identity[1]
+
+    def _init(self, expected: int = NO_PRODUCER_EPOCH, timeout_ms: int = 60_000) -> str | int:
+        error, producer_id, epoch = self._ask(Api.INIT_PRODUCER_ID, expected, timeout_ms=timeout_ms)
+        if error != OK:
+            return error
+        self.producer_id = producer_id
+        return epoch
 
     def _init_for(self, timeout_ms: int) -> str | int:
-        return self._init(None, timeout_ms)
+        return self._init(timeout_ms=timeout_ms)
 
     def _add(self, epoch: int) -> str:
-        return self._name(self.broker.add_partitions(self.name, self.producer_id, epoch, (self.broker.topic, 0)))
+        return self._ask(Api.ADD_PARTITIONS, epoch)[0]
 
     def _add_offsets(self, epoch: int) -> str:
-        return self._name(self.broker.add_offsets(self.name, self.producer_id, epoch, self.broker.group))
+        return self._ask(Api.ADD_OFFSETS, epoch, group=GroupIdentity(self.broker.group))[0]
 
-    def _offsets(self, epoch: int, version: int, who: GroupIdentity | None = None) -> str:
-        who = who or GroupIdentity(self.broker.group)
-        return self._name(
-            self.broker.commit_offsets(self.name, self.producer_id, epoch, who, self.broker.input, 7, version)
-        )
+    def _offsets(self, epoch: int, version: int, *member: Any) -> str:
+        return self._ask(Api.TXN_OFFSET_COMMIT, epoch, version, group=GroupIdentity(self.broker.group, *member), offset=7)[0]
 
     def _offsets_of_a_member(self, epoch: int) -> str:
-        return self._offsets(epoch, 1, GroupIdentity(self.broker.group, "somebody", 3))
+        return self._offsets(epoch, 1, "somebody", 3)
 
     def _produce(self, epoch: int, version: int) -> str:
         sequence = self.sequences.get(epoch, 0)
-        batch = Batch(0, 1, self.producer_id, epoch, sequence, True, 0, (b"0",))
-        error = self.broker.produce(self.name, self.broker.topic, batch, version)
-        if error is ErrorCode.NONE:
+        error = self._ask(Api.PRODUCE, epoch, version, batch=Batch(0, 1, self.producer_id, epoch, sequence, True, 0, (b"0",)))[0]
+        if error == OK:
             self.sequences[epoch] = sequence + 1
-        return self._name(error)
+        return error
 
     def _commit(self, epoch: int, version: int) -> str | int:
-        return self._end(epoch, True, version)
+        return self._end(epoch, ProducerState.COMMITTING, version)
 
     def _abort(self, epoch: int, version: int) -> str | int:
-        return self._end(epoch, False, version)
+        return self._end(epoch, ProducerState.ABORTING, version)
 
-    def _end(self, epoch: int, commit: bool, version: int) -> str | int:
-        answer = self.broker.end_transaction(self.name, self.producer_id, epoch, commit, version)
-        return self._name(answer.error) if answer.error or version < 2 else int(answer.producer_epoch)
+    def _end(self, epoch: int, state: ProducerState, version: int) -> str | int:
+        error, _, next_epoch = self._ask(Api.END_TXN, epoch, version, state=state)
+        return error if error != OK or version < 2 else next_epoch
 
     def _verify(self, epoch: int) -> str:
-        return self._name(self.broker.verify(self.name, self.producer_id, epoch))
+        return str(self.broker.verify(self.name, self.producer_id, epoch).name)
 
     def _state(self, epoch: int) -> str:
         steps = self.broker.snapshot().transitions
@@ -145,10 +152,6 @@ class Conversation:
 
     def _marker(self, epoch: int, version: int) -> str:
         return str(self.broker.write_marker(self.producer_id, epoch, False, version).error or OK)
-
-    @staticmethod
-    def _name(error: ErrorCode) -> str:
-        return str(error.name)
 
 
 def differences(broker: Any, talk: Talk, name: str = "x") -> list[str]:

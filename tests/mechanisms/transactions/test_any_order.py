@@ -42,12 +42,12 @@ class AnyOrder(RuleBasedStateMachine):
         self.lose(who)
         producer = self.place.start("p", "shared" if who < 2 else "own", 2_000, self.versions[who])
         self.producers[who] = producer
-        assert not producer.init().error
+        assert not producer.do("init").error
 
     @rule(who=PRODUCERS)
     def begin(self, who: int) -> None:
         """A transaction begins, if none is open."""
-        if who in self.producers and not self.producers[who].begin().error:
+        if who in self.producers and not self.producers[who].do("begin").error:
             self.open[who] = []
 
     @rule(who=PRODUCERS, count=st.integers(1, 3))
@@ -57,7 +57,7 @@ class AnyOrder(RuleBasedStateMachine):
             return
         records = list(range(self.records, self.records + count))
         self.records += count
-        told = self.producers[who].send(records)
+        told = self.producers[who].do("send", records)
         if not told.error:
             self.open[who] += records
         elif told.is_fatal:
@@ -68,7 +68,7 @@ class AnyOrder(RuleBasedStateMachine):
         """Commit or abort; the books follow what the user was told."""
         if who not in self.producers:
             return
-        told = self.producers[who].commit() if commit else self.producers[who].abort()
+        told = self.producers[who].do("commit" if commit else "abort")
         if not told.error and who in self.open:
             (self.committed if commit else self.aborted).update(self.open.pop(who))
         elif told.is_fatal:
