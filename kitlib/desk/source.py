@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.settings import PRODUCERS, client_settings
 from kitlib.errors import KitError, LabError
-from kitlib.experiments.idempotence.client_run import Kit, Librdkafka
+from kitlib.experiments.idempotence.client_run import CLIENTS, Client
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.settings import Settings
 
@@ -36,7 +36,7 @@ class Source:
         self.client_id = f"{topic}.producer"
         self.settings = settings  # replaced as a whole, by whoever turns a knob
         self.made_with: dict[str, Any] = {}  # the settings of the present client
-        self.client: Librdkafka | Kit | None = None
+        self.client: Client | None = None
         self.rule: tuple[int, int] | None = None  # the proxy's rule in force, and its percentage
         self.has_failed = False  # whether the present client has reported a failure
         self.is_paused = False
@@ -106,10 +106,9 @@ class Source:
         if self.made_with:
             self.say("Another producer takes the place of the one before.")
         settings, self.has_failed = self.settings, False
-        kind: type[Kit] | type[Librdkafka] = Kit if settings.client == "kit" else Librdkafka
         self.made_with = settings.given(*PRODUCERS)
         try:
-            self.client = kind(self.cluster, self.topic, client_settings(settings), self.client_id, self._told)
+            self.client = CLIENTS[settings.client](self.cluster, self.topic, client_settings(settings), self.client_id, self._told)
         except KafkaException as error:
             raise LabError(f"librdkafka refuses these settings: {error.args[0].str()}. Change one of them.") from error
 

@@ -85,7 +85,7 @@ def test_clients_that_have_started_are_closed_when_a_later_one_cannot_start(monk
     proxy = SimpleNamespace(cluster="a cluster")
     monkeypatch.setattr(client_run, "ChaosProxy", SimpleNamespace(before=lambda *_: nullcontext(proxy)))
     with pytest.raises(LabError, match="no broker"):
-        client_run._tell([Run(name) for name in "abc"], None, [], "", 1)  # type: ignore[misc, arg-type]
+        client_run._tell([Run(name) for name in "abc"], None, [], "")  # type: ignore[misc, arg-type]
     assert happened == ["start a", "start b", "close a"]
 
 

@@ -11,8 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kitlib.errors import KnobError
-from kitlib.experiments import run
-from kitlib.experiments.send_path import real_leaders
+from kitlib.experiments import real_producers, run
 from kitlib.lab.clients import Cluster
 from kitlib.lab.three_brokers import three_brokers as borrowed_brokers
 from kitlib.monitor.delivery import judge
@@ -70,7 +69,7 @@ def test_stale_metadata_real_client_is_given_the_knobs(three_brokers: Cluster, m
         given.append(config)
         return Producer(config, **more)
 
-    monkeypatch.setattr(real_leaders, "Producer", make)
+    monkeypatch.setattr(real_producers, "Producer", make)
     knobs = {"retries": 0, "retry_backoff_ms": 60, "metadata_max_age_ms": 200_000}
     real = run("stale_metadata", backend="kafka", records=6, every_ms=20, move_at_ms=40, **knobs)
     names = ("retries", "retry.backoff.ms", "topic.metadata.refresh.interval.ms")

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.send_path.send_measures import percentile, records_per_request, sweep_linger
+from kitlib.experiments.send_path.send_measures import records_per_request, sweep_linger
 from kitlib.experiments.stored import latencies_ms
 from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.monitor.delivery import Verdict, judge
@@ -114,13 +113,6 @@ def test_linger_and_batches_p99_curves_cross() -> None:
     }
     assert found[50, 0] + 5 == found[50, 5]
     assert found[500, 0] > found[500, 5]
-
-
-def test_percentile_is_a_value_that_occurred() -> None:
-    """The 99th of a hundred numbers is the 99th; of nothing there is none."""
-    assert (percentile(range(1, 101), 99), percentile([7], 50), percentile([3, 1, 2], 0)) == (99, 7, 1)
-    with pytest.raises(KnobError, match="0 values"):
-        percentile([], 50)
     assert max(latencies_ms(run("linger_and_batches", records=50))[1:]) <= 40
 
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
@@ -29,16 +29,16 @@ from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
 from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
 from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.real_producers import Java, Librdkafka, Tell
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import SILENT, Cluster, addresses, client_config, java_config, kafka_python_config, must_be_own
+from kitlib.lab.clients import Cluster, addresses, client_config, java_config, kafka_python_config, must_be_own
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
 from kitlib.settings import Settings
 from kitlib.trace import Trace, in_log_order
 
-CLIENTS = ("librdkafka", "java", "kit")
 BATCHES = 40  # a run has so many if nothing else is said
 MOST_BATCHES = 400  # that are told of one by one
 MAX_RETRIES = MAX_INT
@@ -53,6 +53,8 @@ STILL_MS = 150  # a log that has not grown for so long is at its end
 STILL_WITHOUT_ANSWERS_MS = 500  # the same where nobody was told that the broker is done
 FEW_RECORDS = 100  # of so short a topic each batch is told, with its producer's numbers
 RANGES_PER_READ = 20_000  # a step is a line of limited length
+KEY = bytes(16)  # of Java's records: so long that no second one fits into what is left of a batch of one
+BATCH_BYTES, RECORD_BYTES = 61, 8 + len(KEY)  # what a batch takes, and a record beside its digits
 # What the proxy did, in the words of a trace; the other deeds are not told.
 NETWORK_WORDS = {
     "lose_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
@@ -61,41 +63,15 @@ NETWORK_WORDS = {
 }  # fmt: skip
 
 
-def run_client(
-    *,
-    fault: str = "none",
-    rules: Sequence[Rule] = (),
-    ending: Ending = "",
-    client: str = "librdkafka",
-    records: int = 20_000,
-    batch_records: int | None = None,
-    acks: str = "all",
-    idempotence: bool = True,
-    max_in_flight: int = 5,
-    retries: int = MAX_RETRIES,
-    linger_ms: int = 50,
-    request_timeout_ms: int | None = None,
-    delivery_timeout_ms: int = 60_000,
-    experiment: str = "client_run",
-    seed: int = 1,
-    knobs: dict[str, Any] | None = None,
-) -> Trace:
-    """Send `records` numbered records to a topic of their own, through the proxy, and tell what became of them.
+def run_client(*, fault: str = "none", rules: Sequence[Rule] = (), ending: Ending = "", **settings: Any) -> Trace:
+    """Send numbered records to a topic of their own, through the proxy, and tell what became of them.
 
-    What goes wrong is a `fault` by its name, or proxy `rules` with an `ending`. `batch_records` bounds a
-    batch; by default there are 40. `knobs` are kept in the trace besides those given here. A client that
-    refuses its settings gives a trace with the one step `refuse_to_start`. The trace is also kept in the
-    topic `kit.trace.<run>`. KnobError for a setting outside its range, LabError when no broker of the
-    kit's can be had or the fault does not set in.
+    What goes wrong is a `fault` by its name, or proxy `rules` with an `ending`. `settings` are those of DEFAULTS;
+    `batch_records` bounds a batch, by default there are 40. A client that refuses its settings gives a trace with the one
+    step `refuse_to_start`. The trace is also kept in the topic `kit.trace.<run>`. KnobError for a setting outside its
+    range, LabError when no broker of the kit's can be had or the fault does not set in.
     """
-    settings = {
-        "client": client, "records": records, "batch_records": batch_records, "acks": acks, "idempotence": idempotence,
-        "max_in_flight": max_in_flight, "retries": retries, "linger_ms": linger_ms,
-        "request_timeout_ms": request_timeout_ms, "delivery_timeout_ms": delivery_timeout_ms,
-    }  # fmt: skip
-    return run_together(
-        [settings], fault=fault, rules=rules, ending=ending, experiment=experiment, seed=seed, knobs=knobs
-    )[0]
+    return run_together([settings], fault=fault, rules=rules, ending=ending)[0]
 
 
 def run_together(
@@ -105,12 +81,10 @@ def run_together(
     rules: Sequence[Rule] = (),
     ending: Ending = "",
     experiment: str = "client_run",
-    seed: int = 1,
-    knobs: Mapping[str, Any] | None = None,
 ) -> list[Trace]:
     """The same for several clients at once, each with a topic of its own; a broker that is killed is killed once for all.
 
-    `clients` are their settings, each by the names that `run_client` has for them; KnobError for another name.
+    `clients` are their settings; KnobError for one that is none.
     """
     found = fault_named(fault)
     if rules and fault != "none":
@@ -123,14 +97,14 @@ def run_together(
     runs = []
     for number, settings in enumerate(all_settings):
         run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
-        trace = Trace(run, experiment, "kafka", seed, Settings({**(knobs or {}), **settings}), domain="idempotence")
+        trace = Trace(run, experiment, "kafka", 1, Settings(settings), domain="idempotence")
         runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
         create_topic(admin, runs[-1].topic, replicas_of(cluster), {"retention.ms": "-1"})
     bound = [
         replace(rule, client_id=run.client_id)
         for run in runs for rule in (*found.rules_for(run.settings["acks"]), *rules)
     ]  # fmt: skip
-    _tell(runs, cluster, bound, ending or found.ending, seed)
+    _tell(runs, cluster, bound, ending or found.ending)
     producer = Producer(client_config(cluster, **{"enable.idempotence": True}))
     for each in runs:
         publish(each.trace, cluster, admin, producer)
@@ -156,10 +130,10 @@ def _settled(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
     return settings
 
 
-def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], ending: Ending, seed: int) -> None:
+def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], ending: Ending) -> None:
     """All that happens, from the first record to the last step of each trace."""
     began_s = time.monotonic()  # the proxy's clock begins here too
-    with ChaosProxy.before(cluster, rules, seed) as proxy:
+    with ChaosProxy.before(cluster, rules) as proxy:
         started: list[ClientRun] = []
         try:
             for run in runs:
@@ -219,87 +193,32 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
             )
 
 
-KEY = bytes(16)  # of Java's records: so long that no second one fits into what is left of a batch of one
-BATCH_BYTES, RECORD_BYTES = 61, 8 + len(KEY)  # what a batch takes, and a record beside its digits
+def librdkafka(cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> Librdkafka:
+    """confluent_kafka's producer with a run's settings."""
+    config = {
+        "client.id": client_id,
+        "acks": settings["acks"],
+        "enable.idempotence": settings["idempotence"],
+        "max.in.flight": settings["max_in_flight"],
+        "retries": settings["retries"],
+        "retry.backoff.ms": 20,
+        "linger.ms": settings["linger_ms"],
+        "batch.num.messages": settings["batch_records"],
+        "request.timeout.ms": settings["request_timeout_ms"],  # for how long the broker may wait for replicas
+        "socket.timeout.ms": settings["request_timeout_ms"],  # for how long the client waits for the broker
+        "delivery.timeout.ms": settings["delivery_timeout_ms"],
+        "queue.buffering.max.messages": max(100_000, settings["records"]),
+    }
+    return Librdkafka(cluster, topic, tell, config, deadline_s=settings["delivery_timeout_ms"] / 1000 + 10)
 
 
-# -- a producer in the hands of its user: both are handed numbered records and tell, record by record, what became of them
+class OwnJava(Java):
+    """Kafka's own client with a run's settings, in a JVM of its own; it bounds a batch by bytes, so its records are about as long."""
 
-# Is told of each record: its number, the error ("" for success), and its offset (-1 with an error, and with acks=0).
-Tell = Callable[[int, str, int], None]
-
-
-class Librdkafka:
-    """A producer of confluent_kafka, as its users have it."""
-
-    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
-        self.topic, self.tell = topic, tell
-        self.deadline_s = settings["delivery_timeout_ms"] / 1000 + 10
-        more = {
-            "client.id": client_id,
-            "acks": settings["acks"],
-            "enable.idempotence": settings["idempotence"],
-            "max.in.flight": settings["max_in_flight"],
-            "retries": settings["retries"],
-            "retry.backoff.ms": 20,
-            "linger.ms": settings["linger_ms"],
-            "batch.num.messages": settings["batch_records"],
-            "request.timeout.ms": settings["request_timeout_ms"],  # for how long the broker may wait for replicas
-            "socket.timeout.ms": settings["request_timeout_ms"],  # for how long the client waits for the broker
-            "delivery.timeout.ms": settings["delivery_timeout_ms"],
-            "queue.buffering.max.messages": max(100_000, settings["records"]),
-        }
-        self.producer = Producer(client_config(cluster, **more), logger=SILENT)
-
-    def hand_over(self, records: range) -> None:
-        deadline = time.monotonic() + self.deadline_s
-        for record in records:
-            while True:
-                try:
-                    self.producer.produce(self.topic, value=b"%d" % record, partition=PARTITION, on_delivery=self._delivered)
-                    break
-                except BufferError:
-                    if time.monotonic() > deadline:
-                        raise LabError(f"{self.topic}: the client's queue is full and stays full. Send fewer records.") from None
-                    self.work(0.05)
-                except KafkaException as error:  # after a fatal error it takes no more
-                    self.tell(record, _name(error.args[0]), -1)
-                    break
-        self.work(0)
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        offset = message.offset()
-        self.tell(int(message.value() or b"-1"), _name(error) if error else "", -1 if error or offset is None else max(offset, -1))
-
-    def work(self, seconds: float) -> None:
-        """Give the client so much time; what it has to tell is told meanwhile."""
-        try:
-            self.producer.poll(seconds)
-        except KafkaException as error:
-            if not error.args[0].fatal():
-                raise
-            self.producer.purge()  # it sends nothing any more, and says so of each record that waits
-        except SystemError as error:  # a Ctrl-C that came while it told of a record is lost in its C code
-            raise KeyboardInterrupt from error
-
-    @property
-    def unfinished(self) -> int:
-        """The records of which nothing has been told yet."""
-        return len(self.producer)
-
-    def close(self) -> None:
-        self.producer.purge()
-        self.producer.flush(1.0)
-
-
-class Java:
-    """Kafka's own client, in a JVM of its own; it bounds a batch by bytes, so the records have about the same size."""
-
-    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
-        self.topic, self.tell, self.rest = topic, tell, ExitStack()
-        self.sent: deque[tuple[int, Any]] = deque()  # (record, its Java Future) of those of which nothing is known yet
-        size, digits = settings["batch_records"], len(str(settings["records"] - 1))
-        more = {
+    def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
+        digits = len(str(settings["records"] - 1))
+        config = {
+            "bootstrap.servers": cluster.bootstrap,
             "client.id": client_id,
             "acks": settings["acks"],
             "enable.idempotence": settings["idempotence"],
@@ -307,34 +226,19 @@ class Java:
             "retries": settings["retries"],
             "retry.backoff.ms": 20,
             "linger.ms": settings["linger_ms"],
-            "batch.size": BATCH_BYTES + size * (RECORD_BYTES + digits),
+            "batch.size": BATCH_BYTES + settings["batch_records"] * (RECORD_BYTES + digits),
             "request.timeout.ms": settings["request_timeout_ms"],
             "delivery.timeout.ms": settings["delivery_timeout_ms"],
+            **java_config(cluster),
         }
-        with ExitStack() as rest:
-            self.java = rest.enter_context(JavaClient.open())
-            self.producer = self.java.producer({"bootstrap.servers": cluster.bootstrap, **more, **java_config(cluster)})
-            rest.callback(self.java.close_at_once, self.producer)
-            self.rest = rest.pop_all()
+        with ExitStack() as undo:
+            super().__init__(undo.enter_context(JavaClient.open()), topic, tell, config)
+            undo.callback(super().close)
+            self.rest = undo.pop_all()
 
     def hand_over(self, records: range) -> None:
-        """Send these records."""
-        self.sent.extend((record, self.java.send(self.producer, self.topic, PARTITION, b"%d" % record, KEY)) for record in records)
-
-    def work(self, seconds: float) -> None:
-        """Tell what is known of the records, in their order, for at most so long."""
-        deadline = time.monotonic() + seconds
-        while self.sent and (left := deadline - time.monotonic()) > 0:
-            record, future = self.sent[0]
-            offset, error = self.java.outcome(future, left)
-            if offset is None and not error:
-                return
-            self.sent.popleft()
-            self.tell(record, error, -1 if offset is None else offset)
-
-    @property
-    def unfinished(self) -> int:
-        return len(self.sent)
+        for record in records:
+            self.send(record, KEY)
 
     def close(self) -> None:
         self.rest.close()
@@ -343,7 +247,7 @@ class Java:
 class Kit:
     """The kit's own producer, which may have up to ten requests in flight."""
 
-    def __init__(self, cluster: Cluster, topic: str, settings: dict[str, Any], client_id: str, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
         self.tell = tell
         self.first_records: dict[int, int] = {}
         host, port = addresses(cluster.bootstrap)[0]
@@ -373,8 +277,8 @@ class Kit:
         self.producer.close(1.0)
 
 
-def _name(error: KafkaError) -> str:
-    return str(error.name())
+Client = Librdkafka | OwnJava | Kit
+CLIENTS: dict[str, Callable[..., Client]] = {"librdkafka": librdkafka, "java": OwnJava, "kit": Kit}
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +300,7 @@ class ClientRun:
     client_id: str
     cluster: Cluster
     began_s: float = 0.0
-    client: Librdkafka | Java | Kit | None = None
+    client: Client | None = None
     told: list[DeliveryReport] = field(default_factory=list)
     happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
 
@@ -412,9 +316,8 @@ class ClientRun:
     def start(self, cluster: Cluster, began_s: float) -> bool:
         """Start the client; False when it refuses to start."""
         self.began_s = began_s
-        kinds: dict[str, Any] = {"librdkafka": Librdkafka, "java": Java, "kit": Kit}
         try:
-            self.client = kinds[self.settings["client"]](cluster, self.topic, self.settings, self.client_id, self._note_told)
+            self.client = CLIENTS[self.settings["client"]](cluster, self.topic, self.settings, self.client_id, self._note_told)
         except (KafkaException, KnobError, RefusedSettings) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self.trace.record(0, "producer", "refuse_to_start", error=reason)

@@ -64,7 +64,7 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
             run.note("user", "blocked", at_ms=began_ms, record=record, on=REASONS.get(error, "metadata"))
         run.sent(record, waited_ms=waited_ms)
         if error:
-            run.told(record, None, error, waited_ms=waited_ms)
+            run.told(record, error, -1, waited_ms=waited_ms)
     told = {data["first"] for _, _, what, data in run.happened if what == "undelivered"}
     deadline = time.monotonic() + run.settings.delivery_timeout_ms / 1000 + WAIT_S
     for record in range(count):
@@ -72,7 +72,7 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
             offset, error = java.outcome(futures[record], max(0.01, deadline - time.monotonic()))
             if offset is None and not error:
                 raise LabError(f"run {run.trace.run}: Java's client reports nothing about record {record}. Look at `kit status`.")
-            run.told(record, offset, error)
+            run.told(record, error, -1 if offset is None else offset)
 
 
 @contextmanager

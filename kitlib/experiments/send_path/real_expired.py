@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kitlib.errors import LabError
+from kitlib.experiments.real_producers import Java, finish
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import Cluster, java_config
@@ -38,20 +39,20 @@ def expired_batch(run: RealSend) -> None:
         proxy = stack.enter_context(ChaosProxy.before(run.cluster, watch=("Produce",)))
         config |= java_config(proxy.cluster)
         run.note("client", "version", name=f"kafka-clients {java.version}")
-        producer = java.producer(config | {"bootstrap.servers": proxy.bootstrap})
-        stack.callback(java.close_at_once, producer)
+        client = Java(java, topic, run.told, config | {"bootstrap.servers": proxy.bootstrap})
+        stack.callback(client.close)
         run.sent(0)
-        run.told(0, *java.outcome(java.send(producer, topic, PARTITION, b"0"), DEADLINE_S))
+        client.send(0)
+        finish(client, DEADLINE_S)
         run.note("network", "fault", cause=settings.stall)
         began_s = time.monotonic()
         if settings.stall in RULES:
             proxy.add(RULES[settings.stall])
         else:
             proxy.stop()  # its port refuses from now on
-        futures = []
         for record in range(WARM_UP, WARM_UP + settings.records):
             run.sent(record)
-            futures.append(java.send(producer, topic, PARTITION, b"%d" % record))
+            client.send(record)
         if settings.stall_ms < settings.delivery_timeout_ms:
             time.sleep(max(0.0, began_s + settings.stall_ms / 1000 - time.monotonic()))
             run.note("network", "fault", cause="none")
@@ -60,9 +61,7 @@ def expired_batch(run: RealSend) -> None:
                 proxy.release()
             else:
                 stack.enter_context(ChaosProxy.before(run.cluster, port=proxy.port))
-        deadline = began_s + settings.delivery_timeout_ms / 1000 + DEADLINE_S
-        for record, future in enumerate(futures, WARM_UP):
-            run.told(record, *java.outcome(future, max(0.01, deadline - time.monotonic())))
+        finish(client, settings.delivery_timeout_ms / 1000 + DEADLINE_S)
     run.read()
 
 

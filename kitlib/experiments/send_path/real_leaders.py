@@ -6,21 +6,16 @@ three are asked for, since it is the only controller and must live. At the end a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import confluent_kafka
-from confluent_kafka import KafkaError, Message, Producer
-
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError
+from kitlib.experiments.real_producers import LIBRDKAFKA, Librdkafka, finish
 from kitlib.experiments.send_path.client_log import Sign
 from kitlib.experiments.send_path.librdkafka_log import LibrdkafkaLog
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab import kafka_server
 from kitlib.lab.brokers.leaders import Leaders
-from kitlib.lab.clients import client_config
 
 LEADER, FOLLOWER, CONTROLLER = 2, 3, 1
 DEADLINE_S = 30.0
@@ -50,15 +45,13 @@ def stale_metadata(run: RealSend) -> None:
     told = {"batch.num.messages": 1, "retries": settings.retries, "retry.backoff.ms": settings.retry_backoff_ms,
             "topic.metadata.refresh.interval.ms": settings.metadata_max_age_ms}  # fmt: skip
     with _producer(run, **told) as client:
-        client.warm_up()
         for index in range(settings.records):
             if index == moves_at:
-                client.wait_for(1 + index)  # what is under way may go; the next one meets a broker that leads no more
+                finish(client, DEADLINE_S)  # what is under way may go; the next one meets a broker that leads no more
                 leader = leaders.move([FOLLOWER, LEADER, CONTROLLER]).leader
                 run.note("broker", "move_leader", to=leader)
-            client.send(1 + index)
-            client.work(settings.every_ms / 1000)
-        client.wait_for(1 + settings.records)
+            _send(run, client, 1 + index, settings.every_ms)
+        finish(client, DEADLINE_S)
     run.read()
 
 
@@ -78,23 +71,20 @@ def acks_and_isr(run: RealSend) -> None:
     dead: list[int] = []
     try:
         with _producer(run, **told) as client:
-            client.warm_up()
             if settings.followers_stop:
                 _kill(run, FOLLOWER, dead)
                 leaders.wait(lambda found: FOLLOWER not in found.in_sync, f"broker {FOLLOWER} is out of sync")
                 run.note("broker", "shrink_isr", brokers=[FOLLOWER])
             for index in range(settings.records):
-                client.send(1 + index)
-                client.work(settings.every_ms / 1000)
-            client.wait_for(1 + settings.records)
+                _send(run, client, 1 + index, settings.every_ms)
+            finish(client, DEADLINE_S)
             _kill(run, LEADER, dead)
             _start(run, FOLLOWER, dead)
             found = leaders.wait(lambda found: found.leader != LEADER, f"broker {LEADER} leads no more")
             unclean = found.leader < 0
             found = leaders.elect_uncleanly() if unclean else found
             run.note("broker", "destroy", **run.lane, unclean=unclean, leader=found.leader)
-            client.send(1 + settings.records)
-            client.wait_for(2 + settings.records)
+            _send(run, client, 1 + settings.records)
     finally:
         with ExitStack() as all_of_them:  # one that does not start is told of after the others were
             for broker in list(dead):
@@ -116,54 +106,31 @@ def _start(run: RealSend, broker: int, dead: list[int]) -> None:
         run.note("broker", "started", broker=broker)
 
 
-class Client:
-    """librdkafka as a story uses it: send, give it time, wait until users are told."""
-
-    def __init__(self, run: RealSend, producer: Producer) -> None:
-        self.run, self.producer, self.told_of = run, producer, 0
-
-    def warm_up(self) -> None:
-        """The first record goes all the way, so that what follows meets a producer at work."""
-        self.send(0)
-        self.wait_for(1)
-
-    def send(self, record: int) -> None:
-        self.run.sent(record)
-        self.producer.produce(self.run.topic, value=b"%d" % record, partition=PARTITION, on_delivery=self._told)
-
-    def _told(self, error: KafkaError | None, message: Message) -> None:
-        self.told_of += 1
-        offset = None if error else int(message.offset() or 0)
-        self.run.told(int(message.value() or b"-1"), offset, str(error.name()) if error else "")
-
-    def work(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self.producer.poll(left)
-
-    def wait_for(self, count: int) -> None:
-        """Until the user has been told of so many records. LabError after DEADLINE_S."""
-        deadline = time.monotonic() + DEADLINE_S
-        while self.told_of < count:
-            self.producer.poll(0.02)
-            if time.monotonic() > deadline:
-                raise LabError(
-                    f"run {self.run.trace.run}: told of {self.told_of} of {count} records within {DEADLINE_S:g} s. Look at `kit status`."
-                )
+def _send(run: RealSend, client: Librdkafka, record: int, for_ms: int | None = None) -> None:
+    """Send one record and go on for so long; without a time until its user was told of it and of all before it."""
+    run.sent(record)
+    client.send(record)
+    if for_ms is None:
+        finish(client, DEADLINE_S)
+    else:
+        client.work(for_ms / 1000)
 
 
 @contextmanager
-def _producer(run: RealSend, **settings: object) -> Iterator[Client]:
-    """A client whose log becomes steps of the run: what was refused, when it asked anew, which leader it learned of."""
-    run.note("client", "version", name=f"librdkafka {confluent_kafka.libversion()[0]}")
+def _producer(run: RealSend, **settings: object) -> Iterator[Librdkafka]:
+    """A client whose log becomes steps of the run: what was refused, when it asked anew, which leader it learned of.
+
+    Its first record has gone all the way, so that what follows meets a producer at work.
+    """
+    run.note("client", "version", name=LIBRDKAFKA)
     log = LibrdkafkaLog(lambda: run.now_ms)
     more = {"linger.ms": 0, "debug": DEBUG, "log_level": 7, "enable.metrics.push": False} | settings
-    producer = Producer(client_config(run.cluster, **more), logger=log.logger)
+    client = Librdkafka(run.cluster, run.topic, run.told, more, log.logger)
     try:
-        yield Client(run, producer)
+        _send(run, client, 0)
+        yield client
     finally:
-        producer.purge()
-        producer.flush(1.0)
+        client.close()
         for line in log.lines:
             for sign in SIGNS:
                 if (told := sign.found_in(line)) is not None:

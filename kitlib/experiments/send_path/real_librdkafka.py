@@ -9,13 +9,11 @@ import subprocess
 import sys
 import time
 
-import confluent_kafka
-from confluent_kafka import KafkaError, Message, Producer
-
 from kitlib.errors import LabError
+from kitlib.experiments.real_producers import LIBRDKAFKA, Librdkafka, finish
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.experiments.topic_reader import PARTITION, TopicReader
-from kitlib.lab.clients import SILENT, client_config
+from kitlib.experiments.topic_reader import TopicReader
+from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.trace import in_log_order
 
@@ -34,13 +32,7 @@ def linger_and_batches(run: RealSend) -> None:
     and requests in flight; `linger.ms` adds to it.
     """
     settings, topic = run.settings, run.create_topic()
-    run.note("client", "version", name=f"librdkafka {confluent_kafka.libversion()[0]}")
-    told: list[tuple[int, int, str, int]] = []  # (ms, record, error, offset)
-
-    def note(error: KafkaError | None, message: Message) -> None:
-        record = int(message.value() or b"-1")
-        told.append((run.now_ms, record, error.name() if error else "", int(message.offset() or 0)))
-
+    run.note("client", "version", name=LIBRDKAFKA)
     with ChaosProxy.before(run.cluster, watch=("Produce",)) as proxy:
         began_ms = run.now_ms
         half_ms = settings.round_trip_ms // 2
@@ -50,22 +42,16 @@ def linger_and_batches(run: RealSend) -> None:
             "linger.ms": settings.linger_ms, "batch.size": settings.batch_size,
             "max.in.flight": settings.max_in_flight, "enable.idempotence": False, "log_level": 0,
         }  # fmt: skip
-        producer = Producer(client_config(proxy.cluster, **limits), logger=SILENT)
-        values = [b"%d" % record for record in range(WARM_UP + settings.records)]
-        for record, value in enumerate(values):
+        client = Librdkafka(proxy.cluster, topic, run.told, limits)
+        for record in range(WARM_UP + settings.records):
             if record == WARM_UP:
-                producer.flush(DEADLINE_S)
+                finish(client, DEADLINE_S)
                 began_s = time.monotonic()
-            while record >= WARM_UP and (left_s := began_s + (record - WARM_UP) / settings.rate_per_s - time.monotonic()) > 0:
-                producer.poll(min(left_s, 0.005))
+            if record >= WARM_UP:
+                client.work(max(0.0, began_s + (record - WARM_UP) / settings.rate_per_s - time.monotonic()))
             run.sent(record)
-            producer.produce(topic, value=value, key=b"." * (settings.record_bytes - len(value)), partition=PARTITION, on_delivery=note)
-            producer.poll(0)
-        left = producer.flush(DEADLINE_S)
-    if left:
-        raise LabError(f"run {run.trace.run}: {left} records were not stored within {DEADLINE_S:g} s. Look at `kit status`.")
-    for at_ms, record, error, offset in told:
-        run.told(record, offset, error, at_ms)
+            client.send(record, b"." * (settings.record_bytes - len(str(record))))
+        finish(client, DEADLINE_S)
     with TopicReader.open(run.cluster, topic) as reader:
         batches = [[int(value) for value in batch.values] for batch in reader.batches()]
     left_ms = [int(event.at_ms) + began_ms for event in proxy.events if (event.what, event.api) == ("request", "Produce")]
@@ -89,7 +75,7 @@ def unflushed_sends(run: RealSend) -> None:
     )  # fmt: skip
     given = {"topic": topic, "settings": config}
     given |= settings.given("records", "record_bytes", "ending", "retries_on_full", "poll_on_full")
-    run.note("client", "version", name=f"librdkafka {confluent_kafka.libversion()[0]}")
+    run.note("client", "version", name=LIBRDKAFKA)
     began_ms = run.now_ms
     try:
         ended = subprocess.run(

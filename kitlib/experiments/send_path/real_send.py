@@ -126,13 +126,13 @@ class RealSend(Run):
         """The user has handed a record over."""
         self.note("user", "send", **self.lane, first=record, last=record, **more)
 
-    def told(self, record: int, offset: int | None, error: str, at_ms: int | None = None, **more: Any) -> None:
+    def told(self, record: int, error: str, offset: int, at_ms: int | None = None, **more: Any) -> None:
         """What the user was told of a record: stored at `offset`, or an error's name."""
         data = {**self.lane, "first": record, "last": record, **more}
         if error:
             self.note("user", "undelivered", at_ms=at_ms, **data, error=error)
         else:
-            self.note("user", "delivered", at_ms=at_ms, **data, offset=-1 if offset is None else offset)
+            self.note("user", "delivered", at_ms=at_ms, **data, offset=offset)
 
     def read(self) -> list[int]:
         """Look at the topic: the records that are there, in the log's order; one step tells of them."""

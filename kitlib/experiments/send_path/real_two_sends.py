@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from confluent_kafka import KafkaError, Message, Producer
-
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
+from kitlib.experiments.real_producers import LIBRDKAFKA, Java, Librdkafka, finish
 from kitlib.experiments.send_path import java_log, librdkafka_log
 from kitlib.experiments.send_path.client_log import SEND_MARK, LogLine, Seen, Sign, sends_in
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.experiments.topic_reader import PARTITION
-from kitlib.lab.clients import Cluster, java_config, librdkafka_config
+from kitlib.lab.clients import Cluster, java_config
 from kitlib.lab.java_client import JavaClient
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 
@@ -69,38 +67,30 @@ def observe_two_sends(client: str, cluster: Cluster, topic: str, second_after_ms
 
 
 def _librdkafka(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
-    import confluent_kafka
-
     began_s = time.monotonic()
     log = librdkafka_log.LibrdkafkaLog(lambda: int((time.monotonic() - began_s) * 1000))
     settings = {
-        "bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "debug": librdkafka_log.DEBUG, "log_level": 7,
-        "linger.ms": 0, "enable.idempotence": False, "enable.metrics.push": False, **librdkafka_config(proxy.cluster),
+        "client.id": CLIENT_ID, "debug": librdkafka_log.DEBUG, "log_level": 7, "linger.ms": 0, "enable.idempotence": False,
+        "enable.metrics.push": False,
     }  # fmt: skip
     proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
-    producer = Producer(settings, logger=log.logger)
     offsets: list[int] = []
     marks: list[int] = []
-
-    def told(error: KafkaError | None, message: Message) -> None:
-        offsets.append(-1 if error else int(message.offset() or 0))
-
+    client = Librdkafka(proxy.cluster, topic, lambda record, error, offset: offsets.append(offset), settings, log.logger)
     try:
         for record in range(2):
             if record:
-                _work(producer, partial(_is_over, time.monotonic() + second_after_ms / 1000))
+                client.work(second_after_ms / 1000)
             marks.append(len(proxy.events))
             log.note(SEND_MARK)
-            producer.produce(topic, value=b"%d" % record, partition=PARTITION, on_delivery=told)
+            client.send(record)
             if any(librdkafka_log.knows_partitions(topic, line) for line in log.lines):
                 log.note(librdkafka_log.APPENDED)
-            _work(producer, lambda: len(offsets) > record)  # noqa: B023 - done before the next one
+            finish(client, DEADLINE_S)
             proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
     finally:
-        producer.purge()
-        producer.flush(1.0)
-    version = f"librdkafka {confluent_kafka.libversion()[0]}"
-    return _observed(version, topic, offsets, log.lines, librdkafka_log.signs(topic), proxy, marks)
+        client.close()
+    return _observed(LIBRDKAFKA, topic, offsets, log.lines, librdkafka_log.signs(topic), proxy, marks)
 
 
 def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
@@ -111,39 +101,22 @@ def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
         with JavaClient.open(java_log.options(path)) as java:
             version = f"kafka-clients {java.version}"
             settings = {"bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
-            producer = java.producer(settings | java_config(proxy.cluster))
+            client = Java(java, topic, lambda record, error, offset: offsets.append(offset), settings | java_config(proxy.cluster))
             proxy.wait_for(lambda: LOOKED_AROUND in path.read_text(errors="replace"), DEADLINE_S, "the client has looked around")
             for record in range(2):
                 if record:
                     time.sleep(second_after_ms / 1000)
                 marks.append(len(proxy.events))
-                offset, error = java.outcome(java.send(producer, topic, PARTITION, b"%d" % record), DEADLINE_S)
-                offsets.append(-1 if offset is None or error else offset)
+                client.send(record)
+                finish(client, DEADLINE_S)
                 proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
-            java.close_at_once(producer)
+            client.close()
         lines = java_log.with_send_marks(java_log.read_lines(path.read_text(encoding="utf-8")), topic)
     return _observed(version, topic, offsets, lines, java_log.signs(topic), proxy, marks)
 
 
-def _work(producer: Producer, until: Callable[[], object]) -> None:
-    """Give librdkafka time, and take its lines, until `until()` is true. LabError after DEADLINE_S in vain."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not until():
-        producer.poll(0.01)
-        if time.monotonic() > deadline:
-            raise LabError(f"librdkafka has not stored its record within {DEADLINE_S:g} s. Look at `kit status`.")
-
-
-def _is_over(end_s: float) -> bool:
-    return time.monotonic() >= end_s
-
-
 def _saw_answers(proxy: ChaosProxy, wanted: int) -> bool:
-    return _count(proxy, "answer", "Produce") >= wanted
-
-
-def _count(proxy: ChaosProxy, what: str, api: str) -> int:
-    return sum((event.what, event.api) == (what, api) for event in proxy.events)
+    return sum((event.what, event.api) == ("answer", "Produce") for event in proxy.events) >= wanted
 
 
 def _observed(
@@ -197,6 +170,6 @@ def two_sends(run: RealSend) -> None:
             if not record:
                 data["stage"] = step.stage
             run.note(step.sign.actor, step.sign.what, at_ms=step.at_ms, **data)
-        run.told(record, seen.offsets[record], "", steps[-1].at_ms)
+        run.told(record, "", seen.offsets[record], steps[-1].at_ms)
     run.note("network", "frames", stages=seen.frames)
     run.read()

@@ -8,6 +8,7 @@ what leaves behind a request that is lost is lost with it, until the client or, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,45 +22,6 @@ from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, Partiti
 from kitlib.more.client.cluster import MetadataRequest, Node
 from kitlib.more.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
 from kitlib.more.client.send_path import KafkaProducer
-
-
-@dataclass(slots=True)
-class Numbers:
-    """Records are numbered for each partition, in the order in which they got there."""
-
-    records: int = 0  # handed over so far, over all partitions
-    next_in_lane: dict[int, int] = field(default_factory=dict)  # partition -> the number of its next record
-    in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
-    of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records' numbers
-    partition_of_batch: dict[int, int] = field(default_factory=dict)
-    open_batches: dict[int, int] = field(default_factory=dict)  # batch -> records of whose end the user has not heard
-    last_partition: int = 0  # of the last one that was numbered
-
-    def take(self, record: int, partition: int) -> int:
-        """The record's number in its partition."""
-        number = self.next_in_lane.get(partition, 0)
-        self.next_in_lane[partition] = number + 1
-        self.in_lane[record] = partition, number
-        self.last_partition = partition
-        return number
-
-    @property
-    def open_records(self) -> int:
-        """Records of whose end the user has not heard."""
-        return sum(self.open_batches.values())
-
-    def put(self, batch: int, number: int) -> None:
-        """The record that was numbered last lies in this batch."""
-        self.of_batch.setdefault(batch, []).append(number)
-        self.partition_of_batch[batch] = self.last_partition
-        self.open_batches[batch] = self.open_batches.get(batch, 0) + 1
-
-    def end(self, batch: int, count: int) -> None:
-        """The user heard of so many of its records."""
-        left = self.open_batches.get(batch, 0) - count
-        self.open_batches.pop(batch, None)
-        if left > 0:
-            self.open_batches[batch] = left
 
 
 @dataclass(slots=True)
@@ -83,7 +45,11 @@ class SendNetwork(AgendaRun):
 
     cluster: SendCluster = field(init=False)
     producer: KafkaProducer = field(init=False)
-    numbers: Numbers = field(default_factory=Numbers)
+    records: int = 0  # handed over so far, over all partitions
+    lanes: Counter[int] = field(default_factory=Counter)  # partition -> records in it so far
+    in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
+    of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records
+    open_records: int = 0  # that lie in batches and of whose end the user has not heard
     costs: dict[str, int] = field(default_factory=dict)  # ms that the client's threads need themselves, see `two_sends`
     round_trip_ms: int = 10  # of a request and its answer
     busy_until_ms: int = 0  # the loop does something else until then
@@ -116,6 +82,13 @@ class SendNetwork(AgendaRun):
             return {}
         self.stages_told.add(number)
         return {"stage": number}
+
+    def numbered(self, record: int, partition: int) -> dict[str, Any]:
+        """A record's place: records are numbered for each partition, in the order in which they got there."""
+        number = self.lanes[partition]
+        self.lanes[partition] += 1
+        self.in_lane[record] = partition, number
+        return {"topic": self.cluster.topic, "partition": partition, "first": number, "last": number}
 
     def perform(self, effect: Effect) -> int:
         """Let the network do something; how long the loop is busy with it."""
@@ -179,7 +152,7 @@ class SendNetwork(AgendaRun):
         if request.acks != 0:
             self.flights[effect.number] = leaving
         for batch, its in zip(request.batches, kept.batches, strict=True):
-            numbers = [self.numbers.in_lane[int(value)][1] for value in batch.values]
+            numbers = [self.in_lane[int(value)][1] for value in batch.values]
             leaving.data.append({"topic": self.cluster.topic, "partition": batch.partition, "request": request.number,
                                  "batch": its.send, "first": numbers[0], "last": numbers[-1]})  # fmt: skip
         for data, its in zip(leaving.data, kept.batches, strict=True):

@@ -81,8 +81,8 @@ class SendRun(SendNetwork):
 
     def call(self, key: bytes | None = None, partition: int | None = None) -> Sending:
         """Begin such a call, without waiting for its end."""
-        record = self.numbers.records
-        self.numbers.records += 1
+        record = self.records
+        self.records += 1
         self.user_busy_until_ms = self.now_ms  # whoever calls is not busy
         value = b"%d" % record
         value += b" " * (int(self.settings.record_bytes) - len(value))
@@ -101,7 +101,7 @@ class SendRun(SendNetwork):
 
     def settle(self) -> None:
         """Run until the user was told of every record."""
-        self.run_for(PATIENCE_MS, until=lambda: not self.numbers.open_batches and not self.producer.sendings)
+        self.run_for(PATIENCE_MS, until=lambda: not self.open_records and not self.producer.sendings)
 
     def finish(self) -> None:
         """Settle, and look at what the topic holds."""
@@ -113,7 +113,7 @@ class SendRun(SendNetwork):
 
     def flush(self) -> None:
         """The user waits until everything that was sent has an end."""
-        self.record("user", "flush", waiting=sum(self.numbers.open_batches.values()))
+        self.record("user", "flush", waiting=self.open_records)
         self.producer.sender.flush()
         self._wake(always=True)
         self.settle()
@@ -129,9 +129,8 @@ class SendRun(SendNetwork):
         if not self.cluster.exists:
             return
         for partition, log in self.cluster.leader.logs.items():
-            if partition in self.numbers.next_in_lane:
-                values = [value for stored in log.batches for value in stored.batch.values]
-                records = in_log_order(self.numbers.in_lane[int(value)][1] for value in values)
+            if partition in self.lanes:
+                records = in_log_order(self.in_lane[int(value)][1] for stored in log.batches for value in stored.batch.values)
                 self.record("broker", "read", topic=self.cluster.topic, partition=partition, first_offset=0, records=records)
 
     def move_leader(self, to: int) -> None:
@@ -141,10 +140,9 @@ class SendRun(SendNetwork):
 
     def refuse(self, error: str) -> None:
         """The client does not even take the next record, and the user goes on without it."""
-        record = self.numbers.records
-        self.numbers.records += 1
-        number = self.numbers.take(record, 0)
-        where = {"topic": self.cluster.topic, "partition": 0, "first": number, "last": number}
+        record = self.records
+        self.records += 1
+        where = self.numbered(record, 0)
         self.record("user", "send", **where, record=record)
         self.record("user", "undelivered", **where, error=error)
 
@@ -259,24 +257,23 @@ class SendRun(SendNetwork):
 
     def _returned(self, sending: Sending) -> None:
         """A call has returned: its record lies in a batch, or was refused."""
-        topic, record = self.cluster.topic, int(sending.value)
+        record, waited_ms = int(sending.value), self.now_ms - sending.begun_ms
         partition = sending.partition if sending.partition is not None else sending.wanted_partition or 0
-        number = self.numbers.take(record, partition)
-        where = {"topic": topic, "partition": partition}
+        where = self.numbered(record, partition)
         if sending.error is not None:
-            self.record("user", "send", **where, first=number, last=number, record=record)
-            self.record("user", "undelivered", **where, first=number, last=number, error=sending.error, message=sending.message,
-                        waited_ms=self.now_ms - sending.begun_ms)  # fmt: skip
+            self.record("user", "send", **where, record=record)
+            self.record("user", "undelivered", **where, error=sending.error, message=sending.message, waited_ms=waited_ms)
             return
         assert sending.batch is not None, "a record that was appended has a batch"
-        self.numbers.put(sending.batch, number)
+        self.of_batch.setdefault(sending.batch, []).append(record)
+        self.open_records += 1
         first = self.stage_of(5) if self.shows_calls else {}
-        self.record("accumulator" if first else "user", "send", **where, first=number, last=number, record=record,
-                    batch=sending.batch, waited_ms=self.now_ms - sending.begun_ms, **first)  # fmt: skip
+        self.record("accumulator" if first else "user", "send", **where, record=record, batch=sending.batch, waited_ms=waited_ms, **first)
         if self.shows_calls and sending.wakes_sender:
-            self.record("accumulator", "new_batch" if sending.is_new_batch else "full", **where, batch=sending.batch, **self.stage_of(6))
+            lane = {"topic": self.cluster.topic, "partition": partition}
+            self.record("accumulator", "new_batch" if sending.is_new_batch else "full", **lane, batch=sending.batch, **self.stage_of(6))
         if self.shows_calls:
-            self.record("user", "returned", record=record, waited_ms=self.now_ms - sending.begun_ms)
+            self.record("user", "returned", record=record, waited_ms=waited_ms)
 
     def _record_sender_events(self) -> None:
         events, self.producer.events = self.producer.events, []
@@ -285,18 +282,16 @@ class SendRun(SendNetwork):
             if batch is None:
                 self.record("sender", "id", pid=event.producer_id, epoch=event.producer_epoch, why=event.what)
             elif event.what in ("requeue", "expire"):
-                numbers = self.numbers.of_batch[batch.send]
+                first, last = (self.in_lane[self.of_batch[batch.send][at]][1] for at in (0, -1))
                 self.record("sender", event.what, topic=self.cluster.topic, partition=batch.partition, batch=batch.send,
-                            first=numbers[0], last=numbers[-1], attempt=batch.attempts)  # fmt: skip
+                            first=first, last=last, attempt=batch.attempts)  # fmt: skip
 
     def _note_completed(self) -> None:
         """Tell what the user is told."""
         for done in self.producer.completed():
-            numbers = self.numbers.of_batch[done.send]
-            partition = self.numbers.partition_of_batch[done.send]
-            first, last = numbers[done.first], numbers[done.first] + done.count - 1
-            data = {"topic": self.cluster.topic, "partition": partition, "batch": done.send, "first": first, "last": last}
-            self.numbers.end(done.send, done.count)
+            partition, first = self.in_lane[self.of_batch[done.send][done.first]]
+            data = {"topic": self.cluster.topic, "partition": partition, "batch": done.send, "first": first, "last": first + done.count - 1}
+            self.open_records -= done.count
             if done.error is None:
                 self.record("user", "delivered", **data, offset=done.offset)
             else:

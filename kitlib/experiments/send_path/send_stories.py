@@ -213,7 +213,7 @@ def linger_and_batches(
 def _produce(run: SendRun, most: int, retries: int, polls: bool) -> None:
     """Hand one record over to a client whose queue holds at most so many; a full one refuses."""
     attempts = 0
-    while most and run.numbers.open_records >= most:
+    while most and run.open_records >= most:
         if polls:
             run.run_for(1)
         elif attempts == retries:
@@ -325,7 +325,7 @@ def expired_batch(
         run.break_connections("the broker is gone")
     for _ in range(records):
         run.send()
-    run.run_for(stall_ms, until=lambda: not run.numbers.open_batches)
+    run.run_for(stall_ms, until=lambda: not run.open_records)
     cluster.silent.clear()
     cluster.mute.clear()
     cluster.unreachable.clear()
