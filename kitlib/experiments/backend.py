@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kitlib.errors import LabError
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
-from kitlib.mechanisms.offset_store import MemoryOffsetStore, OffsetStore
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
 from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.trace import Trace
 
@@ -80,24 +80,9 @@ def read_to_end(topic: Topic, begin: int) -> Iterator[Record]:
         at = fetched.records[-1].offset + 1
 
 
-class Table(Protocol):
-    """A map from keys to texts that outlives its writer. Trouble is raised as an exception."""
-
-    def get(self, key: str) -> str | None:
-        """The text last put at `key`, or None."""
-        ...
-
-    def put(self, key: str, text: str) -> None:
-        """Keep `text` at `key`; when this returns, it is kept."""
-        ...
-
-    def all(self) -> dict[str, str]:
-        ...
-
-
 @dataclass(slots=True)
 class MemoryTable:
-    """A table that lives as long as this object."""
+    """A map from keys to texts; on a broker it outlives its writer, here it lives as long as this object."""
 
     texts: dict[str, str] = field(default_factory=dict)
 
@@ -111,15 +96,14 @@ class MemoryTable:
         return dict(self.texts)
 
 
-class Backend(Protocol):
-    """What a backend provides to one run of an experiment."""
+@dataclass(slots=True)
+class ModelBackend:
+    """The model: logs and offsets in memory."""
 
-    name: str  # "model" or "kafka"
-
-    @property
-    def store(self) -> OffsetStore:
-        """Where the spout keeps its offsets; shared by all spouts of the run."""
-        ...
+    run: str
+    name: str = "model"
+    store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)  # where the spout keeps its offsets; all spouts share it
+    tables: dict[str, MemoryTable] = field(default_factory=dict)
 
     def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
         """A part of the world that one kind of run needs (a group, a compacted log, a leader), closed with the backend.
@@ -127,62 +111,29 @@ class Backend(Protocol):
         `facet` is the model's class. On Kafka the class that its `on_kafka` names takes its place: "module:Class",
         opened by `Class.open(backend, *given, **settings)`.
         """
-        ...
+        return facet(*given, **settings)
 
     def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
         """What a run has on Kafka beside its model, named and opened in the same way; None on the model."""
-        ...
+        return None
 
-    def create_topic(self, name: str, max_fetch_records: int) -> Topic:
+    def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
         """A new, empty topic of one partition."""
-        ...
+        return PartitionLog(name, max_fetch_records=max_fetch_records)
 
-    def create_table(self, name: str) -> Table:
-        """A table of the run's own: keys with texts, which outlives whoever writes it. The same name is the same table."""
-        ...
+    def create_table(self, name: str) -> MemoryTable:
+        """A table of the run's own. The same name is the same table."""
+        return self.tables.setdefault(name, MemoryTable())
 
     def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
         """Where a consumer group begins that committed this offset (and lost it again, if `expired`).
 
         Raises NoOffsetForPartitionError or OffsetOutOfRangeError under the policy "none".
         """
-        ...
-
-    def publish(self, trace: Trace) -> None:
-        """Keep the finished trace where the audit finds it."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections; what was written stays."""
-        ...
-
-
-@dataclass(slots=True)
-class ModelBackend:
-    """The model: logs and offsets in memory."""
-
-    run: str
-    name: str = "model"
-    store: MemoryOffsetStore = field(default_factory=MemoryOffsetStore)
-    tables: dict[str, MemoryTable] = field(default_factory=dict)
-
-    def provide(self, facet: type[Any], *given: Any, **settings: Any) -> Any:
-        return facet(*given, **settings)
-
-    def on_kafka(self, twin: str, *given: Any, **settings: Any) -> Any:
-        return None
-
-    def create_topic(self, name: str, max_fetch_records: int) -> PartitionLog:
-        return PartitionLog(name, max_fetch_records=max_fetch_records)
-
-    def create_table(self, name: str) -> MemoryTable:
-        return self.tables.setdefault(name, MemoryTable())
-
-    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
         return start_position(None if expired else committed, topic.start, topic.end, policy)
 
     def publish(self, trace: Trace) -> None:
-        """Nothing: the caller holds the trace."""
+        """Keep the finished trace where the audit finds it; here the caller holds it."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Let go of connections, of which there are none; what was written stays."""

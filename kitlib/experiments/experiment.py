@@ -29,7 +29,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 if TYPE_CHECKING:
-    from kitlib.experiments.backend import Backend
+    from kitlib.experiments.kafka_backend import Backend
     from kitlib.mechanisms.partition_manager import PartitionManager
 
 BACKENDS = ("model", "kafka")

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import Topic, read_to_end
+from kitlib.experiments.backend import MemoryTable, ModelBackend, Topic, read_to_end
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config
@@ -377,6 +377,10 @@ class KafkaBackend:
 
     def close(self) -> None:
         self.opened.close()
+
+
+Table = MemoryTable | KafkaTable
+Backend = ModelBackend | KafkaBackend  # where a run takes place: `ModelBackend` says what each gives
 
 
 def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, producer: Producer | None = None) -> str:

@@ -16,7 +16,7 @@ from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range
 
 if TYPE_CHECKING:
-    from kitlib.experiments.backend import Backend
+    from kitlib.experiments.kafka_backend import Backend
 
 MAX_STEPS = 20_000  # a run that goes on for ever is cut here
 

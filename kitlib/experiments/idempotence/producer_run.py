@@ -26,6 +26,7 @@ from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.sender import InFlightRequest, Sender, SenderEvent
 from kitlib.mechanisms.protocol import (
+    Batch,
     ErrorCode,
     InitProducerIdAnswer,
     InitProducerIdRequest,
@@ -53,7 +54,6 @@ class Flight:
     refused: PartitionAnswer | None = None  # an error that it gets instead of the broker's answer
     handled: AppendResult | None = None  # once the broker has dealt with it
     deeds: dict[str, int] = field(default_factory=dict)  # what a script does to it, by the proxy's words, with their ms
-    is_over: bool = False  # its answer came, or will never come
     is_lost: bool = False  # it never reaches the broker
 
     @property
@@ -62,8 +62,17 @@ class Flight:
         return {name: self.data[name] for name in ("topic", "partition", "request", "batch")}
 
     @property
+    def batch(self) -> Batch:
+        return self.request.batches[0]
+
+    @property
     def partition(self) -> int:
-        return self.request.batches[0].partition
+        return self.batch.partition
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The batch's numbers, as its steps tell them."""
+        return {"seq": self.batch.base_sequence, "epoch": self.batch.producer_epoch, "pid": self.batch.producer_id}
 
     @property
     def answer(self) -> PartitionAnswer:
@@ -118,24 +127,18 @@ class Client:
 
     def shown(self, partition: int) -> dict[str, Any]:
         """What a picture shows of it; its next sequence number is that in one partition."""
-        sender, (producer_id, epoch) = self.sender, self.identity
-        manager = sender.transaction_manager
+        manager = self.sender.transaction_manager
         entry = manager.entries.get(partition) if manager else None
-        in_flight = []
-        for number, flights in self.flights.items():
-            for flight in flights:
-                (batch,) = flight.request.batches
-                in_flight.append([number, flight.data["batch"], batch.base_sequence, batch.count])
         return {
-            "pid": producer_id,
-            "epoch": epoch,
-            "next_seq": entry.next_sequence if entry else 0 if manager else -1,
+            "pid": self.identity[0], "epoch": self.identity[1], "next_seq": entry.next_sequence if entry else 0 if manager else -1,
             "queue": [
-                [batch.number, batch.base_sequence if batch.has_sequence else None, batch.count, batch.attempts]
-                for batch in self.queued
+                [batch.number, batch.base_sequence if batch.has_sequence else None, batch.count, batch.attempts] for batch in self.queued
             ],
-            "in_flight": in_flight,
-        }
+            "in_flight": [
+                [number, flight.data["batch"], flight.batch.base_sequence, flight.batch.count]
+                for number, flights in self.flights.items() for flight in flights
+            ],
+        }  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -218,7 +221,7 @@ class ProducerRun(AgendaRun):
             number = client.sender.append(PARTITION, b"%d" % record, self.now_ms)
             client.first_records.setdefault(number, record)
             client.sent_to[number] = PARTITION
-            self._note_send(client, number, range(record, record + 1))
+            self._note_batch(client, "send", number, range(record, record + 1))
             self._pump(client)
 
         for index in range(records):
@@ -229,12 +232,12 @@ class ProducerRun(AgendaRun):
         client.first_records[number] = records.start
         client.sent_to[number] = partition
         client.last_sent = records
-        self._note_send(client, number, records)
+        self._note_batch(client, "send", number, records)
         self._pump(client)
 
-    def _note_send(self, client: Client, batch: int, records: range) -> None:
-        self._record(client.actor, "send", client, topic=self._led.topic, partition=client.sent_to[batch], batch=batch,
-                     first=records.start, last=records.stop - 1)  # fmt: skip
+    def _note_batch(self, client: Client, what: str, batch: int, records: range, **more: object) -> None:
+        where = {"topic": self._led.topic, "partition": client.sent_to[batch], "batch": batch}
+        self._record(client.actor, what, client, **where, first=records.start, last=records.stop - 1, **more)
 
     def settle(self) -> None:
         """Run until the user was told of every record, and nothing is on its way."""
@@ -354,9 +357,7 @@ class ProducerRun(AgendaRun):
         if request.acks != 0:
             client.flights[request.number] = flights
         for flight in flights:
-            (batch,) = flight.request.batches
-            self._record(client.actor, "request", client, **flight.data, seq=batch.base_sequence, epoch=batch.producer_epoch,
-                         pid=batch.producer_id, attempt=flight.attempt)  # fmt: skip
+            self._record(client.actor, "request", client, **flight.data, **flight.numbers, attempt=flight.attempt)
         fate, _, value = self._fate_of(flights).partition(":")
         delay_ms = self._delay_ms
         if fate == "delay":
@@ -445,8 +446,6 @@ class ProducerRun(AgendaRun):
     def _answer(self, flights: list[Flight]) -> None:
         """The answer to a request reaches the producer."""
         client, number = flights[0].client, flights[0].request.number
-        for flight in flights:
-            flight.is_over = True
         if client.flights.pop(number, None) is None:
             return
         for flight in flights:
@@ -473,7 +472,6 @@ class ProducerRun(AgendaRun):
         flights, client.flights = client.flights, {}
         self.withheld = [each for each in self.withheld if each[0].client is not client]
         for flight in (flight for each in flights.values() for flight in each):
-            flight.is_over = True
             if not flight.is_lost:
                 self._record("network", "lose_answer" if flight.handled else "lose_request", client, **flight.where)
             self._record(client.actor, "no_answer", client, **flight.where, why=why)
@@ -491,21 +489,20 @@ class ProducerRun(AgendaRun):
         batch = event.batch
         if batch is not None and event.what in ("requeue", "split"):
             first = client.first_records[batch.send] + batch.first
-            self._record(client.actor, event.what, client, topic=self._led.topic, partition=batch.partition, batch=batch.number,
-                         first=first, last=first + batch.count - 1, attempt=batch.attempts)  # fmt: skip
+            where = {"topic": self._led.topic, "partition": batch.partition, "batch": batch.number}
+            self._record(client.actor, event.what, client, **where, first=first, last=first + batch.count - 1, attempt=batch.attempts)
 
     def _note_completed(self, client: Client) -> None:
         """Tell what the user is told."""
         for done in client.sender.completed():
             first = client.first_records[done.send] + done.first
-            data = {"topic": self._led.topic, "partition": client.sent_to[done.send], "batch": done.send, "first": first,
-                    "last": first + done.count - 1}  # fmt: skip
+            records = range(first, first + done.count)
             if done.error is None:
                 client.delivered += 1
-                self._record(client.actor, "delivered", client, **data, offset=done.offset)
+                self._note_batch(client, "delivered", done.send, records, offset=done.offset)
             else:
-                client.failed.update(range(first, first + done.count))
-                self._record(client.actor, "undelivered", client, **data, error=done.error)
+                client.failed.update(records)
+                self._note_batch(client, "undelivered", done.send, records, error=done.error)
 
     def _arrive(self, flights: list[Flight], fate: str) -> None:
         """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""
@@ -550,13 +547,9 @@ class ProducerRun(AgendaRun):
         """What the leader does with a request."""
         handled = self._led.produce(flight.request, self.now_ms, flight.deeds)
         flight.deeds = {"second_copy": 0} if "duplicate_request" in flight.deeds else {}
-        (batch,) = flight.request.batches
-        numbers = {"seq": batch.base_sequence, "epoch": batch.producer_epoch, "pid": batch.producer_id}
-        if handled.outcome is Outcome.REJECTED:
-            self._record("broker", "refuse", flight.client, **flight.data, **numbers, error=handled.answer.error.name)
-        else:
-            what = "write" if handled.outcome is Outcome.APPENDED else "recognise"
-            self._record("broker", what, flight.client, **flight.data, **numbers, offset=handled.answer.base_offset)
+        what = {Outcome.REJECTED: "refuse", Outcome.APPENDED: "write"}.get(handled.outcome, "recognise")
+        told = {"error": handled.answer.error.name} if what == "refuse" else {"offset": handled.answer.base_offset}
+        self._record("broker", what, flight.client, **flight.data, **flight.numbers, **told)
         if handled.differs:
             self._record("broker", "differs", flight.client, **flight.where, from_the_model=handled.differs)
         return handled

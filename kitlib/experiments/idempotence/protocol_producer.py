@@ -35,7 +35,6 @@ RECONNECT_BACKOFF_S, RECONNECT_BACKOFF_MAX_S = 0.05, 1.0
 # An InitProducerId that is not answered within this is asked again on another connection.
 ID_TIMEOUT_S = 2.0
 RECORD_OVERHEAD_BYTES = 32  # more than a record of these has besides its value, its share of the headers included
-CLOSED = "KafkaException"  # what Java tells of records that a forced close leaves behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,7 @@ class _Open:
     """A send of which not all records have been told of."""
 
     partition: int
-    count: int
-    told: list[tuple[int, int]]  # (first, count) of what was told
+    left: int  # records of which nothing was told
 
 
 class ProtocolProducer:
@@ -157,7 +155,7 @@ class ProtocolProducer:
         """
         self._check(values, partition)
         number = self.sender.send(partition, self._now_ms(), values)
-        self._open[number] = _Open(partition, len(values), [])
+        self._open[number] = _Open(partition, len(values))
         self.unfinished += len(values)
         self._turn()
         return number
@@ -168,9 +166,9 @@ class ProtocolProducer:
         number = self.sender.append(partition, value, self._now_ms())
         self.unfinished += 1
         if number in self._open:
-            self._open[number].count += 1
+            self._open[number].left += 1
         else:
-            self._open[number] = _Open(partition, 1, [])
+            self._open[number] = _Open(partition, 1)
             self._turn()  # a batch begins, so the one before may leave
         return number
 
@@ -204,11 +202,8 @@ class ProtocolProducer:
             with suppress(LabError):  # with acks=0 it may be that nobody has waited for the network yet
                 self.wire.drain(timeout_s)
             self.wire.close()
-        for number, send in sorted(self._open.items()):
-            for first, count in _gaps(send):
-                self.on_delivery(Delivery(number, send.partition, first, count, CLOSED, -1))
-        self._open.clear()
-        self.unfinished = 0
+        self.sender.abort_batches()
+        self._tell()
 
     def _check(self, values: Sequence[bytes], partition: int) -> None:
         if self.is_closed:
@@ -345,20 +340,10 @@ class ProtocolProducer:
         while self._completions:
             done = self._completions.popleft()
             send = self._open[done.send]
-            send.told.append((done.first, done.count))
-            if sum(count for _, count in send.told) == send.count:
+            send.left -= done.count
+            if not send.left:
                 del self._open[done.send]
             self.unfinished -= done.count
             told += 1
             self.on_delivery(Delivery(done.send, send.partition, done.first, done.count, done.error, done.offset))
         return told
-
-
-def _gaps(send: _Open) -> list[tuple[int, int]]:
-    """(first, count) of the records of a send that nothing was told of."""
-    found, at = [], 0
-    for first, count in [*sorted(send.told), (send.count, 0)]:
-        if first > at:
-            found.append((at, first - at))
-        at = first + count
-    return found

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kitlib.errors import KnobError
-from kitlib.experiments.backend import Table
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.storm.knobs import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs
@@ -22,6 +21,9 @@ from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.figures import MISCOUNTED
 from kitlib.more.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
 from kitlib.settings import Settings
+
+if TYPE_CHECKING:
+    from kitlib.experiments.kafka_backend import Table
 
 VOCABULARY = (
     "storm",

@@ -287,11 +287,11 @@ class Sender:
         if manager is not None:
             manager.maybe_resolve_sequences()
             if manager.state is ProducerState.FATAL_ERROR:
-                self._abort_batches(manager.last_error)
+                self.abort_batches(manager.last_error)
                 self._deliver(now_ms)
                 return []
             if manager.state is ProducerState.ABORTABLE_ERROR:
-                self._abort_batches(manager.last_error)
+                self.abort_batches(manager.last_error)
                 manager.transition_to(ProducerState.UNINITIALIZED)  # from here the producer may ask again
                 return []
             manager.maybe_bump()
@@ -455,7 +455,7 @@ class Sender:
         else:
             self.events.append(SenderEvent("drop", batch))
 
-    def _abort_batches(self, exception: str | None) -> None:
+    def abort_batches(self, exception: str | None = None) -> None:
         """Fail every batch that has not completed, waiting or in flight."""
         open_ends = [batch for queue in self.accumulator.queues.values() for batch in queue]
         open_ends += [batch for out in self.in_flight_batches.values() for batch in out]
