@@ -34,7 +34,7 @@ from tests.conftest import carries
 
 NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers starts
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
-LONGEST = "test_notebooks.py"  # a quarter of an hour
+LONGEST = ("test_notebooks.py", "test_commands_of_pages.py", "test_trial.py")  # a quarter of an hour, and minutes
 PURE = "pure"  # a file of the shared folder: the names of the files that need no real part
 LOW = 10  # the priority of the worker that takes them
 AGAIN = 8  # at most so many failed tests are run once more
@@ -108,10 +108,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def turn_of(file: list[pytest.Item]) -> int:
-    """0 for the notebooks, 1 for a file with tests of the real parts, 2 for a pure one, 3 for one whose tests are all run alone."""
+    """0 for the longest, 1 for a file with tests of the real parts, 2 for a pure one, 3 for one whose tests are all run alone."""
     if all(map(is_alone, file)):
         return 3
-    if file[0].path.name == LONGEST:
+    if file[0].path.name in LONGEST:
         return 0
     names = {name for item in file for name in (*(mark.name for mark in item.iter_markers()), *getattr(item, "fixturenames", ()))}
     return 1 if REAL & names else 2
