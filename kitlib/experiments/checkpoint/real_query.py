@@ -88,6 +88,11 @@ class RealQuery:
     log_end: int = 0
     sink: _Database = field(init=False)
     queries: int = 0  # checkpoints there were: a deleted one is another folder
+    teller: CheckpointRun = field(init=False)  # of the query that runs
+    kill: Kill = None
+    again: int | None = None  # the batch that is in offsets and not in commits
+    done: Batch | None = None  # its sink is written; its commit is told of when it is seen
+    trouble: BaseException | None = None  # the planted end, or the teller's, whose words Spark would bury in its own
 
     def __post_init__(self) -> None:
         self.sink = _Database(self.folder / "sink.db", self.sink_kind)
@@ -132,34 +137,20 @@ class RealQuery:
 
     def run(self, run: CheckpointRun, kill: Kill) -> None:
         """As ModelQuery.run. LabError when the query ends of another reason than the planted one."""
-        _Job(self, run, kill).run()
-
-
-@dataclass(slots=True)
-class _Job:
-    """One query, from its start to its end."""
-
-    query: RealQuery
-    teller: CheckpointRun
-    kill: Kill
-    again: int | None = None  # the batch that is in offsets and not in commits
-    done: Batch | None = None  # its sink is written; its commit is told of when it is seen
-    trouble: BaseException | None = None  # the planted end, or the teller's, whose words Spark would bury in its own
-
-    def run(self) -> None:
-        begun, per_batch = self.query.view(), self.query.per_batch
+        self.teller, self.kill, self.done, self.trouble = run, kill, None, None
+        begun = self.view()
         unfinished = [row for row in begun["offsets"] if row[0] not in begun["commits"]]
         last_end = begun["offsets"][-1][2] + 1 if begun["offsets"] else 0
         self.again = unfinished[0][0] if unfinished else None
         self.teller.starts(self.again, unfinished[0][1] if unfinished else last_end)
-        batches = len(begun["offsets"]) + -(-(self.query.log_end - last_end) // per_batch)  # there will be, at the end
+        batches = len(begun["offsets"]) + -(-(self.log_end - last_end) // self.per_batch)  # there will be, at the end
         is_stopped = self.kill is not None and self.kill[1] == "commit" and self.kill[0] + 1 < batches
-        writer = self._orders().writeStream.option("checkpointLocation", str(self.query.checkpoint))
+        writer = self._orders().writeStream.option("checkpointLocation", str(self.checkpoint))
         timed = writer.trigger(processingTime=PAUSE) if is_stopped else writer.trigger(availableNow=True)
         try:
             stream = kit_spark.start(timed, self._work)
             if is_stopped and self.kill is not None:
-                commit = self.query.checkpoint / "commits" / str(self.kill[0])
+                commit = self.checkpoint / "commits" / str(self.kill[0])
                 wait_until(lambda: commit.exists() or not stream.isActive, DEADLINE_S, f"the query has written commits/{self.kill[0]}")
                 stream.stop()
             stream.awaitTermination()
@@ -167,18 +158,18 @@ class _Job:
             if isinstance(self.trouble, QueryKilled):
                 return self.teller.is_killed(str(self.trouble))
             raise self.trouble or self._failed(error) from None
-        self._tell_commit(len(self.query.view()["offsets"]))
+        self._tell_commit(len(self.view()["offsets"]))
         if self.kill is not None and self.kill[1] == "commit" and self.kill[0] < batches:
             self.teller.is_killed("commit")
 
     def _failed(self, error: Exception) -> LabError:
         told = (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
-        return LabError(f"the query from {self.query.name}: {told}. Spark's log is {kit_spark.log_file()}.")
+        return LabError(f"the query from {self.name}: {told}. Spark's log is {kit_spark.log_file()}.")
 
     def _orders(self) -> DataFrame:
         options = {
-            "kafka.bootstrap.servers": self.query.bootstrap, "subscribe": self.query.name, "startingOffsets": "earliest",
-            "maxOffsetsPerTrigger": str(self.query.per_batch),
+            "kafka.bootstrap.servers": self.bootstrap, "subscribe": self.name, "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": str(self.per_batch),
         }  # fmt: skip
         records = kit_spark.session().readStream.format("kafka").options(**options).load()
         return records.selectExpr("cast(value as string) as value", "offset").dropDuplicates(["value"]).select("offset")
@@ -186,7 +177,7 @@ class _Job:
     def _work(self, rows: DataFrame, number: int) -> None:
         try:
             self._tell_commit(number)
-            _, first, last = next(row for row in self.query.view()["offsets"] if row[0] == number)
+            _, first, last = next(row for row in self.view()["offsets"] if row[0] == number)
             batch = Batch(number, first, last + 1, number == self.again)
             self.teller.work(batch, self.kill, lambda: sorted(int(row["offset"]) for row in rows.collect()))
             self.done = batch
@@ -198,8 +189,8 @@ class _Job:
         """The commit of the batch that was done last, which was written after its sink; `before`: the number of the next batch."""
         if self.done is None:
             return
-        view = self.query.view()
+        view = self.view()
         if self.done.number not in view["commits"]:
-            raise LabError(f"the query from {self.query.name}: batch {self.done.number} is done, and not in commits. Run it again.")
+            raise LabError(f"the query from {self.name}: batch {self.done.number} is done, and not in commits. Run it again.")
         self.teller.has_commit(self.done, view | {"offsets": [row for row in view["offsets"] if row[0] < before]})
         self.done = None

@@ -73,7 +73,7 @@ class ConnectRun(Run):
 
     def start(self, name: str) -> None:
         """A worker starts; a standalone one is alone. Nothing for one that a script has started already."""
-        if self._is_up(name):
+        if name in self._up():
             return
         if self.alone is not None:
             self.alone.start()
@@ -86,7 +86,7 @@ class ConnectRun(Run):
 
     def kill(self, name: str) -> None:
         """A worker dies without a word; nothing for one that a script has killed already."""
-        if not self._is_up(name):
+        if name not in self._up():
             return
         if self.alone is not None:
             told = self.alone.snapshot()["workers"][self.alone.name]
@@ -96,16 +96,13 @@ class ConnectRun(Run):
         self.cluster.kill(name)
         self._tell()
 
-    def _is_up(self, name: str) -> bool:
-        return name in self._up()
-
     def _up(self) -> list[str]:
         if self.alone is not None:
             return [self.alone.name] if self.alone.is_up else []
         return [worker for worker, shown in self.cluster.snapshot()["workers"].items() if shown["up"]]
 
     def break_process(self, found: Intervention) -> None:
-        if not self._is_up(found.target):
+        if found.target not in self._up():
             raise self.no_process(found, "worker", self._up())
         self.kill(found.target)
 

@@ -118,28 +118,19 @@ class PartitionRun(Run):
         offset = ledger.emitted_to_offset
         ledger.process(offset)
         ledger.committed_to = ledger.emitted_to_offset = offset + 1
-        effect = (self._versioned if self.settings.sink == "by offset" else self._plain)(key, value, offset)
+        effect = self._apply(key, value, offset)
         self.effects[effect] += 1
         self.record_in(ledger, f"worker {partition}", "process", offset=offset, key=key, value=value, effect=effect)
 
-    def _plain(self, key: str, value: str, offset: int) -> str:
-        """A sink that does what it is told, in the order in which it is told."""
-        before = self.documents.get(key)
-        if value == "cancel":
-            self.documents[key] = (offset, "gone" if before else "unknown")
-            return "cancelled" if before else "cancel before create"
-        self.documents[key] = (offset, "open")
-        return "changed" if before and before[1] == "open" else "created"
-
-    def _versioned(self, key: str, value: str, offset: int) -> str:
-        """A sink that takes the record's offset for the document's version, and refuses a lower one."""
-        before = self.documents.get(key)
-        if before is not None and offset <= before[0]:
+    def _apply(self, key: str, value: str, offset: int) -> str:
+        """What the sink makes of a record. One that takes the offset for the document's version refuses a lower one."""
+        has_versions, (version, state) = self.settings.sink == "by offset", self.documents.get(key, (-1, ""))
+        if has_versions and offset <= version:
             return "refused"
         self.documents[key] = (offset, "gone" if value == "cancel" else "open")
         if value == "cancel":
-            return "cancelled" if before else "cancel before create"
-        return "changed" if before else "created"
+            return "cancelled" if state else "cancel before create"
+        return "changed" if state == "open" or (has_versions and state) else "created"
 
     def tell_result(self) -> None:
         """What came of it: every order was cancelled, so none should be left."""

@@ -20,8 +20,7 @@ from kitlib.experiments.groups.group_knobs import (
     take_all,
     work_wave,
 )
-from kitlib.experiments.groups.group_run import GroupRun
-from kitlib.experiments.groups.member_state import Record
+from kitlib.experiments.groups.group_run import GroupRun, Record
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN, WENT_BACK
 

@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 
 from kitlib.errors import LateError
 from kitlib.experiments.groups.group import Library, MemberSettings
-from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
-from kitlib.experiments.groups.member_state import MemberState
+from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun, MemberState
 from kitlib.experiments.knobs import Knob
 
 ClientLibrary = Annotated[Library, Knob("Which client library; each has its own rules for commits.")]

@@ -8,7 +8,7 @@ partitions that do not move.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -123,7 +123,6 @@ class Rebalance:
     moved_ms: int | None
     stayed_ms: int | None
     refused: int  # commits, each of one partition
-    twice: int  # records that were processed again
 
 
 def rebalances(trace: Trace) -> list[Rebalance]:
@@ -137,15 +136,7 @@ def _cost(trace: Trace, begin: int, end: int) -> Rebalance:
     steps, event = trace.steps[begin:end], trace.steps[begin]
     before, after = _owners(trace.steps[begin - 1]), _owners(steps[-1])
     moved = {lane for lane in after if after[lane] != before.get(lane)}
-    waits = _waits(trace, steps)
-    seen: set[tuple[str, int]] = {
-        (_lane(step), step.data["offset"]) for step in trace.steps[:begin] if step.what == "process"
-    }
-    twice = 0
-    for step in steps:
-        if step.what == "process":
-            twice += (_lane(step), step.data["offset"]) in seen
-            seen.add((_lane(step), step.data["offset"]))
+    waits = _waits(trace, begin, end)
     what = {"join": "joins", "leave": "leaves", "kill": "is killed"}[event.what]
     return Rebalance(
         f"{event.actor} {what}",
@@ -154,25 +145,21 @@ def _cost(trace: Trace, begin: int, end: int) -> Rebalance:
         max((waits.get(lane, 0) for lane in moved), default=None),
         max((waits.get(lane, 0) for lane in after if lane not in moved), default=None),
         sum(step.what == "commit" and not step.data["written"] for step in steps),
-        twice,
     )
 
 
-def _waits(trace: Trace, steps: Iterable[Step]) -> dict[str, int]:
-    """For each lane the longest time between a record's append and the first time it was processed, among these steps."""
-    appended: dict[tuple[str, int], int] = {}
-    for step in trace:
+def _waits(trace: Trace, begin: int, end: int) -> dict[str, int]:
+    """For each lane the longest time between a record's append and the first time it was processed, from step `begin` on."""
+    appended: dict[tuple[str, int], int] = {}  # those that are not processed yet
+    longest: dict[str, int] = {}
+    for step in trace.steps[:end]:
         if step.what == "append":
             appended.update(((_lane(step), offset), step.at_ms) for offset in range(step.data["first"], step.data["last"] + 1))
-    first: dict[tuple[str, int], int] = {}
-    for step in trace:
-        if step.what == "process":
-            first.setdefault((_lane(step), step.data["offset"]), step.number)
-    longest: dict[str, int] = {}
-    for step in steps:
-        key = (_lane(step), step.data["offset"]) if step.what == "process" else None
-        if key is not None and first[key] == step.number:
-            longest[key[0]] = max(longest.get(key[0], 0), step.at_ms - appended[key])
+        elif step.what == "process":
+            lane = _lane(step)
+            since_ms = appended.pop((lane, step.data["offset"]), step.at_ms)
+            if step.number >= begin:
+                longest[lane] = max(longest.get(lane, 0), step.at_ms - since_ms)
     return longest
 
 

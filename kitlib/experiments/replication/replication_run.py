@@ -83,7 +83,7 @@ class ReplicaRun(Run):
         numbers = range(self.sent, self.sent + count)
         answer = self.partition.append(numbers)
         refused = self.real.send(numbers, is_taken=not answer.error) if self.real else answer.error
-        self._let_pass(RECORD_MS * count)
+        self.virtual_ms += RECORD_MS * count
         if bool(refused) != bool(answer.error):
             self.record("controller", "differs", what=f"the broker says {refused or 'stored'}, the model {answer.error or 'stored'}")
         if answer.error:
@@ -104,7 +104,7 @@ class ReplicaRun(Run):
         if self.real:
             self.real.kill(broker)
         self._record_events(self.partition.kill(broker))
-        self._let_pass(SESSION_MS)
+        self.virtual_ms += SESSION_MS
         self._changed(self.partition.fence(broker))
 
     def pause(self, broker: int) -> None:
@@ -115,7 +115,7 @@ class ReplicaRun(Run):
         if self.real:
             self.real.pause(broker)
         self._record_events(self.partition.pause(broker))
-        self._let_pass(SESSION_MS)
+        self.virtual_ms += SESSION_MS
         self._changed(self.partition.fence(broker))
 
     def wake(self, broker: int) -> None:
@@ -136,7 +136,7 @@ class ReplicaRun(Run):
     def _start(self, broker: int) -> None:
         if self.real:
             self.real.start(broker)
-        self._let_pass(START_MS)
+        self.virtual_ms += START_MS
         self._changed(self.partition.start(broker))
 
     def flip_bit(self, broker: int, offset: int) -> None:
@@ -192,7 +192,7 @@ class ReplicaRun(Run):
         self._record_here(name, "start", offset=offsets[0] if offsets else first, why=begun.why)
         for offset in offsets:
             self._record_here(name, "emit", offset=offset)
-            self._let_pass(RECORD_MS)
+            self.virtual_ms += RECORD_MS
             self.ledger.process(offset)
             self._record_here(name, "process", offset=offset)
         if offsets:
@@ -251,9 +251,6 @@ class ReplicaRun(Run):
                 self.write(self.now_ms, f"broker {broker}", "lead", {"epoch": now.leader_epoch}, state)
             elif replica.works and now.leader != NO_LEADER:
                 self.write(self.now_ms, f"broker {broker}", "follow", {"epoch": now.leader_epoch, "leader": now.leader}, state)
-
-    def _let_pass(self, ms: int) -> None:
-        self.virtual_ms += ms
 
     def _record_here(self, actor: str, what: str, /, **data: Any) -> None:
         self.record(actor, what, **self.ledger.place, **data)

@@ -18,7 +18,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.kafka_operator import set_group
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.share.share_group import Answered, Returned, ShareGroupConfig
+from kitlib.experiments.share.share_group import Answered, Returned
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
@@ -26,6 +26,7 @@ from kitlib.lab.clients import addresses, answered, file_config, kafka_python_co
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.share_state import ShareWire, WrittenState
 from kitlib.more.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
+from kitlib.settings import Settings
 
 FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
 CLOSE_S = 5.0  # how long the consumers may take to leave
@@ -45,7 +46,7 @@ class Lock:
 class KafkaShareGroup:
     """The group on a broker; `open` makes one."""
 
-    settings: ShareGroupConfig
+    settings: Settings
     backend: KafkaBackend
     topic: KafkaTopic
     wire: ShareWire
@@ -58,11 +59,11 @@ class KafkaShareGroup:
     returned: list[Returned] = field(default_factory=list)
 
     @classmethod
-    def open(cls, backend: KafkaBackend, settings: ShareGroupConfig) -> KafkaShareGroup:
+    def open(cls, backend: KafkaBackend, settings: Settings) -> KafkaShareGroup:
         """A new topic and a group for it. KnobError for what a broker does not take, LabError when it refuses."""
         if settings.max_locks < FEWEST_LOCKS:
             raise KnobError(f"max_locks is {settings.max_locks}: a broker takes no less than {FEWEST_LOCKS}. Run it on the model.")
-        if settings.renews:
+        if settings.renew:
             raise KnobError("renew is True: librdkafka's share consumer cannot renew a lock. Run it on the model.")
         if backend.cluster.brokers != 1:  # the group's and the records' coordinators would be two
             raise LabError(
@@ -107,7 +108,7 @@ class KafkaShareGroup:
             settings = {
                 "library": "librdkafka", "bootstrap": self.backend.cluster.bootstrap, "client_id": f"{self.group}.{name}",
                 "group": self.group, "topic": self.topic.name, "max_poll_records": self.settings.max_poll_records,
-                "acknowledge": "implicit" if self.settings.is_implicit else "explicit",
+                "acknowledge": self.settings.acknowledge,
                 "more": file_config() if self.backend.cluster.source != "kit" else {},
             }  # fmt: skip
             self.members[name] = ShareConsumerProcess.start(name, settings, wait=False)
@@ -140,7 +141,7 @@ class KafkaShareGroup:
         changes = [_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine]
         # What is not accepted after all was taken back an instant before, though librdkafka tells of no error.
         late = [each for each in changes if answers[each.offset] is Acknowledge.ACCEPT and each.state is not RecordState.ACKNOWLEDGED]
-        self.returned += [Returned(member, each, is_late=True) for each in late]
+        self.returned += [Returned(each, is_late=True) for each in late]
         return Answered(tuple(each for each in changes if each not in late))
 
     def kill(self, member: str) -> None:
@@ -183,7 +184,7 @@ class KafkaShareGroup:
                 state, deliveries = RecordState.ARCHIVED, lock.deliveries
             if state and deliveries >= lock.deliveries:
                 del self.locked[offset]
-                self.returned.append(Returned(lock.member, Change(offset, RecordState(state), deliveries), lock.member not in self.dead))
+                self.returned.append(Returned(Change(offset, RecordState(state), deliveries), lock.member not in self.dead))
 
 
 def _change(written: WrittenState, offset: int, deliveries: int, answer: Acknowledge) -> Change:

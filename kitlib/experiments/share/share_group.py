@@ -10,20 +10,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kitlib.more.share_partition import Acknowledge, Change, Delivery, InvalidRecordStateError, SharePartition
+from kitlib.settings import Settings
 
 BEGINS = "share.auto.offset.reset=earliest"
-
-
-@dataclass(frozen=True, slots=True)
-class ShareGroupConfig:
-    """What the broker and the consumers of a share group are told."""
-
-    delivery_limit: int
-    lock_ms: int
-    max_locks: int
-    max_poll_records: int
-    is_implicit: bool  # whether the next poll accepts all that the last one brought
-    renews: bool  # whether the consumers renew their locks while they work
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +27,6 @@ class Answered:
 class Returned:
     """What the broker took back from a consumer by itself."""
 
-    member: str
     change: Change
     is_late: bool  # its lock ran out; otherwise its connection is gone
 
@@ -49,13 +37,12 @@ class ModelShareGroup:
 
     on_kafka: ClassVar[str] = "kitlib.experiments.share.kafka_share_group:KafkaShareGroup"
 
-    settings: ShareGroupConfig
+    settings: Settings
     name: str = "orders"
     now_ms: int = 0
     log_end: int = 0
     share: SharePartition = field(init=False)
     returned: list[Returned] = field(default_factory=list)
-    owners: dict[int, str] = field(default_factory=dict)  # offset -> the consumer that was handed it last
 
     def __post_init__(self) -> None:
         told = self.settings
@@ -73,9 +60,7 @@ class ModelShareGroup:
 
     def poll(self, member: str, until_ms: int) -> list[Delivery]:
         """What a consumer is handed now; a poll of a real one waits for records until `until_ms`."""
-        found = self.share.acquire(member, self.settings.max_poll_records, self.log_end, self.now_ms)
-        self.owners.update((each.offset, member) for each in found)
-        return found
+        return self.share.acquire(member, self.settings.max_poll_records, self.log_end, self.now_ms)
 
     def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> Answered:
         """What comes of a consumer's answers; what ran out before they came is in `take_returned`."""
@@ -87,7 +72,7 @@ class ModelShareGroup:
 
     def kill(self, member: str) -> None:
         """A consumer's process is gone, and its connection with it."""
-        self.returned += [Returned(member, change, is_late=False) for change in self.share.close_session(member)]
+        self.returned += [Returned(change, is_late=False) for change in self.share.close_session(member)]
 
     def freeze(self, member: str) -> None:
         """A consumer's process stands still; its connection stays open."""
@@ -102,5 +87,4 @@ class ModelShareGroup:
         """Nothing to let go of."""
 
     def _look(self) -> None:
-        late = self.share.expire(self.now_ms)
-        self.returned += [Returned(self.owners[change.offset], change, is_late=True) for change in late]
+        self.returned += [Returned(change, is_late=True) for change in self.share.expire(self.now_ms)]

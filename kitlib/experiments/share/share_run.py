@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.run import PartitionLedger, Run
-from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup, ShareGroupConfig
+from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup
 from kitlib.more.share_partition import Acknowledge, Change, Delivery, RecordState
 from kitlib.trace import to_ranges
 
@@ -63,9 +63,7 @@ class ShareRun(Run):
     is_full: bool = False  # whether no lock was left at the last poll
 
     def __post_init__(self) -> None:
-        limits = self.settings.given("delivery_limit", "lock_ms", "max_locks", "max_poll_records")
-        told = ShareGroupConfig(**limits, is_implicit=self.settings.acknowledge == "implicit", renews=self.settings.renew)
-        self.group = self.backend.provide(ModelShareGroup, told)
+        self.group = self.backend.provide(ModelShareGroup, self.settings)
         self.ledger = PartitionLedger(self.group.name)
 
     @property
@@ -214,15 +212,16 @@ class ShareRun(Run):
         """Tell what the broker has done by itself."""
         returned = self.group.take_returned()
         gone: dict[str, list[int]] = {}
+        owners = {each.change.offset: self.acquired.get(each.change.offset, "") for each in returned}
         for each in returned:
             self._settle(each.change)
             if not each.is_late:
-                gone.setdefault(each.member, []).append(each.change.offset)
+                gone.setdefault(owners[each.change.offset], []).append(each.change.offset)
         for member, offsets in gone.items():
             self.tell_of("broker", "hand_back", member=member, ranges=to_ranges(offsets))
         for each in returned:
             if each.is_late:
-                self.tell_of("broker", "time_out", offset=each.change.offset, member=each.member)
+                self.tell_of("broker", "time_out", offset=each.change.offset, member=owners[each.change.offset])
             self._tell_if_archived(each.change)
         if returned:
             self._move()
