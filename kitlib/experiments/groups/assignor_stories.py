@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from kitlib.errors import LabError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import Library
 from kitlib.experiments.groups.group_knobs import settings_of, work_wave
-from kitlib.experiments.groups.group_run import POLL_MS, SETTLE_MS, GroupRun
+from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.figures import NO_OWNER
 
@@ -53,19 +52,17 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
 
 def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
     """Poll until all have what they were dealt, "", or until the newcomer is told why it cannot join."""
-    deadline, begin = run.group.now_ms + SETTLE_MS, len(run.trace.steps)
-    while run.group.now_ms < deadline:
+    begin = len(run.trace.steps)
+
+    def refused() -> str:
+        return next((str(each.data["error"]) for each in run.trace.steps[begin:] if (each.actor, each.what) == (name, "refused")), "")
+
+    def polls() -> None:
         for each in (name, *others):
-            run.poll(each, 0, POLL_MS)
-        refused = [step for step in run.trace.steps[begin:] if (step.actor, step.what) == (name, "refused")]
-        if refused:
-            return str(refused[0].data["error"])
-        if run.is_settled():
-            return ""
-    raise LabError(
-        f"{run.trace.run}: {name} was neither admitted to the group nor refused within {SETTLE_MS} ms; {run.group.view()}. "
-        "Look at the trace, or at `kit status` on kafka."
-    )
+            run.poll(each, 0)
+
+    run.until(lambda: bool(refused()) or run.is_settled(), f"{name}'s admission to the group, or its refusal,", polls)
+    return refused()
 
 
 def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: int, error: str) -> None:

@@ -180,14 +180,12 @@ class GroupRun(Run):
 
     def take(self, name: str, count: int, most_ms: int = SETTLE_MS) -> list[Record]:
         """Poll until so many records wait to be worked on; all that wait. LateError when they do not come in time."""
-        member, deadline = self.members[name], self.group.now_ms + most_ms
-        while len(member.waiting) < count:
-            if self.group.now_ms > deadline:
-                raise LateError(
-                    f"{self.trace.run}: {name} received {len(member.waiting)} records within {most_ms} ms, expected {count}. "
-                    "Look at the trace, or at `kit status` on kafka."
-                )
+        member = self.members[name]
+
+        def polls() -> None:
             self.poll(name, min(count - len(member.waiting), member.settings.max_poll_records))
+
+        self.until(lambda: len(member.waiting) >= count, f"{name}'s receipt of {count} records", polls, most_ms)
         return list(member.waiting)
 
     def process(self, name: str, record: Record) -> None:

@@ -135,17 +135,11 @@ class GroupWatch:
             self._tell("stable", **self._data(found))
 
     def _data(self, found: GroupSnapshot) -> dict[str, Any]:
+        if found.state == "Stable":
+            return {"owners": [[self.topic, partition, self.name_of(client)] for partition, client in sorted(self.owners.items())]}
         if found.state == "PreparingRebalance":
             return {"state": found.state}
-        if found.state == "CompletingRebalance":
-            return {"protocol": found.strategy} if found.strategy else {}
-        if found.state == "Stable":
-            return {
-                "owners": [
-                    [self.topic, partition, self.name_of(client)] for partition, client in sorted(self.owners.items())
-                ]
-            }
-        return {}
+        return {"protocol": found.strategy} if found.state == "CompletingRebalance" and found.strategy else {}
 
     def _tell(self, what: str, **data: Any) -> None:
         self.steps.append(CoordinatorEvent(what, data))

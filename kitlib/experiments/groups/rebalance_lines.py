@@ -18,19 +18,18 @@ from __future__ import annotations
 
 import re
 import tempfile
-import time
 import uuid
 from collections.abc import Iterable
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import created_resources, workspace
 from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.java_client import JavaClient
+from kitlib.lab.processes import wait_until
 from kitlib.text import plain_text
 
 RECORDS = 6
@@ -132,52 +131,37 @@ def observe_rebalance(backend: KafkaBackend) -> RebalanceLines:
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS", "-Dorg.slf4j.simpleLogger.showThreadName=false",
             f"-Dorg.slf4j.simpleLogger.logFile={file}",
         ]  # fmt: skip
-        with JavaClient.open(options) as java, closing(_TwoConsumers(java.jvm, backend.cluster.bootstrap, group, topic.name)) as two:
-            two.join("A")
-            two.join("B")
+        with JavaClient.open(options) as java, ExitStack() as members:
+            consumers: list[Any] = []
+            for name in ("A", "B"):
+                consumers.append(_consumer(java.jvm, backend.cluster, group, name))
+                members.callback(consumers[-1].close, java.jvm.java.time.Duration.ofSeconds(5))
+                _settle(java.jvm, topic.name, consumers)
             written, told = file.read_text(encoding="utf-8", errors="replace"), broker_log(backend.cluster)[before:]
     lines = written.replace(topic.name, "seen").splitlines()
     found = [line for line in coordinator_lines(told, group) if line.step != "loaded"]
     return RebalanceLines(tuple(consumer_lines(lines)), tuple(found))
 
 
-@dataclass(slots=True)
-class _TwoConsumers:
-    """Java's consumers of one group, polled in turn by one thread."""
+def _consumer(jvm: Any, cluster: Cluster, group: str, name: str) -> Any:
+    kept = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+    return jvm.org.apache.kafka.clients.consumer.KafkaConsumer({
+        "bootstrap.servers": cluster.bootstrap, "group.id": group, "client.id": name, "group.protocol": "classic",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor", "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false", "heartbeat.interval.ms": "200", "key.deserializer": kept, "value.deserializer": kept,
+    })  # fmt: skip
 
-    jvm: Any
-    bootstrap: str
-    group: str
-    topic: str
-    consumers: list[Any] = field(default_factory=list)
 
-    def join(self, name: str) -> None:
-        """One more joins; then the one that has the partition reads to its end and commits."""
-        kept = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
-        consumer = self.jvm.org.apache.kafka.clients.consumer.KafkaConsumer({
-            "bootstrap.servers": self.bootstrap, "group.id": self.group, "client.id": name, "group.protocol": "classic",
-            "partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor", "auto.offset.reset": "earliest",
-            "enable.auto.commit": "false", "heartbeat.interval.ms": "200", "key.deserializer": kept, "value.deserializer": kept,
-        })  # fmt: skip
-        self.consumers.append(consumer)
-        consumer.subscribe([self.topic])
-        deadline = time.monotonic() + DEADLINE_S
-        while not self.is_settled():
-            if time.monotonic() > deadline:
-                raise LabError(f"group {self.group}: {name} did not settle within {DEADLINE_S:g} s. Look at `kit status`.")
-            for each in self.consumers:
-                each.poll(self.jvm.java.time.Duration.ofMillis(POLL_MS))
-        self.consumers[0].commitSync()
+def _settle(jvm: Any, topic: str, consumers: list[Any]) -> None:
+    """The last one joins, all are polled by one thread until they are of the newest generation, and the first one reads and commits."""
+    consumers[-1].subscribe([topic])
+    first, place, poll_for = consumers[0], jvm.org.apache.kafka.common.TopicPartition(topic, 0), jvm.java.time.Duration.ofMillis(POLL_MS)
 
-    def is_settled(self) -> bool:
-        """Whether all are of the newest generation, and the first one has read the partition to its end."""
-        generations = {consumer.groupMetadata().generationId() for consumer in self.consumers}
-        place = self.jvm.org.apache.kafka.common.TopicPartition(self.topic, 0)
-        first = self.consumers[0]
-        is_read = first.assignment().contains(place) and first.position(place) == RECORDS
-        return bool(generations == {len(self.consumers)} and is_read)
+    def is_settled() -> bool:
+        for each in consumers:
+            each.poll(poll_for)
+        is_newest = {each.groupMetadata().generationId() for each in consumers} == {len(consumers)}
+        return bool(is_newest and first.assignment().contains(place) and first.position(place) == RECORDS)
 
-    def close(self) -> None:
-        """Leave, the last one first."""
-        for consumer in reversed(self.consumers):
-            consumer.close(self.jvm.java.time.Duration.ofSeconds(5))
+    wait_until(is_settled, DEADLINE_S, f"{len(consumers)} consumers of {topic} have settled")
+    first.commitSync()
