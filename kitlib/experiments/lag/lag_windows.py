@@ -21,9 +21,7 @@ def window_after(
     every_s: int = 60,
     silent_s: int = 0,
     ends_every_s: int | None = None,
-    intervals: int = 10,
     min_distance_s: int = 0,
-    allowed_lag: int = 0,
 ) -> Window:
     """The window that Burrow has `silent_s` seconds after the last of these commits and looks at the log end.
 
@@ -36,7 +34,7 @@ def window_after(
         raise KnobError(f"every_s is {every_s}, ends_every_s {looks_s}, silent_s {silent_s}: give 1 s or more, of silence 0 s or more.")
     if not log_ends or all(each is None for each in commits):
         raise KnobError("a story needs at least one commit and one log end, or there is nothing to judge. Give one of each.")
-    storage = LagStorage(intervals, min_distance_s)
+    storage = LagStorage(min_distance_s=min_distance_s)
     events = [(look * looks_s, 0, look) for look in range(len(log_ends))] + [(place * every_s, 1, place) for place in range(len(commits))]
     for at_s, is_commit, place in sorted(events):
         at_ms = BEGIN_MS + at_s * 1000
@@ -46,7 +44,7 @@ def window_after(
         elif offset is not None:
             storage.add_commit(GROUP, TOPIC, 0, Commit(offset, at_ms, order=place), at_ms)
     now_ms = BEGIN_MS + (max(at_s for at_s, _, _ in events) + silent_s) * 1000
-    windows = storage.windows(GROUP, now_ms, allowed_lag)
+    windows = storage.windows(GROUP, now_ms)
     if windows is None:
         raise KnobError(f"silent_s is {silent_s}: a group is forgotten after more than {storage.expire_group_s} s. Give less.")
     return windows[TOPIC, 0]

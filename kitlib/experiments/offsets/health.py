@@ -12,7 +12,7 @@ each figure is in a healthy cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kitlib.errors import KnobError
@@ -127,9 +127,9 @@ class Alarm:
         return f"at {self.at_ms} {self.threshold.name} is {self.value:g}, above {self.threshold.bound:g}: {self.threshold.why}"
 
 
-def alarms(looks: Sequence[Health], thresholds: Iterable[Threshold] = THRESHOLDS) -> list[Alarm]:
+def alarms(looks: Sequence[Health]) -> list[Alarm]:
     """The first ring of each threshold that rings at all, in the order of time; looks are taken in their order."""
-    found = [each for threshold in thresholds if (each := first_ring(looks, threshold)) is not None]
+    found = [each for threshold in THRESHOLDS if (each := first_ring(looks, threshold)) is not None]
     return sorted(found, key=lambda alarm: alarm.at_ms)
 
 

@@ -75,12 +75,12 @@ def answers_in(trace: Trace) -> list[Row]:
     ]  # fmt: skip
 
 
-def after_the_move(trace: Trace, key: str = MAIL) -> list[Row]:
-    """What happened to one key from the last move of the coordinator until it gave an offset, or said that there is none."""
+def after_the_move(trace: Trace) -> list[Row]:
+    """What happened to A's offset from the last move of the coordinator until it gave an offset, or said that there is none."""
     moved = [step for step in trace if step.what == "move"][-1]
     rows = []
     for step in trace.steps[moved.number :]:
-        if step.data.get("key") == key or step.what == "answer":
+        if step.data.get("key") == MAIL or step.what == "answer":
             loading = step.state["offsets"]["loading"]
             read = "" if loading is None else f"{loading[0]} of {loading[1]}"
             rows.append({"seconds": (step.at_ms - moved.at_ms) // 1000, "read": read, "what": step.what, "told": _told(step)})
@@ -141,8 +141,8 @@ def days_of(trace: Trace) -> list[Row]:
     return list(rows.values())
 
 
-def signs_in_topic(cluster: Cluster, trace: Trace, partition: int = 0) -> Signs:
-    """The signs in one partition of a run with a group on this cluster, read in the broker's own offsets topic.
+def signs_in_topic(cluster: Cluster, trace: Trace) -> Signs:
+    """The signs in partition 0 of a run with a group on this cluster, read in the broker's own offsets topic.
 
     The commits, and who was a member then, come from `__consumer_offsets`; how much went out and where the log
     ended stands only in the trace.
@@ -152,7 +152,7 @@ def signs_in_topic(cluster: Cluster, trace: Trace, partition: int = 0) -> Signs:
     """
     if trace.backend != "kafka":
         raise TraceError(f"trace {trace.run} is one of the {trace.backend}: no broker has its commits. Use signs_of.")
-    group, (topic, _) = f"kit.{trace.run}", lane_of(trace, partition=partition)
+    group, (topic, partition) = f"kit.{trace.run}", lane_of(trace)
     log = read_commit_log(cluster, group)
     commits = log.history.commits.get(GroupPartition(group, topic, partition), [])
     if not commits:

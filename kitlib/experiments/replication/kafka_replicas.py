@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
@@ -52,7 +51,7 @@ class KafkaReplicas:
     backend: KafkaBackend
     cluster: Cluster
     topic: str
-    leaders: Leaders | None = None
+    leaders: Leaders = field(init=False)  # once the topic is there
     dead: list[int] = field(default_factory=list)
     paused: list[psutil.Process] = field(default_factory=list)
 
@@ -129,7 +128,7 @@ class KafkaReplicas:
 
     def flip_bit(self, broker: int, offset: int) -> None:
         """Flip a bit in the last byte of a record's batch, which holds that record alone, on a dead broker's disk."""
-        segments = sorted(_data_of(broker).glob(f"{self.topic}-{PARTITION}/*.log"))
+        segments = sorted(workspace.data_dir().glob(f"kafka-3/node-{broker}/{self.topic}-{PARTITION}/*.log"))
         for path in segments:
             data, at = bytearray(path.read_bytes()), 0
             while at + 12 <= len(data):
@@ -143,12 +142,12 @@ class KafkaReplicas:
 
     def settle(self, model: ReplicatedPartition) -> Partition:
         """Wait until the brokers say of the partition what the model says: leader and in-sync set. LabError when they do not."""
-        state, leaders = model.state, self._leaders
+        state = model.state
 
         def agrees(found: Partition) -> bool:
             return found.leader == state.leader and (state.leader == NO_LEADER or set(found.in_sync) == set(state.in_sync))
 
-        return leaders.wait(agrees, f"leader {state.leader} and in sync {list(state.in_sync)}, as the model has it,")
+        return self.leaders.wait(agrees, f"leader {state.leader} and in sync {list(state.in_sync)}, as the model has it,")
 
     def read(self, library: Library, policy: ResetPolicy, most: int, expected: int, with_epoch: bool) -> tuple[list[int], str]:
         """A new consumer begins at the group's committed offset, reads, commits what it has read, and leaves; what it was handed.
@@ -199,27 +198,9 @@ class KafkaReplicas:
         with TopicReader.open(self.cluster, self.topic) as reader:
             return [int(value) for value in reader.read()[1]]
 
-    def lead(self, brokers: Sequence[int]) -> None:
-        """Make the first of them the leader, in order."""
-        self._leaders.move(brokers)
-
-    @property
-    def _leaders(self) -> Leaders:
-        if self.leaders is None:
-            raise LabError(f"{self.topic}: the topic does not exist yet. Create it first.")
-        return self.leaders
-
     def close(self) -> None:
         """Every broker runs again."""
         with ExitStack() as rest:
             for broker in list(self.dead):
                 rest.callback(self.start, broker)
             self.wake()
-
-
-def _data_of(broker: int) -> Path:
-    """Where a broker of the kit's set of three keeps its logs."""
-    found = sorted(workspace.data_dir().glob(f"kafka-3/node-{broker}"))
-    if not found:
-        raise LabError(f"broker {broker} has no folder in {workspace.data_dir()}. Look at `kit status`.")
-    return found[0]
