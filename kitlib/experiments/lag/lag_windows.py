@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kitlib.errors import KnobError
 from kitlib.experiments.offsets.signs import commits_in, lane_of, samples_in
-from kitlib.mechanisms.lag import Commit, PartitionStatus, Status, Window, evaluate
+from kitlib.mechanisms.lag import Commit, PartitionStatus, Window, evaluate
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.trace import Trace
 
@@ -50,32 +49,16 @@ def window_after(
     return windows[TOPIC, 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The judgement of one partition right after one commit."""
-
-    step: int  # the commit's
-    at_ms: int
-    found: PartitionStatus
-
-    @property
-    def status(self) -> Status:
-        return self.found.status
-
-    def __str__(self) -> str:
-        return f"step {self.step}: {self.found.judgement}"
-
-
-def judged_commits(trace: Trace, topic: str | None = None, partition: int = 0, intervals: int = 10) -> list[Judged]:
-    """Burrow's judgement after each commit of a run's partition; a window has `intervals` slots.
+def judged_commits(trace: Trace, partition: int = 0) -> list[PartitionStatus]:
+    """Burrow's judgement right after each commit of a run's partition.
 
     It reads what Burrow reads: commits in their order, and the log's end at the time of each. A tombstone it
     passes over, so a commit that vanished is seen by it only in the next one.
-    TraceError when the run has no such partition, KnobError for a window without slots.
+    TraceError when the run has no such partition.
     """
-    where = lane_of(trace, topic, partition)
+    where = lane_of(trace, partition=partition)
     ends = {sample.at_ms: sample.log_end for sample in samples_in(trace, *where)}
-    storage = LagStorage(intervals)
+    storage = LagStorage()
     judged = []
     for each in commits_in(trace, *where):
         if each.offset is None:
@@ -84,5 +67,5 @@ def judged_commits(trace: Trace, topic: str | None = None, partition: int = 0, i
         storage.add_commit(GROUP, *where, Commit(each.offset, each.at_ms, order=each.order), each.at_ms)
         windows = storage.windows(GROUP, each.at_ms)
         if windows and where in windows:
-            judged.append(Judged(each.order, each.at_ms, evaluate(windows[where])))
+            judged.append(evaluate(windows[where]))
     return judged
