@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
 from kitlib.lab.clients import Cluster
-from kitlib.lab.offsets_topic import OFFSETS_TOPIC, Bounds, OffsetsTopic, RawRecord
+from kitlib.lab.offsets_topic import Bounds, OffsetsTopic, RawRecord
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.records import Reading, read_records
@@ -90,7 +90,6 @@ def read_commit_log(
     group: str | None = None,
     since_ms: int | None = None,
     until_ms: int | None = None,
-    topic: str = OFFSETS_TOPIC,
     progress: Callable[[int], None] | None = None,
 ) -> CommitLog:
     """The history of one group, or of all groups, from the first record that is not older than `since_ms` to `until_ms`.
@@ -103,7 +102,7 @@ def read_commit_log(
     """
     check_times(since_ms, until_ms)
     log = CommitLog()
-    with OffsetsTopic.open(cluster, topic) as source:
+    with OffsetsTopic.open(cluster) as source:
         count = source.partitions()
         chosen = range(count) if group is None or not count else (group_partition(group, count),)
         for partition in chosen:

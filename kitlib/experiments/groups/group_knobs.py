@@ -92,8 +92,8 @@ def work_wave(run: GroupRun, names: Sequence[str], count: int, is_committed: boo
         run.commit_done(name)
 
 
-def evicted(run: GroupRun, name: str, by: Sequence[str], most_ms: int = SETTLE_MS) -> None:
-    """Wait until the coordinator has removed this member; `by` poll meanwhile. LabError after `most_ms`."""
-    deadline = run.group.now_ms + most_ms
-    run.until(lambda: name not in run.group.view().members, f"the removal of {name}", lambda: meanwhile(run, by, 50), most_ms)
+def evicted(run: GroupRun, name: str, by: Sequence[str]) -> None:
+    """Wait until the coordinator has removed this member; `by` poll meanwhile. LabError after SETTLE_MS."""
+    deadline = run.group.now_ms + SETTLE_MS
+    run.until(lambda: name not in run.group.view().members, f"the removal of {name}", lambda: meanwhile(run, by, 50))
     run.settle(by, max(1, deadline - run.group.now_ms))

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from kitlib.errors import KnobError, TraceError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 from kitlib.monitor.rewinds import (
-    WEEK_MS,
     LagSpike,
     Rewind,
     Sample,
@@ -73,16 +72,15 @@ def find_signs(
     groups: Sequence[GroupSeen] = (),
     samples: Sequence[Sample] = (),
     rate_every_ms: int = 0,
-    retention_ms: int = WEEK_MS,
 ) -> Signs:
-    """The signs in one partition's commits, and in its samples, if there are any; `retention_ms` as in `vanished`.
+    """The signs in one partition's commits, and in its samples, if there are any.
 
     Output and input are compared from one span of `rate_every_ms` to the next (0: from sample to sample): if samples
     are closer together than a backlog takes to drain, a repetition looks like the backlog.
     """
     return Signs(
         tuple(rewinds(commits)),
-        tuple(vanished(commits, groups, retention_ms)),
+        tuple(vanished(commits, groups)),
         tuple(surges(last_of_each(samples, rate_every_ms))),
         tuple(lag_spikes(samples)),
     )
