@@ -177,8 +177,8 @@ def test_floors_are_those_of_the_project() -> None:
 
 
 def test_pyspark_and_its_connector_are_of_one_release() -> None:
-    """The Kafka connector's version is pyspark's."""
-    assert str(locked("pyspark")) == jars.CONNECTOR_VERSION
+    """The Kafka connector's version is pyspark's, in the lock and as it is installed."""
+    assert str(locked("pyspark")) == importlib.metadata.version("pyspark") == jars.CONNECTOR_VERSION
 
 
 JAVA_MACHINES = [

@@ -131,13 +131,6 @@ def test_probing_rebalance_moves_the_task_when_the_warm_up_has_caught_up() -> No
     assert all(found.idle_ms[task] - idle[task] == 0 for task in found.stateful & found.instances["i1"].active)
 
 
-def test_threads_beyond_the_tasks_idle() -> None:
-    """Ten tasks and twelve threads: two have nothing to do."""
-    found = app(instances=2, threads=6)
-    threads = [tasks for each in found.snapshot()["instances"].values() for tasks in each["threads"].values()]
-    assert len(threads) == 12 and sum(not tasks for tasks in threads) == 2
-
-
 def test_application_refuses_what_cannot_be() -> None:
     """A name that runs, a name that does not, no threads, a rate below one record a tick."""
     found = app()

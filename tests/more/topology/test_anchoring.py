@@ -79,16 +79,6 @@ def test_multi_anchoring_one_failed_child_fails_both_roots() -> None:
     assert sorted(watch.messages("ack")) == [0, 1, 2, 3]
 
 
-def test_unanchored_child_is_lost_unseen() -> None:
-    """A child without an anchor belongs to no tree: when it is dropped its root is acked all the same."""
-    forgets = bolt_that(lambda bolt, given: (bolt.collector.emit(given.values), bolt.collector.ack(given)))
-    run, watch = started(chain(Numbers, forgets, Store), [Fault("drop", "b", nth=[4])])
-    run.run_for(100_000)
-    assert watch.messages("ack") == list(range(10)) and not watch.of("fail")
-    assert 3 not in watch.effects() and sum(watch.effects().values()) == 9
-    assert {tuple(event["ids"]) for event in watch.of("send")} == {()} and not run.pending
-
-
 @pytest.mark.parametrize(
     ("anchored", "acks", "fails", "lost", "upstream"),
     [(False, 100, 0, 10, 100), (True, 100, 10, 0, 110)],
