@@ -2,18 +2,20 @@
 
 A kind is a story of the kit with knobs drawn by the seed. A team gets logs, metrics and the cluster's settings, which are those of
 every incident; what happened is told in the words of the run's own steps, without what explains them, among lines that stand in
-such logs every day. Nothing that is right is typed in: counts come from the verdict, lines from the steps, and whether a change
-would have helped is found by running it.
+such logs every day (`incidents.toml`). Nothing that is right is typed in: counts come from the verdict, lines from the steps, and
+whether a change would have helped is found by running it.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from itertools import groupby
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,6 +31,7 @@ MOST_DRAWS = 50  # of knobs, until a run does harm
 MINUTES = {"easy": 18, "medium": 30, "hard": 45}  # that a team of three has, by difficulty
 SAMPLES = 24  # of the metrics, evenly over the incident, beside those at each change
 Pick = Callable[[Step], bool]
+Span = tuple[int, int] | Callable[[dict[str, int]], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +42,13 @@ class Cause:
     family: str  # another cause of the same family is half right
 
 
-CAUSES = {
-    "old_offset_loaded": Cause("a coordinator has read only a part of the offsets topic, and answers with an old offset", "offsets"),
-    "offset_forgotten": Cause("the offsets topic was no longer cleaned, loading it took long, and offsets expired meanwhile", "offsets"),
-    "offset_expired": Cause("the group committed nothing for longer than offsets are retained", "offsets"),
-    "unclean_election": Cause("a replica that was behind became leader, and the others cut their logs back to it", "replication"),
-    "replica_corrupted": Cause("a replica lost the end of its log on its own disk", "replication"),
-    "retry_overtaken": Cause("a batch failed and was sent again after later batches had been written", "producer"),
-    "answer_lost": Cause("the answer to a batch was lost, and it was written a second time", "producer"),
-    "polls_too_late": Cause("members take too long between two polls and leave the group; others begin at the last commit", "group"),
-    "member_killed": Cause("a member was killed, and others begin at its last commit", "group"),
-    "poison_record": Cause("one record cannot be processed, and everything behind it waits", "group"),
-}
-
-# What could be changed, as a team would write it -> the knob that it turns; a story without that knob is not changed by it.
-CHANGES: dict[str, dict[str, Any]] = {
-    "unclean.leader.election.enable=false": {"unclean_leader_election": False},
-    "min.insync.replicas=2": {"min_insync_replicas": 2},
-    "enable.idempotence=true": {"idempotence": True},
-    "max.in.flight.requests.per.connection=1": {"max_in_flight": 1},
-    "retries=0": {"retries": 0},
-    "max.poll.records=5": {"poll_records": 5},
-    "max.poll.interval.ms=10000": {"max_poll_ms": 10_000},
-    "session.timeout.ms=2000": {"session_ms": 2_000},
-    "auto.offset.reset=latest": {"auto_offset_reset": "latest"},
-    "auto.offset.reset=earliest": {"auto_offset_reset": "earliest"},
-    "the coordinators of release 4.3.1": {"coordinator_rules": "4.3.1"},
-    "an alarm when the log cleaner stops": {"cleaner": "runs"},
-}
-
-# As risky in every incident: what a story does not turn stands there too, so no setting gives away which one this is.
-SETTINGS = {
-    "unclean.leader.election.enable": "true", "min.insync.replicas": "1", "log.cleaner.enable": "true",
-    "acks": "all", "enable.idempotence": "false", "max.in.flight.requests.per.connection": "5",
-    "enable.auto.commit": "false", "session.timeout.ms": "1500", "max.poll.records": "30", "max.poll.interval.ms": "2000",
-    "auto.offset.reset": "earliest",
-}  # fmt: skip
+with Path(__file__).with_suffix(".toml").open("rb") as file:
+    _texts = tomllib.load(file)
+CAUSES = {name: Cause(**cause) for name, cause in _texts["causes"].items()}
+CHANGES: dict[str, dict[str, Any]] = _texts["changes"]
+SETTINGS: dict[str, str] = _texts["settings"]
+EXPLAINS: dict[str, str] = _texts["explains"]
+NOISE: dict[str, list[str]] = _texts["noise"]
 DRAWN = {"max.poll.records": "poll_records", "max.poll.interval.ms": "max_poll_ms", "auto.offset.reset": "auto_offset_reset"}
 
 
@@ -85,41 +59,12 @@ class Kind:
     cause: str
     story: str
     page: str  # what the people on call were told
-    draw: Callable[[Random], dict[str, Any]]
+    draw: Mapping[str, Span]  # of each knob the smallest and the largest value, or how they follow from what is drawn before
     began: Pick  # the first such step: without it nothing would have gone wrong
     proof: Pick  # steps that show the cause
     trace_of: Pick  # consequences of it: half right as evidence
     hardness: int  # 0: the proof stands out; 2: it takes knowledge to see it
     lasts_ms: Callable[[Trace], float] = lambda trace: float("inf")  # the team is called before the run is over
-
-
-def _stale(rng: Random) -> dict[str, Any]:
-    old = rng.randint(3, 5)
-    return {"old_days": old, "days": rng.randint(old + 10, 28), "poll_records": rng.randint(3, 8)}
-
-
-def _cleaner(rng: Random) -> dict[str, Any]:
-    return {"days": rng.randint(9, 16), "dies_on_day": rng.randint(2, 4), "poll_records": rng.randint(3, 8)}
-
-
-def _election(rng: Random) -> dict[str, Any]:
-    copied, alone = rng.randint(20, 60), rng.randint(10, 30)
-    read = rng.randint(copied + 1, copied + alone - 4)
-    return {"copied": copied, "alone": alone, "read": read, "new_records": rng.randint(2, alone - 5)}
-
-
-def _overtaken(rng: Random) -> dict[str, Any]:
-    return {
-        "batches": rng.randint(8, 16), "batch_records": rng.randint(3, 8), "failing_batch": rng.randint(2, 6),
-        "delay_ms": rng.randint(20, 60), "max_in_flight": 5,
-    }  # fmt: skip
-
-
-def _late(rng: Random) -> dict[str, Any]:
-    return {
-        "members": rng.randint(2, 4), "records": rng.randint(30, 45), "poll_records": rng.randint(24, 30), "work_ms": rng.randint(90, 110),
-        "run_ms": rng.randint(4_000, 6_500),
-    }  # fmt: skip
 
 
 def _refused(step: Step) -> bool:
@@ -128,35 +73,41 @@ def _refused(step: Step) -> bool:
 
 KINDS = (
     Kind(
-        "old_offset_loaded", "stale_offset", "Customers got the same mails again, days after the first ones.", _stale,
+        "old_offset_loaded", "stale_offset", "Customers got the same mails again, days after the first ones.",
+        {"old_days": (3, 5), "days": lambda drawn: (drawn["old_days"] + 10, 28), "poll_records": (3, 8)},
         began=lambda step: step.what == "load_failed",
         proof=lambda step: step.what == "load_failed" or (step.what == "load_end" and step.data["records"] == 2),
         trace_of=lambda step: step.what in ("move", "answer", "start", "load_begin"),
         hardness=2,
     ),
     Kind(
-        "offset_forgotten", "dead_cleaner", "Customers got all mails of the past days again.", _cleaner,
+        "offset_forgotten", "dead_cleaner", "Customers got all mails of the past days again.",
+        {"days": (9, 16), "dies_on_day": (2, 4), "poll_records": (3, 8)},
         began=lambda step: step.what == "dies",
         proof=lambda step: step.what == "dies" or (step.what == "evict" and step.data["why"] == "expired"),
         trace_of=lambda step: step.what in ("answer", "move", "start", "load_begin", "load_end", "evict"),
         hardness=2,
     ),
     Kind(
-        "unclean_election", "unclean_election", "Orders that were confirmed to customers are missing in the warehouse.", _election,
+        "unclean_election", "unclean_election", "Orders that were confirmed to customers are missing in the warehouse.",
+        {"copied": (20, 60), "alone": (10, 30), "read": lambda drawn: (drawn["copied"] + 1, drawn["copied"] + drawn["alone"] - 4),
+         "new_records": lambda drawn: (2, drawn["alone"] - 5)},
         began=lambda step: step.what == "elect" and step.data["unclean"],
         proof=lambda step: step.what == "elect" and step.data["unclean"],
         trace_of=lambda step: step.what in ("truncate", "isr", "none", "lead", "kill", "restart", "start"),
         hardness=0,
     ),
     Kind(
-        "retry_overtaken", "reordering_by_retry", "Some accounts show an old balance: an older update came after a newer one.", _overtaken,
+        "retry_overtaken", "reordering_by_retry", "Some accounts show an old balance: an older update came after a newer one.",
+        {"batches": (8, 16), "batch_records": (3, 8), "failing_batch": (2, 6), "delay_ms": (20, 60)},
         began=_refused,
         proof=lambda step: _refused(step) or step.what == "requeue" or (step.what == "request" and step.data["attempt"] > 0),
         trace_of=lambda step: step.what == "write",
         hardness=1,
     ),
     Kind(
-        "polls_too_late", "slow_group", "The lag of the group does not fall, although all its members are busy.", _late,
+        "polls_too_late", "slow_group", "The lag of the group does not fall, although all its members are busy.",
+        {"members": (2, 4), "records": (30, 45), "poll_records": (24, 30), "work_ms": (90, 110), "run_ms": (4_000, 6_500)},
         began=lambda step: step.what == "late",
         proof=lambda step: step.what == "late" or (step.what == "evict" and step.data["why"] == "poll"),
         trace_of=lambda step: step.what in ("prepare", "lost", "empty") or (step.what == "commit" and "error" in step.data),
@@ -165,38 +116,10 @@ KINDS = (
     ),
 )  # fmt: skip
 
-# Where a sentence begins to explain what a log would only state.
-EXPLAINS = {
-    "elect": ", although", "none": ": no live", "dies": ": an exception", "commit": ": the next", "process": ": the effect",
-    "kill": ". Its disk", "truncate": ": its leader", "load_begin": ". Clients", "send": ": batch", "revoked": "; it may",
-    "lost": ": another", "late": " and leaves", "answer": ". auto.offset.reset",
-}  # fmt: skip
 UNLOGGED = {"emit", "health", "cut", "read"}  # measured or not seen by anybody
 ERRORS = {"load_failed", "dies", "late", "none", "kill"}
 SILENT = {"kill", "leave", "close", "crash", "stop", "dies"}  # after these a log has no line until the next of its own
-
-# What such logs have in them every day: other topics, groups and machines.
 NOISE_LINES = (100, 220, 400)
-NOISE = {
-    re.compile("broker|controller|coordinator"): (
-        "INFO  Partition clicks-{0} rolls a new segment at offset {1}",
-        "INFO  Two segments of sessions-{0} are older than their retention of 7 days; they are deleted",
-        "INFO  Group reports is stable with {0} members",
-        "INFO  The request queue holds {0} requests",
-        "WARN  Client scanner-{0} closes its connection without a request",
-        "WARN  Replica 7 of clicks-{0} is {1} messages behind",
-        "WARN  Writing the index of sessions-{0} took {1} microseconds",
-        "ERROR Client scanner-{0} is refused: it offers no credentials",
-    ),
-    re.compile(r"[a-h]\.|producer"): (
-        "INFO  Garbage collection took {0} ms",
-        "INFO  The pool of database connections has {0} of 16 in use",
-        "INFO  The configuration is looked up again: nothing has changed",
-        "WARN  A query on table customers took {1} microseconds",
-        "WARN  The certificate of mail.internal expires in {0} days",
-        "ERROR The tracing collector refuses span {1}",
-    ),
-}
 
 
 @dataclass(slots=True)
@@ -260,7 +183,7 @@ class Incident:
         """Each log by its file's name: its steps and lines; None where a line has nothing to do with the incident."""
         rng, logs = Random(f"noise {self.seed}"), self._told
         gaps = {name: [at for at, (step, _) in enumerate(rows[:-1]) if step.what not in SILENT] for name, rows in logs.items()}
-        busy = {name: texts for name in logs for pattern, texts in NOISE.items() if gaps[name] and pattern.match(name)}
+        busy = {name: texts for name in logs for pattern, texts in NOISE.items() if gaps[name] and re.match(pattern, name)}
         noise: dict[tuple[str, int], list[tuple[int, str]]] = {}
         for _ in range(self.noise_lines):
             name = rng.choice(list(busy))
@@ -381,7 +304,10 @@ def incident(seed: int) -> Incident:
     rng = Random(f"incident {seed}")
     kind = rng.choice(KINDS)
     for _ in range(MOST_DRAWS):
-        trace = until_the_call(kind, get(kind.story).run(seed=seed, **kind.draw(rng)))
+        knobs: dict[str, Any] = {}
+        for name, span in kind.draw.items():
+            knobs[name] = rng.randint(*(span(knobs) if callable(span) else span))
+        trace = until_the_call(kind, get(kind.story).run(seed=seed, **knobs))
         verdict = judge(trace)
         if any(verdict.counts.get(name, 0) for name in HARM) and any(map(kind.began, trace)):
             return Incident(seed, kind, trace, verdict)
