@@ -34,7 +34,7 @@ def exercises() -> dict[str, Exercise]:
 
     for module in sorted(module.name for module in iter_modules(__path__) if module.name.startswith("nb_")):
         import_module(f"{__name__}.{module}")
-    return dict(sorted(DECLARED.items(), key=lambda named: named[1].notebook))
+    return dict(sorted(DECLARED.items(), key=lambda named: named[1].told.notebook))
 
 
 def check(name: str, answer: Any) -> Finding:
@@ -48,38 +48,32 @@ def check(name: str, answer: Any) -> Finding:
 
 def hint(name: str, number: int | None = None) -> Told:
     """The next hint, or the one of this number; later ones say more. A sentence when there is no such exercise or hint."""
-    from kitlib.exercises.course import hint_number, next_hint
-    from kitlib.exercises.frame import unknown
-    from kitlib.exercises.told import Told, capitalized
+    from kitlib.exercises.course import hint_number, next_hint, no_such
 
     asked = exercises().get(str(name))
     if asked is None:
-        return Told(capitalized(unknown(str(name), exercises())))
+        return no_such(name, exercises())
     return next_hint(asked) if number is None else hint_number(asked, number)
 
 
 def solution(name: str) -> Solution | Told:
     """A right answer and a discussion of others, after a right answer or three different tries; before that a sentence."""
-    from kitlib.exercises.course import explanation_of, solution_of
-    from kitlib.exercises.frame import unknown
+    from kitlib.exercises.course import explanation_of, no_such, solution_of
     from kitlib.exercises.prose import to_explain
-    from kitlib.exercises.told import Told, capitalized
 
     if str(name) in to_explain():
         return explanation_of(to_explain()[str(name)])
     asked = exercises().get(str(name))
-    return Told(capitalized(unknown(str(name), [*exercises(), *to_explain()]))) if asked is None else solution_of(asked)
+    return no_such(name, [*exercises(), *to_explain()]) if asked is None else solution_of(asked)
 
 
 def explain(name: str, text: str | None = None) -> Told:
     """A model answer to compare your own text with; it is shown when there is one."""
-    from kitlib.exercises.course import explained
-    from kitlib.exercises.frame import unknown
+    from kitlib.exercises.course import explained, no_such
     from kitlib.exercises.prose import to_explain
-    from kitlib.exercises.told import Told, capitalized
 
     asked = to_explain().get(str(name))
-    return Told(capitalized(unknown(str(name), to_explain()))) if asked is None else explained(asked, text)
+    return no_such(name, to_explain()) if asked is None else explained(asked, text)
 
 
 def __getattr__(name: str) -> Any:

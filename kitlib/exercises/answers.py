@@ -7,7 +7,7 @@ A reader takes the answer and what to call it in a sentence ("the answer", "what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from typing import Any
 
@@ -69,31 +69,28 @@ def maybe(reads: Reader) -> Reader:
     return lambda answer, what="the answer": None if answer is None else reads(answer, what)
 
 
-def one_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> str:
-    """The one of `choices` that `answer` names, whatever its case and blanks; NotYet when it names none."""
-    named = {plain_name(choice): choice for choice in choices}
-    if not isinstance(answer, str) or plain_name(answer) not in named:
-        raise expected(what, f"one of {', '.join(map(repr, named.values()))}", answer)
-    return named[plain_name(answer)]
-
-
-def some_of(answer: Any, choices: Iterable[str], what: str = "the answer") -> set[str]:
-    """The names in a set, list or tuple, each one of `choices`; a single name counts as a set of one."""
-    given = [answer] if isinstance(answer, str) else answer
-    if not isinstance(given, set | frozenset | list | tuple):
-        raise expected(what, "a set of names", answer)
-    known = list(choices)
-    return {one_of(name, known, f"each name in {what}") for name in given}
-
-
 def choice(*choices: str) -> Reader:
-    """Reads one of these words."""
-    return lambda answer, what="the answer": one_of(answer, choices, what)
+    """Reads the one of these words that is named, whatever its case and blanks."""
+    named = {plain_name(each): each for each in choices}
+
+    def read(answer: Any, what: str = "the answer") -> str:
+        if not isinstance(answer, str) or plain_name(answer) not in named:
+            raise expected(what, f"one of {', '.join(map(repr, choices))}", answer)
+        return named[plain_name(answer)]
+
+    return read
 
 
 def subset(*choices: str) -> Reader:
-    """Reads some of these words."""
-    return lambda answer, what="the answer": some_of(answer, choices, what)
+    """Reads some of these words, in a set, list or tuple; a single one counts as a set of one."""
+
+    def read(answer: Any, what: str = "the answer") -> set[str]:
+        given = [answer] if isinstance(answer, str) else answer
+        if not isinstance(given, set | frozenset | list | tuple):
+            raise expected(what, "a set of names", answer)
+        return {choice(*choices)(name, f"each name in {what}") for name in given}
+
+    return read
 
 
 def numbers_in(answer: Any, what: str = "the answer", noun: str = "offset") -> list[int]:
@@ -103,6 +100,17 @@ def numbers_in(answer: Any, what: str = "the answer", noun: str = "offset") -> l
     if any(True for _ in islice(answer, MOST_OFFSETS, MOST_OFFSETS + 1)):  # len() of a huge range overflows
         raise NotYet(f"{what} has more than {MOST_OFFSETS:,} {noun}s.", "")
     return sorted({whole_number(number, f"each {noun} in {what}") for number in answer})
+
+
+def in_order(shape: str, noun: str, *kinds: type[Collection[Any]]) -> Reader:
+    """Reads whole numbers in their order, from a list, a tuple or one of the other kinds."""
+
+    def read(answer: Any, what: str = "the answer") -> list[int]:
+        if not isinstance(answer, list | tuple) and type(answer) not in kinds:
+            raise expected(what, shape, answer)
+        return [whole_number(number, f"each {noun}") for number in answer]
+
+    return read
 
 
 def each_once(answer: Any, what: str = "the answer") -> list[int]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kitlib.errors import DiskError, KnobError
 from kitlib.exercises.answers import as_text
-from kitlib.exercises.frame import Exercise, Finding
+from kitlib.exercises.frame import Exercise, Finding, unknown
 from kitlib.exercises.prose import Answer, questions, to_explain
 from kitlib.exercises.told import NOTE, Asking, Told, box
 from kitlib.lab import progress
@@ -37,22 +38,29 @@ def noted(finding: Finding) -> Finding:
     return finding if now.passed or now.tries < TRIES else replace(finding, beside=f'`solution("{finding.exercise}")` is open now.')
 
 
+def no_such(name: Any, known: Iterable[str]) -> Told:
+    """The sentence about a name that none has."""
+    said = unknown(str(name), known)
+    return Told(said[:1].upper() + said[1:])
+
+
 def next_hint(asked: Exercise) -> Told:
     """The first hint that has not been shown yet; after the last one all of them, and what is left to do."""
-    count = len(asked.hints)
+    count = len(asked.told.hints)
     shown = _row(asked.name).hints
     if shown >= count:
-        told = "\n\n".join(f"{number}. {text}" for number, text in enumerate(asked.hints, 1))
-        return Told(f"You have seen all {count} hints.\n\n{told}\n\n{_locked(asked.name) or _open(asked.name)}")
+        open_now = f'`solution("{asked.name}")` shows a solution.'
+        told = "\n\n".join(f"{number}. {text}" for number, text in enumerate(asked.told.hints, 1))
+        return Told(f"You have seen all {count} hints.\n\n{told}\n\n{_locked(asked.name) or open_now}")
     return Told(f"Hint {shown + 1} of {count}: {hint_number(asked, shown + 1)}")
 
 
 def hint_number(asked: Exercise, number: Any) -> Told:
     """One hint; a sentence when there is none of this number."""
-    if type(number) is not int or number not in range(1, len(asked.hints) + 1):
-        return Told(f"{asked.name} has no hint {as_text(number)}, only hints 1 to {len(asked.hints)}.")
+    if type(number) is not int or number not in range(1, len(asked.told.hints) + 1):
+        return Told(f"{asked.name} has no hint {as_text(number)}, only hints 1 to {len(asked.told.hints)}.")
     _change(asked.name, lambda row: replace(row, hints=max(row.hints, number)))
-    return Told(asked.hints[number - 1])
+    return Told(asked.told.hints[number - 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,7 @@ def solution_of(asked: Exercise) -> Solution | Told:
     if locked := _locked(asked.name):
         return Told(locked)
     _change(asked.name, lambda row: replace(row, seen=True))
-    return Solution(asked.name, code_of(asked), asked.discussion)
+    return Solution(asked.name, code_of(asked), asked.told.text)
 
 
 def code_of(asked: Exercise) -> str:
@@ -141,7 +149,7 @@ class Item:
 def items(exercises: dict[str, Exercise]) -> list[Item]:
     """Every exercise and every question to explain, by notebook; in one, the exercises first. DiskError when progress may not be read."""
     rows = progress.load()
-    asked = [(each.notebook, "exercise", each.name) for each in exercises.values()]
+    asked = [(each.told.notebook, "exercise", each.name) for each in exercises.values()]
     asked += [(each.notebook, "explain", each.name) for each in to_explain().values()]
     asked.sort(key=lambda each: each[0])
     return [Item(name, notebook, kind, rows.get(name, Progress())) for notebook, kind, name in asked]
@@ -171,10 +179,6 @@ def _locked(name: str) -> str:
         return ""
     count = "1 try is" if left == 1 else f"{left} tries are"
     return f"The solution of {name} is shown after a right answer or {TRIES} different tries; {count} left."
-
-
-def _open(name: str) -> str:
-    return f'`solution("{name}")` shows a solution.'
 
 
 def _row(name: str) -> Progress:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
 from kitlib.exercises import sandbox
 from kitlib.exercises.answers import HalfRight, NotYet, Reader
-from kitlib.exercises.frame import Rows, unbroken
+from kitlib.exercises.frame import Exercise, Rows, unbroken
 from kitlib.exercises.sandbox_child import told
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
@@ -329,18 +329,17 @@ class Recorded:
 
     recording: Recording
     reads: Reader
-    right: str
     methods: tuple[str, ...] = ()  # what a class must have
     grows: Callable[[Any], Rows] | None = None  # near misses that agree with every recorded step and grow with what is open
 
-    def rows(self, answer: Any, rule: Callable[[Any], Rows]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """What the rule says, then the first recorded step that differs, then what grows."""
         made = self.reads(answer)
         yield built_on(made, self.recording.kits) and NotYet(*KITS)
-        yield from rule(made)
+        yield from asked.rows(made)
         if missing := [name for name in self.methods if not callable(getattr(made, name, None))]:
             yield NotYet(f"your class has no {' and no '.join(missing)}.", f"It should have {', '.join(self.methods)}.")
         yield first_difference(self.recording, made)
         if self.grows is not None:
             yield from self.grows(made)
-        yield self.right
+        yield asked.say("right")

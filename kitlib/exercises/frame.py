@@ -1,20 +1,20 @@
 """What an exercise is, and the kinds of answers it can ask for.
 
 An exercise is declared once, by a function under `@exercise`: the kind of the answer, a right answer, and in the
-function's body the *near misses*, each with the sentence that explains it. Its question stands in the notebook, its
-hints and what else is right in `notebooks/answers` (`kitlib.exercises.prose`):
+function's body the *near misses*. All that is said of it stands in `notebooks/answers` (`kitlib.exercises.prose`): its hints, what
+else is right, and under the name of each near miss the sentence that explains it, with places for values:
 
-    @exercise(Given(whole(0, 10, "the number of copies")), solution=2)
-    def copies(given: int) -> Rows:
-        truth = max(stored_in(run("batch_expires")).values())
-        yield given == 0 and NotYet("a retry cannot remove a record.")
-        yield given != truth and NotYet(f"it is not {given}.")
-        yield "The application's new send has new numbers, so the broker cannot recognise it."
+    @exercise(Given(whole(0, 10, "the number of copies")), solution=2)     # ## copies
+    def copies(given: int) -> Rows:                                       #
+        truth = max(stored_in(run("batch_expires")).values())             # * none: a retry cannot remove a record.
+        yield given == 0 and Miss("none")                                 # * other: it is not {given}. Look: Who sends again?
+        yield given != truth and Miss("other", given=given)               # * right: the application's new send has new numbers, so the
+        yield Right()                                                     #   broker cannot recognise it.
 
-A row that is false does not apply; the first `NotYet` is the finding, and the first text says why the answer is
-right. The truth is not typed in: it comes from an experiment, a model or a recording at the moment of the check.
-The solution serves tests, instructors and `kitlib.exercises.course`; neither a check nor a hint shows it. A `HalfRight` is a
-`NotYet` of which a part is right already. `look` says where to look next: a text, or the number of the hint that fits.
+A row that is false does not apply; the first `Miss` is the finding, and `Right` ends the check. The truth is not typed in: it comes
+from an experiment, a model or a recording at the moment of the check. The solution serves tests, instructors and
+`kitlib.exercises.course`; neither a check nor a hint shows it. A `Half` is a `Miss` of which a part is right already. Where to look
+next stands behind the sentence; without it the first hint is shown.
 
 The kinds read an answer (`kitlib.exercises.answers`), and turn a wrong shape or a function that raises into a
 `NotYet` of their own. A function or class of the learner's never runs here, but in a process of its own
@@ -29,6 +29,7 @@ import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from inspect import signature
 from itertools import chain
 from types import CodeType, FunctionType
 from typing import Any, Protocol
@@ -55,28 +56,46 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 RETURNED = "what your function returns"
+UNNAMED = 3  # arguments of a call that go without their names
 MOST_CASES = 0.8  # a function that is right in more of its cases is half right: a stub is right in some, too
 
-Rows = Iterator[Any]  # near misses in order (falsy: does not apply; NotYet), then the sentence for a right answer
+Rows = Iterator[Any]  # near misses in order (falsy: does not apply; Miss or NotYet), then the sentence for a right answer, or Right
 
 
-class Unlike(NotYet):
-    """A value is not the expected one, which is all there is to say: the kind of the answer words it."""
+class Miss:
+    """A near miss: the name of its sentence, and the values in it. `look` and `picture` are those of `NotYet`."""
 
-    def __init__(self, right: Any = None, look: str | int | None = None, picture: Any = None) -> None:
-        super().__init__("", look, picture)
-        self.right = right
+    finding: type[NotYet] = NotYet
 
-    def worded(self, said: str) -> NotYet:
-        """The same with its sentence."""
-        return NotYet(said, self.look, self.picture)
+    def __init__(self, name: str, /, *, look: str | int | None = None, picture: Any = None, **values: Any) -> None:
+        self.name, self.look, self.picture, self.values = name, look, picture, values
+
+
+class Half(Miss):
+    """One of which a part is right, and the sentence says which."""
+
+    finding = HalfRight
+
+
+class Unlike(Miss):
+    """A value is not the expected one, which is all there is to say: the kind of the answer words it. A name says where to look."""
+
+    def __init__(self, right: Any = None, name: str = "", *, picture: Any = None, **values: Any) -> None:
+        super().__init__(name, picture=picture, right=right, **values)
+
+
+class Right(Miss):
+    """The answer is right; its sentence has the name "right", or another where there are several."""
+
+    def __init__(self, name: str = "right", /, **values: Any) -> None:
+        super().__init__(name, **values)
 
 
 class Kind(Protocol):
     """What sort of answer an exercise asks for."""
 
-    def rows(self, answer: Any, rule: Callable[..., Any]) -> Rows:
-        """The findings on an answer, by the exercise's own rule."""
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
+        """The findings on an answer, by the exercise's own rule and in its words."""
         ...
 
 
@@ -85,47 +104,56 @@ class Exercise:
     """One exercise, as it was declared."""
 
     name: str  # unique in the kit
-    notebook: str  # "04b"
     kind: Kind
     rule: Callable[..., Any]  # what it gets and gives depends on the kind
     solution: Any  # a right answer, for tests and instructors
 
     @property
-    def question(self) -> str:
-        """As the notebook asks it."""
-        return prose.questions(self.notebook)[self.name]
-
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """Each one says more than the one before."""
-        return prose.answers()[self.name].hints
-
-    @property
-    def discussion(self) -> str:
-        """What else would have been right, and what each way costs."""
-        return prose.answers()[self.name].text
+    def told(self) -> prose.Answer:
+        """What is said of it: where it is asked, its hints and sentences, and what else is right."""
+        return prose.answers()[self.name]
 
     def check(self, answer: Any) -> str:
         """The sentence that explains a right answer; raises NotYet otherwise."""
-        for row in self.kind.rows(answer, self.rule):
+        for row in self.kind.rows(answer, self):
             if isinstance(row, NotYet):
                 raise row
             if row:
                 return str(row)
         raise KitError(f"the check of {self.name} came to no end. Its last row should be the sentence for a right answer.")
 
+    def rows(self, *given: Any) -> Rows:
+        """What the rule finds, in words."""
+        for row in self.rule(*given):
+            yield self.say(row.name, **row.values) if isinstance(row, Right) else self.worded(row) if isinstance(row, Miss) else row
+
+    def miss(self, *given: Any, unlike: Callable[[Any], str] = str) -> NotYet | None:
+        """The first near miss that the rule finds; `unlike` words a value that is only not the right one."""
+        row = next((each for each in self.rule(*given) if each), None)
+        return self.worded(row, unlike) if isinstance(row, Miss) else row
+
+    def worded(self, row: Miss, unlike: Callable[[Any], str] = str) -> NotYet:
+        """A near miss with its sentence, and with where to look."""
+        said = self.say(row.name, **row.values) if row.name in self.told.says else unlike(row.values["right"])
+        look = self.told.looks.get(row.name, "").format(**row.values) or None
+        return row.finding(said, look if row.look is None else row.look, row.picture)
+
+    def say(self, name: str, /, **values: Any) -> str:
+        """One of its sentences, with values in it."""
+        return self.told.says[name].format(**values)
+
 
 DECLARED: dict[str, Exercise] = {}  # by name, in the order of their modules
 
 
-def exercise(kind: Kind, *, solution: Any, part: str = "") -> Callable[[Callable[..., Any]], Exercise]:
-    """Declare the exercise that has the function's name, in the notebook that its module is named after, or in that `part` of it."""
+def exercise(kind: Kind, *, solution: Any) -> Callable[[Callable[..., Any]], Exercise]:
+    """Declare the exercise that has the function's name."""
 
     def declare(rule: Callable[..., Any]) -> Exercise:
         name, module = rule.__name__, rule.__module__
         if name in DECLARED and DECLARED[name].rule.__module__ != module:
             raise KitError(f"two exercises are called {name}. Rename the one in {module}.")
-        DECLARED[name] = Exercise(name, module.rpartition("nb_")[2] + part, kind, rule, solution)
+        DECLARED[name] = Exercise(name, kind, rule, solution)
         return DECLARED[name]
 
     return declare
@@ -181,11 +209,6 @@ class Finding:
         tell = {} if self.passed else {"Hint": lambda: hint(self.exercise)}
         return with_buttons(self, {**tell, "Solution": lambda: solution(self.exercise)})
 
-    def to_json(self) -> dict[str, Any]:
-        """The finding as JSON values."""
-        words = {"said": self.said, "look": self.look, "printed": self.printed}
-        return {"exercise": self.exercise, "passed": self.passed, "half": self.half, **words}
-
 
 def find(asked: Exercise, answer: Any) -> Finding:
     """The finding on one answer. Whatever the answer does wrong becomes a sentence, never a traceback."""
@@ -200,19 +223,13 @@ def find(asked: Exercise, answer: Any) -> Finding:
         said = asked.check(plain)
         return Finding(asked.name, True, said, printed="".join(printed), mark=mark)
     except NotYet as wrong:
-        look, mark = look_of(asked, wrong), "" if wrong.look == "" else mark  # an answer of the wrong shape is no try
+        look, mark = wrong.look, "" if wrong.look == "" else mark  # an answer of the wrong shape is no try
+        look = look if isinstance(look, str) else next(iter(asked.told.hints[(look or 1) - 1 :]), "")
         half, heard = isinstance(wrong, HalfRight), "".join(printed)
         picture = wrong.picture() if callable(wrong.picture) else wrong.picture
         return Finding(asked.name, False, wrong.said, look, picture, heard, half, mark, history=wrong.history)
     finally:
         sandbox.heard.reset(listening)
-
-
-def look_of(asked: Exercise, wrong: NotYet) -> str:
-    """Where to look next: the finding's own sentence, or one of the hints, the first if it names none."""
-    if isinstance(wrong.look, str):
-        return wrong.look
-    return next(iter(asked.hints[(wrong.look or 1) - 1 :]), "")
 
 
 def mark_of(answer: Any) -> str:
@@ -282,17 +299,17 @@ class Given:
 
     reads: Reader
 
-    def rows(self, answer: Any, rule: Callable[[Any], Rows]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The rule's own."""
-        yield from rule(self.reads(answer))
+        yield from asked.rows(self.reads(answer))
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
     """The smallest or the largest number that is enough; the rule measures a number, and nothing is typed in.
 
-    The sentences are templates over `n` (the answer), `here` (its measure), `m` and `there` (the next number on
-    the wrong side, and its measure).
+    In its sentences, "wrong" of a number that does not fit, "more" of the next one where it fits too, and "right", are `n` (the
+    answer), `here` (its measure), `m` and `there` (the next number on the wrong side, and its measure).
     """
 
     name: str
@@ -300,54 +317,48 @@ class Edge:
     high: int
     largest: bool  # else the smallest
     fits: Callable[[Any], bool]  # of a measure
-    fails: str  # what is wrong with a number that does not fit
-    right: str
-    look: str | None = None  # beside `fails`; the first hint if None
     unit: str = ""
     picture: Callable[[int], Any] | None = None  # of a number that does not fit
-    spare: str = ""  # more about the next number, where it fits too
 
-    def rows(self, answer: Any, rule: Callable[[int], Any]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """By two measures: of the answer, and of its neighbour on the wrong side."""
         n = whole(self.low, self.high, self.name, self.unit)(answer)
-        m, here = n + (1 if self.largest else -1), rule(n)
-        yield not self.fits(here) and NotYet(self.fails.format(n=n, here=here), self.look, self.picture and self.picture(n))
-        there = rule(m) if m >= self.low else None
+        m, here = n + (1 if self.largest else -1), asked.rule(n)
+        yield not self.fits(here) and asked.worded(Miss("wrong", picture=self.picture and self.picture(n), n=n, here=here))
+        there = asked.rule(m) if m >= self.low else None
         if there is not None and self.fits(there):
             edge, other = ("largest", "larger") if self.largest else ("smallest", "smaller")
-            spare = self.spare.format(there=there)
-            yield NotYet(f"{n:,}{self.unit} is not the {edge}: {m:,}{self.unit} works too{spare}.", f"Try a {other} one.")
-        yield self.right.format(n=n, here=here, m=m, there=there)
+            more = " " + asked.say("more", there=there) if "more" in asked.told.says else ""
+            yield NotYet(f"{n:,}{self.unit} is not the {edge}: {m:,}{self.unit} works too{more}.", f"Try a {other} one.")
+        yield asked.say("right", n=n, here=here, m=m, there=there)
 
 
 @dataclass(frozen=True, slots=True)
 class Each:
     """A value for each of some situations, as a list in their order or as a dict by their names.
 
-    The rule gets a value and the situation's place or name, and yields rows; an `Unlike` is worded here.
+    The rule gets a value and the situation's place or name, and yields rows; an `Unlike` is worded here. What to look at in a situation
+    stands under its name, or under its number.
     """
 
     situations: tuple[str, ...]  # as the question tells them, or the dict's keys
     reads: Reader
-    right: str | Callable[[], str]
     noun: str = "words"
     named: bool = False  # a dict is asked for
-    looks: tuple[str, ...] = ()  # a hint for each situation, for a value that is not right; the first hint if there are none
+    facts: Callable[[], dict[str, Any]] = dict  # that stand in the sentence of a right answer
 
-    def rows(self, answer: Any, rule: Callable[[Any, Any], Rows]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The first value that is wrong, and how many are right."""
         wrong: list[NotYet] = []
         for number, (situation, given) in enumerate(self.given(answer), 1):
-            where = f"{situation}" if self.named else f"situation {number}{f', {situation}' if situation else ''}"
-            row = next((each for each in rule(given, situation if self.named else number - 1) if isinstance(each, NotYet)), None)
-            if isinstance(row, Unlike):
-                row = row.worded(f"{where}: {as_text(given)} is not right.")
+            where = situation if self.named else f"situation {number}{f', {situation}' if situation else ''}"
+            said = f"{where}: {as_text(given)} is not right."
+            row = asked.miss(given, situation if self.named else number - 1, unlike=lambda _, said=said: said)  # type: ignore[misc]
             if row is not None:
-                if row.look is None and self.looks:
-                    row.look = self.looks[number - 1]
+                row.look = asked.told.looks.get(situation if self.named else str(number)) if row.look is None else row.look
                 wrong.append(row)
         yield from first_of(wrong, len(self.situations))
-        yield self.right if isinstance(self.right, str) else self.right()
+        yield asked.say("right", **self.facts())
 
     def given(self, answer: Any) -> Sequence[tuple[str, Any]]:
         """Each situation with the value that the answer has for it."""
@@ -388,7 +399,7 @@ class Knobs:
     exactly: int = 0
     default: Mapping[str, Any] = field(default_factory=dict)  # of knobs that may be turned, where it is not the experiment's
 
-    def rows(self, answer: Any, rule: Callable[[Turned], Rows]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The rule's own, after a look at which knobs were turned."""
         knobs = knobs_for(self.experiment, answer, self.only)
         if fixed := [name for name in knobs if name in self.story]:
@@ -398,37 +409,28 @@ class Knobs:
         if self.most and len(knobs) > self.most:
             yield NotYet(f"{self.most} knobs are enough; this turns {len(knobs)}.", "Leave out those that change nothing.")
         story = {name: value for name, value in self.story.items() if value is not None}
-        yield from rule(Turned(knobs, run(self.experiment, **{**self.default, **story, **knobs})))
+        yield from asked.rows(Turned(knobs, run(self.experiment, **{**self.default, **story, **knobs})))
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function, held against cases: the rule gets what it returned and the case, and yields the near misses.
+    """A function like the solution, held against cases: the rule gets what it returned and the case, and yields the near misses.
 
     An `Unlike` is worded here: `begin(5, 5, 9, 'latest') should return 5; yours returns None.`
     """
 
-    name: str  # what the question calls it
-    cases: Callable[[], Sequence[Sequence[Any]]]  # arguments, JSON values or Traces, and after them what only the rule sees
-    right: str | Callable[[], str]  # a template over `n`, how many cases there are
+    cases: Callable[[], Sequence[Sequence[Any]]]  # the solution's arguments, JSON values or Traces, and then what only the rule sees
     reads: Reader = lambda value, what: value
-    asks: int | None = None  # how many of a case's parts are arguments; all if None
-    names: tuple[str, ...] = ()  # of the arguments, where there are many
+    facts: Callable[[], dict[str, Any]] = dict  # that stand in the sentence of a right answer, beside `n`, how many cases there are
 
-    def rows(self, answer: Any, rule: Callable[..., Rows]) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The first case in which the function is wrong, and in how many it is right, when these are most."""
         function, cases = a_function(answer), self.cases()
-        asked = [list(case[: self.asks]) for case in cases]
+        given = [list(case[: len(signature(asked.solution).parameters)]) for case in cases]
         wrong: list[NotYet] = []
-        values = values_of(function, asked, in_part=True)
-        for case, arguments, value in zip(cases, asked, values, strict=False):
-            try:
-                got = self.reads(value, RETURNED)
-                row = next((each for each in rule(got, *case) if isinstance(each, NotYet)), None)
-            except NotYet as odd:
-                row = odd
-            if isinstance(row, Unlike):
-                row = row.worded(f"{self.call(arguments)} should return {as_text(row.right, 200)}; yours returns {as_text(got, 200)}.")
+        values = values_of(function, given, in_part=True)
+        for case, arguments, value in zip(cases, given, values, strict=False):
+            row = self.judged(asked, case, arguments, value)
             if row is not None:
                 wrong.append(row)
         yield from first_of(wrong, len(cases), MOST_CASES)
@@ -436,13 +438,25 @@ class Function:
             f"right, and slow: the first {len(values)} of {len(cases)} cases are right, and then {sandbox.DEADLINE_S:g} s were over.",
             "What does your function go through again and again?",
         )
-        yield self.right.format(n=len(cases)) if isinstance(self.right, str) else self.right()
+        yield asked.say("right", n=len(cases), **self.facts())
 
-    def call(self, arguments: Sequence[Any]) -> str:
-        """The call of a case as a learner would write it."""
-        names = [f"{name}=" for name in self.names] or [""] * len(arguments)
-        parts = [f"{name}{plain_text(repr(value), 300)}" for name, value in zip(names, arguments, strict=True)]
-        return f"{self.name}({', '.join(parts)})"
+    def judged(self, asked: Exercise, case: Sequence[Any], arguments: Sequence[Any], value: Any) -> NotYet | None:
+        """What is wrong with the value in one case."""
+        try:
+            got = self.reads(value, RETURNED)
+            call = called(asked.solution, arguments)
+            return asked.miss(
+                got, *case, unlike=lambda right: f"{call} should return {as_text(right, 200)}; yours returns {as_text(got, 200)}."
+            )
+        except NotYet as odd:
+            return odd
+
+
+def called(function: Any, arguments: Sequence[Any]) -> str:
+    """A call as a learner would write it; many arguments have their names."""
+    names = [f"{name}=" if len(arguments) > UNNAMED else "" for name in signature(function).parameters]
+    parts = [f"{name}{plain_text(repr(value), 300)}" for name, value in zip(names, arguments, strict=True)]
+    return f"{function.__name__}({', '.join(parts)})"
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

@@ -26,6 +26,7 @@ MOST_TIMES, LEAST_US = 5, 30.0  # so many times as long a message may take, and 
 FINISHED = 20_000
 MOST_BYTES = 8 * FINISHED  # that may be left of them
 ROUNDS, MESSAGES = 5, 200
+LOOK = "What does it go through at each message? Look it up by its number instead."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +48,13 @@ class Growth:
             yield HalfRight(
                 f"right, and slow: with {MANY if done else FEW:,} {self.noun} open your code did not finish in {sandbox.DEADLINE_S:g} s; "
                 f"expected each message to take as long as with {FEW // (1 if done else 10):,}.",
-                "What does it go through at each message? Look it up by its number instead.",
+                LOOK,
             )
         few, many = (answers[0] if answers else 0.0 for answers in unbroken(outcome).answers)
         yield many > max(MOST_TIMES * few, LEAST_US) and HalfRight(
             f"right, and slow: with {FEW:,} {self.noun} open a message takes your code {few:,.0f} µs, with {MANY:,} it takes "
             f"{many:,.0f} µs; expected about the same.",
-            "What does it go through at each message? Look it up by its number instead.",
+            LOOK,
         )
         if self.finished is None:
             return

@@ -44,11 +44,6 @@ class Section:
         """How long it takes, by `minutes_of`."""
         return minutes_of(self.cells)
 
-    @property
-    def text(self) -> str:
-        """Its Markdown."""
-        return "\n\n".join(cell.source for cell in self.cells if cell.cell_type == "markdown")
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -192,34 +187,17 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
     if not cells or not course:
         raise KnobError(f"{path} does not say what it is for: nothing to say to an instructor. Choose a notebook of the course.")
     parts = sections_of(cells)
-    own = {name: exercise for name, exercise in exercises.items() if exercise.notebook == number}
-    title = cells[0].source.splitlines()[0].removeprefix("# ")
-    told = [f"# Instructor's view of notebook {number}: {title}", f"`{path.name}`. It has the answers: do not show it before the vote."]
-    told += [f"Learners have done {' and '.join(course['needs'])} before."] if course["needs"] else []
-    told += ["## After it learners can", points(course["objectives"]), "## What they should keep", points(course["key_points"])]
-    asked = by_section(parts, cells)
-    rows = [
-        f"| {part.title} | {part.minutes:.0f} | {len(its)} | {sum(len(checked_in(_code(cell))) for cell in part.cells)} |"
-        for part, its in zip(parts, asked, strict=True) if part.cells
-    ]  # fmt: skip
-    head = "| section | minutes | predictions | exercises |\n| --- | --- | --- | --- |"
-    told += ["## Minutes", "\n".join([head, *rows, f"| all | {minutes_of(cells):.0f} | | |"])]
-    told += ["## Predictions"]
-    for part, its in zip(parts, asked, strict=True):
-        told += [f"### {part.title}"] * bool(its) + [line for each in its for line in lines_of(each)]
-    told.append("## Exercises")
-    for name, exercise in own.items():
-        hints = "\n".join(f"{at}. {hint}" for at, hint in enumerate(exercise.hints, 1))
-        told += [f"### {name}", exercise.question, f"```python\n{code_of(exercise)}\n```", exercise.discussion, f"Hints:\n\n{hints}"]
-    if explained := [each for each in to_explain().values() if each.notebook == number]:
-        told.append("## Questions to explain")
-        for each in explained:
-            told += [f"### {each.name}", each.question, each.text]
-    return "\n\n".join(told) + "\n"
+    asked = [(part, list(map(lines_of, its))) for part, its in zip(parts, by_section(parts, cells), strict=True)]
+    told = {"number": number, "title": cells[0].source.splitlines()[0].removeprefix("# "), "file": path.name, "course": course}
+    told |= {"asked": asked, "minutes": minutes_of(cells), "code_of": code_of, "checked": checked_of}
+    told["exercises"] = [exercise for exercise in exercises.values() if exercise.told.notebook == number]
+    told["explained"] = [each for each in to_explain().values() if each.notebook == number]
+    return VIEW.render(told)
 
 
-def points(sentences: Sequence[str]) -> str:
-    return "\n".join(f"* {sentence}" for sentence in sentences)
+def checked_of(part: Section) -> int:
+    """How many exercises a section has."""
+    return sum(len(checked_in(_code(cell))) for cell in part.cells)
 
 
 def by_section(parts: Sequence[Section], cells: Sequence[Any]) -> list[list[Asked]]:
@@ -231,17 +209,19 @@ def by_section(parts: Sequence[Section], cells: Sequence[Any]) -> list[list[Aske
     return found
 
 
-def lines_of(asked: Asked) -> Iterator[str]:
+def lines_of(asked: Asked) -> list[str]:
     """One prediction as paragraphs of Markdown."""
-    yield f"**Asked:** {asked.question}"
-    if asked.right:
-        yield f"**Right:** {asked.right}"
-    if asked.printed:
-        yield f"```text\n{asked.printed}\n```"
-    if asked.look:
-        yield f"**Then the notebook says:** {asked.look}"
+    told = {"**Asked:** {}": asked.question, "**Right:** {}": asked.right, "```text\n{}\n```": asked.printed}
+    return [form.format(text) for form, text in {**told, "**Then the notebook says:** {}": asked.look}.items() if text]
 
 
+def template(name: str) -> jinja2.Template:
+    """A page of Markdown beside this file."""
+    forms = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return forms.from_string(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+VIEW = template("instructor.md")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
 PAGE = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
 

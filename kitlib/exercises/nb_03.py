@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, knobs_for, mapping, one_of, whole_number
-from kitlib.exercises.frame import Given, Knobs, Rows, Turned, exercise
+from kitlib.exercises.answers import NotYet, choice, in_order, knobs_for, mapping, whole_number
+from kitlib.exercises.frame import Given, Half, Knobs, Miss, Right, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
 from kitlib.experiments import run
 from kitlib.java.numbers import MAX_LONG
@@ -43,29 +43,17 @@ def redeployed_spout(kind: type[PartitionManager], log_end: int, **settings: Any
     return kind(config, PartitionLog("events", end=log_end), store)
 
 
-@exercise(Given(whole_number), solution=LOG_END - STORED, part="a")
+@exercise(Given(whole_number), solution=LOG_END - STORED)
 def silent_jump(given: int) -> Rows:
     spout = jumped_spout()
     skipped = spout.committed_to - STORED
     if given != skipped:
-        yield given in (spout.committed_to, STORED) and NotYet(
-            f"{given:,} is an offset, a place in the log. The question is how many records lie between two places."
-        )
-        yield given == skipped - DEFAULT_MAX_OFFSET_BEHIND and NotYet(
-            f"you subtracted the bound of {DEFAULT_MAX_OFFSET_BEHIND:,}.",
-            "The bound decides whether the spout jumps. Does it also decide where to?",
-        )
-        yield given == DEFAULT_MAX_OFFSET_BEHIND and NotYet(
-            f"{given:,} is the bound; how far the spout really jumped is another number.", "Run the start rule."
-        )
-        yield abs(given - skipped) == 1 and NotYet(
-            "you are off by one.", "A stored offset is the next one to read; so is the offset where the spout began."
-        )
-        yield NotYet(f"{given:,} records is not the distance between what was stored and where the spout began.")
-    yield (
-        f"the spout began at {spout.committed_to:,} although {STORED:,} was stored. It skipped everything in between in one "
-        "step, without an error."
-    )
+        yield given in (spout.committed_to, STORED) and Miss("an offset", given=given)
+        yield given == skipped - DEFAULT_MAX_OFFSET_BEHIND and Miss("bound subtracted", default_max_offset_behind=DEFAULT_MAX_OFFSET_BEHIND)
+        yield given == DEFAULT_MAX_OFFSET_BEHIND and Miss("the bound", given=given)
+        yield abs(given - skipped) == 1 and Miss("off by one")
+        yield Miss("other", given=given)
+    yield Right(spout=spout, stored=STORED)
 
 
 def true_lines() -> set[str]:
@@ -83,46 +71,22 @@ def true_lines() -> set[str]:
     return {line for line, is_true in claims.items() if is_true}
 
 
-@exercise(Given(choice("A", "B", "C", "D")), solution="C", part="a")
+@exercise(Given(choice("A", "B", "C", "D")), solution="C")
 def lying_line(line: str) -> Rows:
-    true = {
-        "A": f"line A only says what was stored, and that was {STORED:,}.",
-        "B": f"line B is true: the spout's previous run had committed {STORED:,}.",
-        "D": f"line D is true: the start rule gives {jumped_spout().committed_to:,}.",
-    }
-    yield line in true_lines() and NotYet(true[line], "Take each line as a claim, and run the start rule on the numbers.")
-    yield (
-        f"line {line} lies twice. It presents the new offset as the commit, and it promises the earliest one. The rule "
-        "measures from the log's end unless force_from_start is set, and goes to the very offset it measured from; "
-        "start_offset_time is never consulted. A log line says what its author expected."
-    )
+    yield line in true_lines() and Miss(line, stored=STORED, began=jumped_spout().committed_to)
+    yield Right(line=line)
 
 
-@exercise(
-    Knobs("restart", only=JUMP_KNOBS, most=3),
-    solution={"same_topology_id": False, "max_offset_behind": 30},
-    part="a",
-)
+@exercise(Knobs("restart", only=JUMP_KNOBS, most=3), solution={"same_topology_id": False, "max_offset_behind": 30})
 def reproduce_the_jump(turned: Turned) -> Rows:
     trace = turned.trace
     start = [step for step in trace if step.what == "start"][-1]
     stored, offset, end = start.data["stored"], start.data["offset"], start.state["log_end"]
     picture = show(trace, at=start.number)
-    yield trace.settings.same_topology_id and NotYet(
-        "this restarts the same topology; in the incident the code was changed and submitted again.", picture=picture
-    )
-    yield trace.settings.force_from_start and NotYet(
-        f"this start is forced, and begins at {offset}. In the incident force_from_start had been set back to false.", picture=picture
-    )
-    yield offset == stored and NotYet(
-        f"the spout begins at {offset}, the stored offset: with these knobs the log's end at {end} is not too far ahead of it.",
-        "Which knob defines too far? Compare it with the distance.",
-        picture,
-    )
-    yield (
-        f"stored was {stored}, the log ended at {end}, and the spout began at {offset}: {turned.verdict.counts['skipped']} records "
-        f"were skipped because {start.data['why']}."
-    )
+    yield trace.settings.same_topology_id and Miss("same topology", picture=picture)
+    yield trace.settings.force_from_start and Miss("forced", offset=offset, picture=picture)
+    yield offset == stored and Miss("not too far", offset=offset, end=end, picture=picture)
+    yield Right(stored=stored, end=end, offset=offset, turned=turned, start=start)
 
 
 def committed_after(kind: type[PartitionManager], acks: Iterable[int]) -> int:
@@ -142,9 +106,7 @@ def young_losses(kind: type[PartitionManager], acks: list[int]) -> list[int]:
 
 def acks_in_order(answer: Any, what: str = "the answer") -> list[int]:
     """Distinct offsets of emitted records, in the order of their acks."""
-    if not isinstance(answer, list | tuple):
-        raise expected(what, "a list of offsets in the order of their acks", answer)
-    acks = [whole_number(offset, "each ack") for offset in answer]
+    acks: list[int] = in_order("a list of offsets in the order of their acks", "ack")(answer, what)
     if not acks:
         raise NotYet("without an ack nothing is cleared.", "One ack can be enough.")
     if any(not 0 <= offset < BUG_RECORDS for offset in acks) or len(set(acks)) != len(acks):
@@ -152,27 +114,16 @@ def acks_in_order(answer: Any, what: str = "the answer") -> list[int]:
     return acks
 
 
-@exercise(Given(acks_in_order), solution=[30], part="b")
+@exercise(Given(acks_in_order), solution=[30])
 def second_bug(acks: list[int]) -> Rows:
     later = young_losses(PartitionManager, acks)
     only_earlier = [offset for offset in young_losses(EarlierPartitionManager, acks) if offset not in later]
     if not only_earlier:
         committed = committed_after(EarlierPartitionManager, acks)
         below = [offset for offset in range(committed) if offset not in acks]
-        yield not below and NotYet(
-            f"under 0.9.2 the commit is then {committed}, and everything below it is finished.",
-            "Leave some records unfinished, and ack one far ahead.",
-        )
-        yield HalfRight(
-            f"under 0.9.2 the commit is {committed} and has passed {count(len(below), 'unfinished record')}, all more than "
-            f"{BUG_BOUND} behind an acked one. The bound permits that.",
-            "Look for a victim within the bound: between the acked record and the ones that are too old.",
-        )
-    yield (
-        f"under 0.9.2 the commit has passed {count(len(only_earlier), 'unfinished record')} within {BUG_BOUND} of the highest acked "
-        f"one, the first is {only_earlier[0]}; under 0.9.3 none. One record that was too old made 0.9.2 forget everything below "
-        "the acked one."
-    )
+        yield not below and Miss("all finished", committed=committed)
+        yield Half("outside the bound", committed=committed, passed=count(len(below), "unfinished record"), bug_bound=BUG_BOUND)
+    yield Right(passed=count(len(only_earlier), "unfinished record"), bug_bound=BUG_BOUND, only_earlier=only_earlier)
 
 
 def start_settings(answer: Any, what: str = "the answer") -> tuple[dict[str, Any], str]:
@@ -182,13 +133,12 @@ def start_settings(answer: Any, what: str = "the answer") -> tuple[dict[str, Any
         if given.get(name, ...) is ...:
             raise NotYet(f"there is no answer for {name} yet.")
     knobs = knobs_for("restart", {name: value for name, value in given.items() if name != "price"}, START_KNOBS)
-    return knobs, one_of(given["price"], ("duplicates", "loss"), "price")
+    return knobs, choice("duplicates", "loss")(given["price"], "price")
 
 
 @exercise(
     Given(start_settings),
     solution={"max_offset_behind": "unlimited", "force_from_start": False, "price": "loss"},
-    part="b",
 )
 def defend_a_start(settings: tuple[dict[str, Any], str]) -> Rows:
     knobs, price = settings
@@ -200,20 +150,9 @@ def defend_a_start(settings: tuple[dict[str, Any], str]) -> Rows:
     repeats = redeployed["duplicated"] - crashed["duplicated"]
     loses = lost[knobs["force_from_start"]] - min(lost.values())
     if price != ("duplicates" if repeats > 0 else "loss"):
-        look = "Run restart with same_topology_id=False, and out_of_range, with your settings."
-        yield repeats > 0 and HalfRight(
-            f"no backlog is lost with these settings, but a redeployment processes {repeats} records again; that is their price.", look
-        )
-        yield HalfRight(
-            "no backlog is lost with these settings, and a redeployment repeats nothing more than a crash does. But when retention "
-            f"was faster, it jumps over {loses} records that were still there.",
-            look,
-            show(outrun[knobs["force_from_start"]]),
-        )
-    yield (
-        f"a redeployment jumps over no backlog, and you know the price: {price}. Write down why your service can pay it, and "
-        "how you would notice that it is paying."
-    )
+        yield repeats > 0 and Half("repeats", repeats=repeats)
+        yield Half("jumps", loses=loses, picture=show(outrun[knobs["force_from_start"]]))
+    yield Right(price=price)
 
 
 def lost_backlogs(knobs: Mapping[str, Any]) -> Rows:
@@ -221,15 +160,9 @@ def lost_backlogs(knobs: Mapping[str, Any]) -> Rows:
     for waiting in (20, 200):
         trace = run("restart", same_topology_id=False, records_while_down=waiting, **knobs)
         counts, start = judge(trace).counts, [step for step in trace if step.what == "start"][-1]
-        yield (counts["skipped"] or counts["lost"]) and NotYet(
-            f"with these settings and {waiting} records that arrived while the spout was down, a redeployment loses {counts['lost']} "
-            f"and skips {counts['skipped']}: it was at {start.data['stored']} and begins at {start.data['offset']}.",
-            "How large may a backlog be before it is jumped over? Is there a backlog you would want to lose?",
-            show(trace, at=start.number),
+        yield (counts["skipped"] or counts["lost"]) and Miss(
+            "small backlog", waiting=waiting, counts=counts, start=start, picture=show(trace, at=start.number)
         )
     backlog = min(knobs["max_offset_behind"] + 1, MAX_LONG - STORED)
     spout = redeployed_spout(PartitionManager, STORED + backlog, **knobs)
-    yield spout.committed_to > STORED and NotYet(
-        f"a small backlog survives, but with {backlog:,} records waiting the redeployment begins at the log's end.",
-        "However large your number is, a backlog can be larger. The users of 0.9.2 had such a number, too.",
-    )
+    yield spout.committed_to > STORED and Miss("large backlog", backlog=backlog)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import HalfRight, NotYet, a_function, subset, whole_number
-from kitlib.exercises.frame import Given, Rows, exercise, unbroken
+from kitlib.exercises.answers import a_function, subset, whole_number
+from kitlib.exercises.frame import Given, Half, Miss, Right, Rows, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
 from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker
@@ -31,25 +31,18 @@ TREES: dict[str, list[tuple[str, int | None]]] = {
 Put = list[Any]  # word, count, batch id
 
 
-@exercise(Given(whole_number), solution=29, part="b")
+@exercise(Given(whole_number), solution=29)
 def doubled_words(guess: int) -> Rows:
     lines = make_lines(24, seed=1)
     batches = [b" ".join(lines[first : first + BATCH_LINES]).split() for first in range(0, len(lines), BATCH_LINES)]
     sizes, again = list(map(len, batches)), batches[CRASH_BATCH]
     if guess != len(again):
-        yield guess == sum(sizes) and NotYet(f"all lines together have {guess} words.", "Do the other batches come again, too?")
-        yield guess in sizes and NotYet(
-            f"batch {sizes.index(guess)} has {guess} words.", "Which batch comes again? The first one is batch 0."
-        )
-        yield guess == BATCH_LINES and NotYet(f"{guess} lines come again.", "Words are counted, not lines.")
-        yield guess == len({*again}) and NotYet(
-            f"the batch that comes again has {guess} different words.", "A word may be in it several times."
-        )
-        yield NotYet(f"it is not {guess}.")
-    yield (
-        f"batch {CRASH_BATCH} has {len(again)} words. All of them were written when the job died, and nothing recorded that: "
-        "the batch came again, and a sum of increments cannot recognise it."
-    )
+        yield guess == sum(sizes) and Miss("all words", guess=guess)
+        yield guess in sizes and Miss("another batch", batch=sizes.index(guess), guess=guess)
+        yield guess == BATCH_LINES and Miss("lines", guess=guess)
+        yield guess == len({*again}) and Miss("different words", guess=guess)
+        yield Miss("other", guess=guess)
+    yield Right(crash_batch=CRASH_BATCH, count=len(again))
 
 
 def batches_of(lines: list[bytes]) -> list[list[Put]]:
@@ -77,7 +70,7 @@ def written(put: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield table
 
 
-@exercise(Given(partial(a_function, what="put")), solution=solutions.own_put, part="b")
+@exercise(Given(partial(a_function, what="put")), solution=solutions.own_put)
 def own_put(put: Any) -> Rows:
     lines = make_lines(LINES, seed=6)
     truth = Counter(b" ".join(lines).decode().split())
@@ -86,31 +79,23 @@ def own_put(put: Any) -> Rows:
         for puts in lives:  # each worker is a process of its own
             outcome = unbroken(run_steps(written, put, [{"name": name, "table": table, "puts": puts}]))
             raised = outcome.raised[0]
-            yield raised and NotYet(f"when {name}, your code raised {raised.what}.", "Look at that line first.")
+            yield raised and Miss("raised", name=name, raised=raised)
             table = outcome.answers[0][0]
         yield from table_rows(f"when {name}", table, truth)
-    yield (
-        f"{truth.total()} words, every one counted once wherever the worker dies. A replayed put finds its own batch's id beside the "
-        "count and changes nothing. The id has to be stored with the count: whatever is kept elsewhere may be lost between the two."
-    )
+    yield Right(words=truth.total())
 
 
 def table_rows(when: str, table: Any, truth: Counter[str]) -> Rows:
     """The first word that is wrong in the table."""
     for word, times in truth.items():
         entry = table.get(word) if isinstance(table, dict) else None
-        yield entry is None and NotYet(
-            f"{when}, the table has no '{word}'; expected a count of {times}.", "Set `table[word]` for every word that is new."
+        yield entry is None and Miss("no word", when=when, word=word, times=times)
+        yield (not isinstance(entry, list | tuple) or not entry or type(entry[0]) is not int) and Miss(
+            "no count", when=when, word=word, entry=plain_text(entry, 40)
         )
-        yield (not isinstance(entry, list | tuple) or not entry or type(entry[0]) is not int) and NotYet(
-            f"{when}, table['{word}'] is {plain_text(entry, 40)}, expected a list with the count first.",
-            "Store `[count, ...]`: the count, and whatever you need beside it.",
-        )
-        yield entry and entry[0] != times and NotYet(
-            f"{when}, '{word}' is counted {entry[0]} times but is {times} times in the lines; expected {times}.",
-        )
+        yield entry and entry[0] != times and Miss("wrong count", when=when, word=word, entry=entry, times=times)
     strange = sorted(map(str, table.keys() - truth.keys()))
-    yield strange and NotYet(f"{when}, the table has '{plain_text(strange[0], 40)}', which is not a word of the lines; expected none.")
+    yield strange and Miss("strange word", when=when, word=plain_text(strange[0], 40))
 
 
 def by_the_acker(messages: list[tuple[str, int | None]]) -> str:
@@ -136,13 +121,13 @@ def by_the_sum(messages: list[tuple[str, int | None]]) -> str:
     return "failed" if any(kind == "fail" for kind, _ in messages) else "open"
 
 
-@exercise(Given(subset(*TREES)), solution={"B", "D"}, part="a")
+@exercise(Given(subset(*TREES)), solution={"B", "D"})
 def sum_differs(named: set[str]) -> Rows:
-    yield not named and NotYet("you named no tree.")
+    yield not named and Miss("none")
     ends = {name: (by_the_acker(messages), by_the_sum(messages)) for name, messages in TREES.items()}
     for name in sorted(named):
-        yield ends[name][0] == ends[name][1] and NotYet(f"tree {name} is {ends[name][0]} for both of them.")
+        yield ends[name][0] == ends[name][1] and Miss("same", name=name, end=ends[name][0])
     right = {name for name, (plain, total) in ends.items() if plain != total}
-    yield named != right and HalfRight(f"{' and '.join(sorted(named))} {'is' if len(named) == 1 else 'are'} right; another one is missing.")
+    yield named != right and Half("one missing", names=" and ".join(sorted(named)), verb="is" if len(named) == 1 else "are")
     differing = "; ".join(f"{name} is {ends[name][0]} for the acker and {ends[name][1]} for the sum" for name in sorted(right))
-    yield f"{differing}. A sum knows what came, but not in which order."
+    yield Right(differing=differing)

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, expected, whole_number
+from kitlib.exercises.answers import expected, whole_number
 from kitlib.exercises.door import Recorded
-from kitlib.exercises.frame import Each, Given, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.frame import Each, Given, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.exercises.nb_08 import stored_in
-from kitlib.exercises.your_log import AGREES, CHECK
+from kitlib.exercises.your_log import CHECK
 from kitlib.experiments import run
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.mechanisms.broker.leader import BrokerConfig, Leader
@@ -38,61 +38,38 @@ def produced(leader: Leader, number: int, count: int, sequence: int) -> tuple[Er
     return answer.error, answer.base_offset
 
 
-@exercise(Given(whole_number), solution=6, part="b")
+@exercise(Given(whole_number), solution=6)
 def sixth_batch(sequence: int) -> Rows:
-    yield not 0 <= sequence <= MAX_SEQUENCE and NotYet(
-        f"there is no sequence {sequence:,}: the one after {MAX_SEQUENCE:,} is 0.", ""
-    )
+    yield not 0 <= sequence <= MAX_SEQUENCE and Miss("no sequence", sequence=sequence, max_sequence=MAX_SEQUENCE, look="")
     leader, next_one = Leader(BrokerConfig()), FIRST_SEQUENCE
     for number, count in enumerate(BATCHES):
         produced(leader, number, count, next_one)
         next_one = increment_sequence(next_one, count)
     error, offset = produced(leader, len(BATCHES), 1, sequence)
-    yield sequence == increment_sequence(FIRST_SEQUENCE, len(BATCHES)) and NotYet(
-        f"the broker answers {error.name}: {sequence:,} counts batches.", "What does a sequence number count?"
-    )
-    yield sequence == increment_sequence(next_one, -1) and NotYet(
-        f"the broker answers {error.name}: {sequence:,} is the last record of the fifth batch.", "The question is about the next one."
-    )
-    yield (error is not ErrorCode.NONE or offset != sum(BATCHES)) and NotYet(
-        f"the broker answers a sixth batch that begins with {sequence:,} with {error.name}."
-    )
-    yield f"the broker writes it at offset {offset}: {sum(BATCHES)} records after {FIRST_SEQUENCE:,}, past the largest number."
+    yield sequence == increment_sequence(FIRST_SEQUENCE, len(BATCHES)) and Miss("counts batches", error=error, sequence=sequence)
+    yield sequence == increment_sequence(next_one, -1) and Miss("last record", error=error, sequence=sequence)
+    yield (error is not ErrorCode.NONE or offset != sum(BATCHES)) and Miss("refused", sequence=sequence, error=error)
+    yield Right(offset=sum(BATCHES), first_sequence=FIRST_SEQUENCE)
 
 
-@exercise(
-    Each(
-        tuple(what for what, _, _ in SITUATIONS), whole_number,
-        "the numbers protect what the client itself sends again while the broker remembers them. A new send has new numbers, "
-        "whatever is in it, and a broker that has forgotten them accepts any.",
-        noun="numbers",
-    ),
-    solution=[1, 2, 1, 2],
-    part="c",
-)
+@exercise(Each(tuple(what for what, _, _ in SITUATIONS), whole_number, noun="numbers"), solution=[1, 2, 1, 2])
 def how_many_copies(guess: int, place: int) -> Rows:
     _, experiment, knobs = SITUATIONS[place]
     trace = run(experiment, **knobs)
-    yield guess != max(stored_in(trace).values()) and Unlike(
-        look="Who sends again: the client, with the numbers that the batch had, or something that does not know them? "
-        "And does the broker still know them?",
-        picture=partial(show, trace),
-    )
+    yield guess != max(stored_in(trace).values()) and Unlike(name="not right", picture=partial(show, trace))
 
 
 @exercise(
-    Knobs("broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"), story={"restart": "kill"}),
+    Knobs(
+        "broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"),
+        story={"restart": "kill"},
+    ),
     solution={"max_in_flight": 1},
-    part="c",
 )
 def safe_kill(turned: Turned) -> Rows:
     verdict = turned.verdict
-    yield any(verdict.counts.values()) and NotYet(
-        f"{turned.words} the verdict is: {verdict.sentence}",
-        "How many batches does a broker recognise after a restart?",
-        show(turned.trace),
-    )
-    yield f"{turned.words}: {verdict.sentence} The one batch that was in flight is the one that the broker remembers."
+    yield any(verdict.counts.values()) and Miss("verdict", turned=turned, verdict=verdict, picture=show(turned.trace))
+    yield Right(turned=turned, verdict=verdict)
 
 
 def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
@@ -105,11 +82,11 @@ def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
     return name, value
 
 
-@exercise(Given(one_setting), solution={"acks": 1}, part="a")
+@exercise(Given(one_setting), solution={"acks": 1})
 def quiet_switch(given: tuple[str, Any]) -> Rows:
     name, value = given
     setting = f"{plain_text(name, 60)}={plain_text(value, 40)}"
-    yield name == SWITCH and NotYet(f"{setting} says so openly.", "Which other setting is incompatible with it?")
+    yield name == SWITCH and Miss("openly", setting=setting)
     settings, refusal = {}, ""
     with JavaClient.open() as java:
         version = java.version
@@ -117,15 +94,10 @@ def quiet_switch(given: tuple[str, Any]) -> Rows:
             settings = java.producer_settings({name: value})
         except RefusedSettings as refused:
             refusal = str(refused)
-    yield refusal and NotYet(f"with {setting} the client does not start: {plain_text(refusal, 200)}")
-    yield name not in settings and NotYet(
-        f"the client has no setting {plain_text(name, 60)}.", "They are written with dots: `linger.ms`."
-    )
-    yield settings[SWITCH] != "false" and NotYet(f"with {setting} the client starts, and {SWITCH} is {settings[SWITCH]}.")
-    yield (
-        f"with {setting} the Java client {version} starts without a warning, and {SWITCH} is false. If you rely on idempotence, set "
-        f"{SWITCH}=true: then the client refuses to start instead."
-    )
+    yield refusal and Miss("no start", setting=setting, refusal=plain_text(refusal, 200))
+    yield name not in settings and Miss("no setting", name=plain_text(name, 60))
+    yield settings[SWITCH] != "false" and Miss("still on", setting=setting, switch=SWITCH, now=settings[SWITCH])
+    yield Right(setting=setting, version=version, switch=SWITCH)
 
 
 def a_plain_function(answer: Any) -> Any:
@@ -135,6 +107,6 @@ def a_plain_function(answer: Any) -> Any:
     return answer
 
 
-@exercise(Recorded(CHECK, a_plain_function, AGREES), solution=solutions.check_sequence, part="b")
+@exercise(Recorded(CHECK, a_plain_function), solution=solutions.check_sequence)
 def own_check_sequence(answer: Any) -> Rows:
     yield None  # every near miss is a recorded step

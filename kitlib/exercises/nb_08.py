@@ -8,12 +8,11 @@ from itertools import chain
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, a_class, as_text, expected, numbers_in, sequence, whole_number
+from kitlib.exercises.answers import a_class, as_text, in_order, numbers_in, sequence
 from kitlib.exercises.door import Recorded
-from kitlib.exercises.frame import Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.exercises.frame import Edge, Function, Given, Miss, Right, Rows, Unlike, exercise
 from kitlib.exercises.growth import STATE_GROWTH
-from kitlib.exercises.your_log import AGREES, METHODS, STATE
-from kitlib.exercises.your_sender import AGREES as SENDER_AGREES
+from kitlib.exercises.your_log import METHODS, STATE
 from kitlib.exercises.your_sender import METHODS as SENDER_METHODS
 from kitlib.exercises.your_sender import SENDER
 from kitlib.experiments import run
@@ -35,64 +34,27 @@ def stored_in(trace: Trace) -> Counter[int]:
     return Counter(chain.from_iterable(range(first, last + 1) for first, last in ranges))
 
 
-def batch_numbers(answer: Any, what: str = "the answer") -> list[int]:
-    """A list of whole numbers in the learner's order."""
-    if not isinstance(answer, list | tuple):
-        raise expected(what, "a list of batch numbers, like [2, 1, 0]", answer)
-    return [whole_number(number, "each batch number") for number in answer]
-
-
-@exercise(Given(batch_numbers), solution=[0, 2, 3, 1, 4, 5], part="a")
+@exercise(Given(in_order("a list of batch numbers, like [2, 1, 0]", "batch number")), solution=[0, 2, 3, 1, 4, 5])
 def order_in_log(order: list[int]) -> Rows:
     trace = run("reordering_by_retry", **RETRIED)
     batches, failing, at_once = (RETRIED[name] for name in ("batches", "failing_batch", "max_in_flight"))
-    yield sorted(order) != list(range(batches)) and NotYet(
-        f"the log holds each of the batches 0 to {batches - 1} once; got {as_text(order)}.", ""
-    )
+    yield sorted(order) != list(range(batches)) and Miss("not each once", last=batches - 1, order=as_text(order), look="")
     truth = [step.data["batch"] for step in trace if step.what == "write"]
     if order != truth:
-        yield order == sorted(order) and NotYet(
-            "that is the order with idempotence.", "What does a broker without sequences say to the batches behind it?"
-        )
+        yield order == sorted(order) and Miss("with idempotence")
         place = next(index for index, pair in enumerate(zip(order, truth, strict=True)) if pair[0] != pair[1])
         requeued = next(step.number for step in trace if step.what == "requeue")
-        yield NotYet(f"place {place} of the log does not hold batch {order[place]}.", picture=show(trace, at=requeued))
-    yield (
-        f"the broker writes {truth}: batch {failing} comes {truth.index(failing) - failing} places late, since {at_once - 1} others "
-        "were in flight behind it when it failed."
-    )
+        yield Miss("place", place=place, batch=order[place], picture=show(trace, at=requeued))
+    yield Right(truth=truth, failing=failing, late=truth.index(failing) - failing, others=at_once - 1)
 
 
-@exercise(
-    Edge(
-        "remembered_batches", 1, 20, largest=False,
-        fits=lambda twice: not twice,
-        fails="with {n} remembered batches {here} records are written twice.",
-        look="Which batch is sent again first?",
-        right="{n}: the broker recognises the retry of the first batch only if it has forgotten none of those in flight; with one less "
-        "{there} records are written twice. The client may have as many in flight as the broker remembers, and no more.",
-    ),
-    solution=10,
-    part="b",
-)
+@exercise(Edge("remembered_batches", 1, 20, largest=False, fits=lambda twice: not twice), solution=10)
 def enough_memory(remembered: int) -> int:
     trace = run("six_in_flight", batches=AT_ONCE, max_in_flight=AT_ONCE, remembered_batches=remembered)
     return judge(trace).counts["duplicated"]
 
 
-@exercise(
-    Edge(
-        "max_in_flight", 1, 10, largest=False,
-        fits=lambda rate: rate >= WANTED_PER_S,
-        fails="with {n} in flight {here:,.0f} records a second get through.",
-        look="How long is one request in flight?",
-        spare=", with {there:,.0f} records a second",
-        right="{n} in flight carry {here:,.0f} records a second, one less {there:,.0f}: requests in flight × records in each ÷ the time "
-        "of a round trip. Larger batches would help just as well.",
-    ),
-    solution=6,
-    part="b",
-)
+@exercise(Edge("max_in_flight", 1, 10, largest=False, fits=lambda rate: rate >= WANTED_PER_S), solution=6)
 def in_flight_needed(in_flight: int) -> float:
     trace = run(
         "reordering_by_retry", batches=MEASURED_BATCHES, batch_records=BATCH_RECORDS, failing_batch=NOBODY, idempotence=True,
@@ -104,37 +66,25 @@ def in_flight_needed(in_flight: int) -> float:
 
 
 @exercise(
-    Function(
-        "send_again", lambda: [[run("batch_expires", **knobs)] for knobs in OUTAGES],
-        "only the topic could say which of the reported failures were real. But this needed numbers in the records, and no one else "
-        "still sending.",
-        partial(numbers_in, noun="record number"), asks=1,
-    ),
+    Function(lambda: [[run("batch_expires", **knobs)] for knobs in OUTAGES], partial(numbers_in, noun="record number")),
     solution=solutions.send_again,
-    part="c",
 )
 def send_again(found: list[int], trace: Trace) -> Rows:
     where = "in a run " + (f"whose {trace.settings.lost}s are lost" if trace.settings.outage_ms else "in which nothing is lost")
     chosen, stored = set(found), stored_in(trace)
     sent = {record for step in trace if step.what == "send" for record in range(step.data["first"], step.data["last"] + 1)}
     twice, strange, lost = sorted(chosen & stored.keys()), sorted(chosen - sent), sorted(sent - stored.keys() - chosen)
-    yield twice and NotYet(
-        f"{where} it sends record {twice[0]} again, which is in the topic already: {len(twice)} records would be there twice; "
-        "expected none of these.",
-        "The producer reported that it failed. Who knows better?",
-    )
-    yield strange and NotYet(f"{where} it sends record {strange[0]}, which was never sent before; expected what is missing.", "")
-    yield lost and NotYet(
-        f"{where} record {lost[0]} is not in the topic, and your function leaves it out; expected it.", "Which were sent?"
-    )
+    yield twice and Miss("twice", where=where, twice=twice, count=len(twice))
+    yield strange and Miss("never sent", where=where, strange=strange, look="")
+    yield lost and Miss("left out", where=where, lost=lost)
 
 
-@exercise(Recorded(STATE, a_class, AGREES, METHODS, STATE_GROWTH.rows), solution=solutions.BrokerState, part="b")
+@exercise(Recorded(STATE, a_class, METHODS, STATE_GROWTH.rows), solution=solutions.BrokerState)
 def own_broker_state(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
 
-@exercise(Recorded(SENDER, a_class, SENDER_AGREES, SENDER_METHODS), solution=solutions.SenderNumbers, part="a")
+@exercise(Recorded(SENDER, a_class, SENDER_METHODS), solution=solutions.SenderNumbers)
 def own_sender(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
@@ -149,21 +99,11 @@ TOPICS: tuple[list[int], ...] = (
 )
 
 
-@exercise(
-    Function(
-        "copies_and_order", lambda: [[topic] for topic in TOPICS], "your function agrees on {n} topics. The desk's lamps count so, too.",
-        sequence(2, "counts"),
-    ),
-    solution=solutions.copies_and_order,
-    part="c",
-)
+@exercise(Function(lambda: [[topic] for topic in TOPICS], sequence(2, "counts")), solution=solutions.copies_and_order)
 def copies_and_order(got: tuple[int, int], topic: list[int]) -> Rows:
     first_places = [place for place, number in enumerate(topic) if number not in topic[:place]]
     late = sum(topic[place] < max(topic[:place], default=0) for place in first_places)
     behind = sum(number < max(topic[:place], default=0) for place, number in enumerate(topic))
     right = (len(topic) - len(first_places), late)
-    yield got == (right[0], behind) != right and NotYet(
-        f"in {as_text(topic)} only {late} first copies lie behind a higher number; yours counts {behind}, expected {late}.",
-        "A second copy always lies behind something that is as high. Count first copies only.",
-    )
+    yield got == (right[0], behind) != right and Miss("behind", topic=as_text(topic), late=late, behind=behind)
     yield got != right and Unlike(right)

@@ -8,8 +8,8 @@ from statistics import mean
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import HalfRight, NotYet, numbers_in, whole_number
-from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.answers import numbers_in, whole_number
+from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.send_path.send_measures import records_per_request
 from kitlib.more.client.metadata import producer_metadata
@@ -34,16 +34,16 @@ def stages_again(trace: Trace) -> list[int]:
     return sorted(again - {1})
 
 
-@exercise(Given(partial(numbers_in, noun="number")), solution=[5, 6, 8, 9], part="a")
+@exercise(Given(partial(numbers_in, noun="number")), solution=[5, 6, 8, 9])
 def second_send(given: list[int]) -> Rows:
     strange = [number for number in given if number not in NINE[1:]]
-    yield strange and NotYet(f"the question is about steps 2 to {NINE[-1]}, and {strange[0]} is not one of them.", "")
+    yield strange and Miss("not asked", last=NINE[-1], strange=strange, look="")
     trace = run("two_sends")
     truth, ninth = stages_again(trace), next(step.number for step in trace if step.data.get("stage") == NINE[-1])
     extra, missing = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
-    yield extra and NotYet(f"step {extra[0]} does not happen again.", picture=show(trace, at=ninth))
-    yield missing and (HalfRight if given else NotYet)(f"step {missing[0]} happens for every batch.", picture=show(trace, at=ninth))
-    yield f"{truth}: only the batch and its journey are left. The four steps that took longest were for the metadata and connections."
+    yield extra and Miss("not again", extra=extra, picture=show(trace, at=ninth))
+    yield missing and (Half if given else Miss)("missing", missing=missing, picture=show(trace, at=ninth))
+    yield Right(truth=truth)
 
 
 def ms_to_error(fault: str, record: int) -> int:
@@ -53,53 +53,40 @@ def ms_to_error(fault: str, record: int) -> int:
     return next(step.at_ms for step in trace if step.what == "undelivered" and step.data["last"] == record) - called
 
 
-def both_clocks() -> str:
-    """Why the answers are right, and what the third record adds."""
-    third = ms_to_error("wrong advertised address", FAULTED["records"] - 1)
-    return (
-        "no metadata: max.block.ms; no answer: delivery.timeout.ms, from the moment the record is in its batch. (The third record of "
-        f"the wrong address fails after {third:,} ms: the first two have taken the memory. So one address can trip both clocks.)"
-    )
+def third_record() -> dict[str, int]:
+    """When the user learns of the third record that goes to a wrong address."""
+    return {"third": ms_to_error("wrong advertised address", FAULTED["records"] - 1)}
 
 
 @exercise(
-    Each(FAULTS, whole_number, both_clocks, named=True),
+    Each(FAULTS, whole_number, named=True, facts=third_record),
     solution={"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000},
-    part="b",
 )
 def told_after(given: int, fault: str) -> Rows:
     truth = ms_to_error(fault, 0)
-    yield abs(given - truth) > NEAR_MS and NotYet(
-        f"{fault}: the user learns of it {'sooner' if given > truth else 'later'} than {given:,} ms after the call.",
-        "Does the call to send return before that?",
-    )
+    yield abs(given - truth) > NEAR_MS and Miss("time", fault=fault, when="sooner" if given > truth else "later", given=given)
 
 
-@exercise(Given(whole_number), solution=60, part="c")
+@exercise(Given(whole_number), solution=60)
 def batch_of_a_round_trip(given: int) -> Rows:
     sizes = records_per_request(run("linger_and_batches", **LINE))[1:]
     truth = mean(sizes[:-1] or sizes)
-    yield given == 1 and NotYet("with linger 0 a batch leaves as soon as it may, but it may not while a request is in flight.")
-    yield abs(given - truth) > NEAR * truth and NotYet(f"a request carries {'more' if given < truth else 'fewer'} than {given} records.")
-    yield f"{truth:.0f}: rate × round trip. Half the records wait more than half a round trip before they leave, without any linger."
+    yield given == 1 and Miss("one")
+    yield abs(given - truth) > NEAR * truth and Miss("size", more="more" if given < truth else "fewer", given=given)
+    yield Right(truth=truth)
 
 
-@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")), solution={"min_insync_replicas": 2}, part="c")
+@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")), solution={"min_insync_replicas": 2})
 def word_of_one(turned: Turned) -> Rows:
     trace = turned.trace
     said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
     ranges = next(step.data["records"] for step in reversed(trace.steps) if step.what == "read")
     stored = {record for first, last in ranges for record in range(first, last + 1)}
     lies = sorted(said - stored)
-    yield lies and NotYet(f"record {lies[0]} is acknowledged and then lost, and {len(lies) - 1} more with it.")
-    yield len(said) < 2 and HalfRight(
-        "no acknowledgement is false, but nothing is stored either, even once the followers are back.", "How many are in sync then?"
-    )
+    yield lies and Miss("lies", lies=lies, others=len(lies) - 1)
+    yield len(said) < 2 and Half("nothing stored")
     failed = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered")
-    yield (
-        f"{len(said)} records are acknowledged and all of them are there; {failed} were refused, and their users know. That is all that "
-        "durability can do with one copy: say no."
-    )
+    yield Right(acknowledged=len(said), failed=failed)
 
 
 def clock_cases() -> list[list[Any]]:
@@ -108,14 +95,7 @@ def clock_cases() -> list[list[Any]]:
     return [list(case) for case in found if case[2] <= case[1] <= case[3]]
 
 
-@exercise(
-    Function(
-        "time_to_next_update", clock_cases, "{n} cases agree: it waits until it wants to, and until it may, whichever comes later.",
-        names=("need_update", "last_refresh_ms", "last_successful_refresh_ms", "now_ms", "backoff_ms", "expire_ms"),
-    ),
-    solution=solutions.time_to_next_update,
-    part="a",
-)
+@exercise(Function(clock_cases), solution=solutions.time_to_next_update)
 def own_metadata_clock(got: Any, need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> Rows:
     metadata = producer_metadata("0.10", refresh_backoff_ms=backoff, metadata_expire_ms=expire)
     metadata.last_refresh_ms, metadata.last_successful_refresh_ms, metadata.need_full_update = refresh, successful, need

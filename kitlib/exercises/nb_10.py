@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, as_text, choice, expected, sequence, whole_number
-from kitlib.exercises.frame import Each, Edge, Function, Rows, Unlike, exercise
+from kitlib.exercises.answers import as_text, choice, expected, sequence, whole_number
+from kitlib.exercises.frame import Each, Edge, Function, Miss, Rows, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.groups.rebalance_stories import rebalances
 from kitlib.monitor.delivery import judge
@@ -51,20 +51,11 @@ def killed_consumers() -> list[list[Any]]:
     return found + [[committed, processed, fetched + FETCHED_MORE, *rest] for committed, processed, fetched, *rest in found]
 
 
-@exercise(
-    Function(
-        "after_the_crash", killed_consumers,
-        "what lies between the committed offset and the processed one is lost or processed twice; what was fetched does not matter.",
-        sequence(2), asks=3,
-    ),
-    solution=solutions.after_the_crash,
-    part="a",
-)
+@exercise(Function(killed_consumers, sequence(2)), solution=solutions.after_the_crash)
 def after_the_crash(given: tuple[int, ...], committed: int, processed: int, fetched: int, which: str, trace: Trace) -> Rows:
     counts = judge(trace).counts
-    yield given != (counts["lost"], counts["duplicated"]) and NotYet(
-        f"{which}: committed {committed}, processed {processed}, fetched {fetched}: {counts['lost']} are lost and {counts['duplicated']} "
-        f"processed twice; your function says {given[0]} and {given[1]}, expected {counts['lost']} and {counts['duplicated']}.",
+    yield given != (counts["lost"], counts["duplicated"]) and Miss(
+        "counts", which=which, committed=committed, processed=processed, fetched=fetched, counts=counts, given=given,
         picture=partial(show, trace, at=next(step.number for step in trace if step.what == "kill"), part="cursors"),
     )
 
@@ -75,81 +66,33 @@ def pools() -> list[tuple[int, list[int]]]:
     return [(FIRST, rng.sample(range(FIRST, FIRST + POOL), rng.randint(0, POOL))) for _ in range(12)]
 
 
-@exercise(
-    Function(
-        "committable", pools, "the end of what is finished without a gap. It is Storm's PartitionManager again (notebook 01), in one line.",
-        whole_number,
-    ),
-    solution=solutions.committable,
-    part="a",
-)
+@exercise(Function(pools, whole_number), solution=solutions.committable)
 def committable(offset: int, first: int, finished: list[int]) -> Rows:
     right = first
     while right in finished:
         right += 1
-    yield offset > right and NotYet(
-        f"with {sorted(finished)} finished it commits {offset}, but record {right} is not finished: a crash would lose it; "
-        f"expected {right}.",
-        "A commit claims everything below it.",
-    )
-    yield offset < right and NotYet(
-        f"with {sorted(finished)} finished it may commit {right}, but it commits {offset}: a crash would repeat more than it must; "
-        f"expected {right}.",
-        "The committed offset is the next to be read." if offset == right - 1 else None,
+    yield offset > right and Miss("too far", finished=sorted(finished), offset=offset, right=right)
+    yield offset < right and Miss(
+        "one too low" if offset == right - 1 else "not far enough", finished=sorted(finished), right=right, offset=offset
     )
 
 
-@exercise(
-    Each(
-        ("eager", "cooperative"), whole_number,
-        "all six, or the two that the new member gets. The four others are read meanwhile, and their uncommitted records are not "
-        "consumed twice.",
-        named=True,
-        looks=(
-            "An eager member gives up everything before it joins again.",
-            "A cooperative one gives up what the new member will get. How many is that, with three members?",
-        ),
-    ),
-    solution={"eager": 6, "cooperative": 2},
-    part="b",
-)
+@exercise(Each(("eager", "cooperative"), whole_number, named=True), solution={"eager": 6, "cooperative": 2})
 def stand_still(given: int, protocol: str) -> Rows:
     right = next(each.given_up for each in rebalances(run("rebalance_protocols", protocol=protocol)) if each.what == "C joins")
-    yield given != right and NotYet(f"{protocol} members do not give up {given} partitions.")
+    yield given != right and Miss("not so many", protocol=protocol, given=given)
 
 
 @exercise(
-    Each(
-        tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody"),
-        "a busy process still sends its heartbeats, so only its polls give it away; a frozen or dead one sends none, and the session "
-        "notices that first.",
-        looks=(
-            "A busy process goes on sending heartbeats, so its session lives. Which clock is left, and is 2.6 s too long for it?",
-            "The poll interval is 2 s. Is 1.8 s too long for it?",
-            "A frozen process sends no heartbeats. Which of the two clocks runs out first, 1.5 s or 2 s?",
-            "A dead process sends no heartbeats and does not poll. Which of the two clocks runs out first?",
-        ),
-    ),
+    Each(tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody")),
     solution=["poll", "nobody", "session", "session"],
-    part="c",
-)  # fmt: skip
+)
 def which_clock(word: str, place: int) -> Rows:
     trace = run("poll_too_late", **SITUATIONS[place][1])
     yield word != next((step.data["why"] for step in trace if step.what == "evict"), "nobody") and Unlike()
 
 
-@exercise(
-    Edge(
-        "poll_records", 1, MOST_RECORDS, largest=True,
-        fits=lambda twice: not twice,
-        fails="with {n} records in a poll {here} records are processed twice.",
-        look="How long does such a batch take?",
-        right="{n}: with one more, a batch takes as long as a member may stay away. Then {there} records are processed twice, and the "
-        "group would have gone on like that for ever.",
-    ),
-    solution=19,
-    part="c",
-)
+@exercise(Edge("poll_records", 1, MOST_RECORDS, largest=True, fits=lambda twice: not twice), solution=19)
 def poll_size(records: int) -> int:
     return judge(run("slow_group", poll_records=records, **SLOW)).counts["duplicated"]
 
@@ -186,25 +129,13 @@ def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
     return value
 
 
-@exercise(
-    Function(
-        "own_assignor", groups,
-        "{n} groups: every partition assigned once, evenly, and none moved needlessly. Kafka's sticky ones do no better.",
-        dealt_lists,
-    ),
-    solution=solutions.own_assignor,
-    part="b",
-)
+@exercise(Function(groups, dealt_lists), solution=solutions.own_assignor)
 def own_assignor(dealt: Mapping[str, list[int]], partitions: int, owned: Mapping[str, list[int]]) -> Rows:
     where = f"{partitions} partitions, before: {owned}"
-    yield set(dealt) != set(owned) and NotYet(f"{where}: expected a list for each of {', '.join(owned)}; got {as_text(dict(dealt))}.", "")
+    yield set(dealt) != set(owned) and Miss("members", where=where, members=", ".join(owned), dealt=as_text(dict(dealt)), look="")
     all_dealt = sorted(whole_number(each, "each partition") for has in dealt.values() for each in has)
-    yield all_dealt != list(range(partitions)) and NotYet(
-        f"{where}: each partition should be assigned once; your function assigns {all_dealt}.", "Which one has no owner yet?"
-    )
+    yield all_dealt != list(range(partitions)) and Miss("not each once", where=where, all_dealt=all_dealt)
     sizes = [len(has) for has in dealt.values()]
-    yield max(sizes) - min(sizes) > 1 and NotYet(
-        f"{where}: the shares are {sizes}, expected even ones: the largest may be at most one above the smallest."
-    )
+    yield max(sizes) - min(sizes) > 1 and Miss("uneven", where=where, sizes=sizes)
     kept, possible = sum(len(set(dealt[name]) & set(has)) for name, has in owned.items()), most_kept(partitions, owned)
-    yield kept < possible and NotYet(f"{where}: {kept} of them stay where they are; expected {possible}.", "Who may keep one more?")
+    yield kept < possible and Miss("moved", where=where, kept=kept, possible=possible)

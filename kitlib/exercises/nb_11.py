@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, choice, each_once, mapping, sequence, whole_number
-from kitlib.exercises.frame import Each, Function, Rows, Unlike, exercise
+from kitlib.exercises.answers import choice, each_once, mapping, sequence, whole_number
+from kitlib.exercises.frame import Each, Function, Miss, Rows, Unlike, exercise
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.more.hashes import group_partition
@@ -25,38 +24,16 @@ LOGS = 40  # of live_records and survivors
 Entry = tuple[int, str, str | None]  # offset, key, value
 
 
-@exercise(
-    Function(
-        "group_home", lambda: list(product(GROUPS, COUNTS)),
-        "{n} cases. A client needs no directory: it asks that partition's leader, which is the group's coordinator.",
-        whole_number,
-    ),
-    solution=solutions.group_home,
-    part="a",
-)
+@exercise(Function(lambda: list(product(GROUPS, COUNTS)), whole_number), solution=solutions.group_home)
 def group_home(found: int, group: str, count: int) -> Rows:
-    look = "Java's ints have 32 bits, and the highest one is a sign."
-    if group == "polygenelubricants":
-        look = "The hash of this one is the smallest int of all, which has no absolute value. Kafka takes 0."
-    elif any(ord(char) > 0xFFFF for char in group):
-        look = "Java's strings consist of UTF-16 units: such a character is two of them. `encode(\"utf-16-be\")` has their bytes."
+    is_wide = any(ord(char) > 0xFFFF for char in group)
     right = group_partition(group, count)
-    yield found != right and Unlike(right, look)
+    yield found != right and Unlike(right, "smallest" if group == "polygenelubricants" else "wide" if is_wide else "int")
 
 
-@dataclass(frozen=True, slots=True)
-class Coded:
-    """A record in hex, what it says, and what kind of record it is."""
-
-    key: str
-    value: str | None
-    right: list[Any] | str | None
-    kind: str
-
-
-def coded_records() -> list[Coded]:
-    """Commits of all versions, tombstones, records of other kinds, and broken ones."""
-    found = []
+def coded_records() -> list[tuple[str, str | None, list[Any] | str | None, str]]:
+    """Records as (key in hex, value in hex, what it says, its kind): commits of all versions, tombstones, other kinds, and broken ones."""
+    found: list[tuple[str, str | None, list[Any] | str | None, str]] = []
     for number, (group, topic, partition, offset) in enumerate(
         [("billing", "orders", 0, 42), ("größe", "orders", 3, 2**40), ("a", "t", 100_000, 0), ("billing", "audit", 1, 255)]
     ):
@@ -66,33 +43,28 @@ def coded_records() -> list[Coded]:
             where = {"group": group, "topic": topic, "partition": partition}
             key, coded = encode(OffsetsRecord(RECORD_TYPES[1], where, version, value))
             assert coded is not None
-            found.append(Coded(key.hex(), coded.hex(), [group, topic, partition, offset + version], f"a commit of version {version}"))
+            found.append((key.hex(), coded.hex(), [group, topic, partition, offset + version], f"a commit of version {version}"))
         old, _ = encode(OffsetsRecord(RECORD_TYPES[0], where, 0, value))
-        found.append(Coded(old.hex(), found[-1].value, found[-1].right, "a commit with a key of type 0"))
-        found.append(Coded(key.hex(), None, [group, topic, partition, None], "a tombstone"))
+        found.append((old.hex(), found[-1][1], found[-1][2], "a commit with a key of type 0"))
+        found.append((key.hex(), None, [group, topic, partition, None], "a tombstone"))
     group_key = encode(OffsetsRecord(RECORD_TYPES[2], {"group": "billing"}))[0].hex()
-    last = found[0]
+    first_key, first_value = found[0][:2]
     found += [
-        Coded(group_key, "0003", None, "a record about a group"),
-        Coded(last.key, "", "broken", "a value of no bytes"),
-        Coded(last.key, "00040000", "broken", "a value that is cut short"),
-        Coded(last.key[:6] + "f" + last.key[7:], last.value, "broken", "a key that ends within its group's name"),
-        Coded(last.key[:-4], None, "broken", "a key that is cut short"),
+        (group_key, "0003", None, "a record about a group"),
+        (first_key, "", "broken", "a value of no bytes"),
+        (first_key, "00040000", "broken", "a value that is cut short"),
+        (first_key[:6] + "f" + first_key[7:], first_value, "broken", "a key that ends within its group's name"),
+        (first_key[:-4], None, "broken", "a key that is cut short"),
     ]
     return found
 
 
 @exercise(
-    Function(
-        "decode_commit", lambda: [(each.key, each.value, each) for each in coded_records()],
-        "{n} records. In all versions the offset comes first, and a broken record did not stop the reading.",
-        lambda value, what: list(value) if isinstance(value, tuple) else value, asks=2,
-    ),
+    Function(coded_records, lambda value, what: list(value) if isinstance(value, tuple) else value),
     solution=solutions.decode_commit,
-    part="a",
 )
-def decode_commit(given: Any, key: str, value: str | None, case: Coded) -> Rows:
-    yield given != case.right and Unlike(case.right, f"This is {case.kind}.")
+def decode_commit(given: Any, key: str, value: str | None, right: Any, kind: str) -> Rows:
+    yield given != right and Unlike(right, "kind", kind=kind)
 
 
 def logs() -> list[tuple[list[Entry], int]]:
@@ -108,20 +80,11 @@ def logs() -> list[tuple[list[Entry], int]]:
     return found
 
 
-@exercise(
-    Function(
-        "live_records", lambda: [(entries,) for entries, _ in logs()],
-        "{n} logs. A cache filled in this order ends with exactly these; filled in another order, it does not.",
-        each_once,
-    ),
-    solution=solutions.live_records,
-    part="a",
-)
+@exercise(Function(lambda: [(entries,) for entries, _ in logs()], each_once), solution=solutions.live_records)
 def live_records(found: list[int], log: list[Entry]) -> Rows:
     last = {key: (offset, text) for offset, key, text in log}
     right = sorted(offset for offset, text in last.values() if text is not None)
-    look = "A key whose last record is a tombstone has no live record." if set(right) < set(found) else None
-    yield found != right and Unlike(right, look)
+    yield found != right and Unlike(right, "tombstone" if set(right) < set(found) else "")
 
 
 def left_after(entries: list[Entry], active: int) -> list[int]:
@@ -136,71 +99,43 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
     return [record.offset for record in log.records()]
 
 
-@exercise(
-    Function(
-        "survivors", logs, "{n} logs. No offset has changed, and a reader of what is left ends with the same last value for each key.",
-        each_once,
-    ),
-    solution=solutions.survivors,
-    part="b",
-)
+@exercise(Function(logs, each_once), solution=solutions.survivors)
 def survivors(found: list[int], log: list[Entry], active: int) -> Rows:
     right = left_after(log, active)
-    missing, look = set(right) - set(found), None
-    if any(offset >= active for offset in missing):
-        look = "The cleaner does not touch the active segment."
-    elif missing and all(text is None for offset, _, text in log if offset in missing):
-        look = "A first pass leaves a tombstone that is its key's last record: readers must see it."
-    elif missing:
-        look = "The cleaner does not look into the active segment: what is there replaces nothing yet."
-    yield found != right and Unlike(right, look)
+    missing = set(right) - set(found)
+    yield any(offset >= active for offset in missing) and Unlike(right, "active")
+    yield missing and all(text is None for offset, _, text in log if offset in missing) and Unlike(right, "tombstone")
+    yield missing and Unlike(right, "replaced")
+    yield found != right and Unlike(right)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A committed offset: how old it is, and since when its group is empty; None while it has a member."""
-
-    words: str
-    committed_h: int
-    empty_h: int | None
-
-
-CASES = (
-    Case("the consumer runs, and nothing has come on the partition for 25 hours", 25, None),
-    Case("the last commit was 25 hours ago, and the consumer was shut down an hour ago", 25, 1),
-    Case("the consumer was shut down 25 hours ago, when it committed", 25, 25),
-    Case("the consumer runs, and commits every minute", 0, None),
+CASES = (  # words, how long ago the offset was committed, and for how long its group is empty; None while it has a member
+    ("the consumer runs, and nothing has come on the partition for 25 hours", 25, None),
+    ("the last commit was 25 hours ago, and the consumer was shut down an hour ago", 25, 1),
+    ("the consumer was shut down 25 hours ago, when it committed", 25, 25),
+    ("the consumer runs, and commits every minute", 0, None),
 )
 WORDS = ("kept", "gone")
 CLOCKS = {"2.0": Clock.COMMIT_OR_EXPIRY, "today": Clock.GROUP_EMPTY}
 
 
-def fate(case: Case, clock: Clock) -> str:
+def fate(committed_h: int, empty_h: int | None, clock: Clock) -> str:
     """Whether the offset is gone when its time is looked at, by one clock."""
     now_ms = 1_000 * HOUR_MS
-    since_ms = None if case.empty_h is None else now_ms - case.empty_h * HOUR_MS
-    reads = frozenset({"orders"} if case.empty_h is None else ())
-    group = CachedGroup(CONSUMER, int(case.empty_h is None), since_ms, reads)
-    commit_ms = now_ms - case.committed_h * HOUR_MS
+    since_ms = None if empty_h is None else now_ms - empty_h * HOUR_MS
+    reads = frozenset({"orders"} if empty_h is None else ())
+    group = CachedGroup(CONSUMER, int(empty_h is None), since_ms, reads)
+    commit_ms = now_ms - committed_h * HOUR_MS
     return WORDS[is_expired(clock, group, "orders", commit_ms, None, now_ms, RETENTION_MS)]
 
 
 @exercise(
-    Each(
-        tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)),
-        "an offset used to age from its own commit, and a quiet partition of a live group lost its place. Now the group must be empty.",
-        named=True,
-        looks=(
-            "Until 2.0 only the age of the offset's own commit counts, whether the consumer runs or not. How old is it here?",
-            "Since 2.1 the clock starts when the last member leaves. When was that here?",
-        ),
-    ),
+    Each(tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)), named=True),
     solution={"2.0": ["gone", "gone", "gone", "kept"], "today": ["kept", "kept", "gone", "kept"]},
-    part="c",
-)  # fmt: skip
+)
 def kept_or_gone(words: tuple[str, ...], name: str) -> Rows:
-    for number, (word, case) in enumerate(zip(words, CASES, strict=True), 1):
-        yield word != fate(case, CLOCKS[name]) and NotYet(f"{name}: in situation {number}, {case.words}, it is not {word}.")
+    for number, (word, (where, committed_h, empty_h)) in enumerate(zip(words, CASES, strict=True), 1):
+        yield word != fate(committed_h, empty_h, CLOCKS[name]) and Miss("not so", name=name, number=number, where=where, word=word)
 
 
 ANSWERS = ("next", "gap", "end", "out of range")
@@ -219,15 +154,7 @@ def fetches() -> list[tuple[int, int, int, int | None]]:
     return found
 
 
-@exercise(
-    Function(
-        "gap_or_loss", fetches,
-        "{n} fetches. Only 'out of range' may be a loss, and only below the start; an alarm on gaps rings for healthy topics.",
-        choice(*ANSWERS), names=("asked", "start", "end", "first"),
-    ),
-    solution=solutions.gap_or_loss,
-    part="b",
-)
+@exercise(Function(fetches, choice(*ANSWERS)), solution=solutions.gap_or_loss)
 def gap_or_loss(word: str, asked: int, start: int, end: int, first: int | None) -> Rows:
     if not start <= asked <= end:
         right = "out of range"
@@ -235,8 +162,7 @@ def gap_or_loss(word: str, asked: int, start: int, end: int, first: int | None) 
         right = "end" if asked == end else "gap"
     else:
         right = "next" if first == asked else "gap"
-    look = "From there to the end no record is left, but the end is higher: markers, or what compaction removed."
-    yield word != right and Unlike(right, look if first is None and right == "gap" else None)
+    yield word != right and Unlike(right, "no record left" if first is None and right == "gap" else "")
 
 
 def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
@@ -249,20 +175,8 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
     return found
 
 
-@exercise(
-    Function(
-        "rebuilt", tables, "what is no longer in the topic no longer exists. Only a reader who starts from scratch can know that.", mapping
-    ),
-    solution=solutions.rebuilt,
-    part="c",
-)
+@exercise(Function(tables, mapping), solution=solutions.rebuilt)
 def rebuilt(got: Any, old: dict[str, str], left: list[tuple[str, str | None]]) -> Rows:
-    right: dict[str, str] = {}
-    for key, text in left:
-        if text is None:
-            right.pop(key, None)
-        else:
-            right[key] = text
+    right = {key: text for key, text in dict(left).items() if text is not None}
     stale = sorted(set(got) & set(old) - set(right))
-    look = f"No record says that {', '.join(stale)} was deleted. What does it mean that none says it exists?" if stale else None
-    yield dict(got) != right and Unlike(right, look)
+    yield dict(got) != right and Unlike(right, "stale" if stale else "", stale=", ".join(stale))

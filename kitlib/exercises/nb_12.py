@@ -9,8 +9,22 @@ from random import Random
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, a_function, as_text, choice, expected, mapping, maybe, subset, whole_number
-from kitlib.exercises.frame import RETURNED, Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise, values_of
+from kitlib.exercises.answers import a_function, as_text, choice, mapping, maybe, subset, whole_number
+from kitlib.exercises.frame import (
+    RETURNED,
+    Each,
+    Edge,
+    Exercise,
+    Function,
+    Knobs,
+    Miss,
+    Right,
+    Rows,
+    Turned,
+    Unlike,
+    exercise,
+    values_of,
+)
 from kitlib.experiments import run
 from kitlib.experiments.lag.lag_windows import judged_commits
 from kitlib.experiments.offsets.incident_run import health_in
@@ -58,21 +72,9 @@ def ending(trace: Trace) -> str:
 
 
 @exercise(
-    Each(
-        tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS),
-        "a wrong offset that is valid is simply read from, and no policy is consulted. One that is out of range, or that has been "
-        "forgotten meanwhile, makes the policy choose between loss and repetition.",
-        looks=(
-            "A gets an old offset. Do the records from there on still lie in the log? Then no policy is consulted.",
-            "With a retention that works, is the old offset still in the log? If not, the policy decides.",
-            "As before, the old offset is out of range. Where does `earliest` send A?",
-            "Every ten minutes the coordinator forgets what is too old. What is A told half an hour after the move?",
-            "A coordinator that reads both formats knows the last commit. What does A get, then?",
-        ),
-    ),
+    Each(tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS)),
     solution=["repeats", "loses", "repeats", "loses", "goes on"],
-    part="a",
-)  # fmt: skip
+)
 def endings(word: str, place: int) -> Rows:
     _, name, knobs = SITUATIONS[place]
     trace = run(name, **knobs)
@@ -111,35 +113,17 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
     return {key[0]: value.committed_offset for key, value in manager.offsets()}
 
 
-@exercise(
-    Function(
-        "after_the_load", loads,
-        "{n} loads: the purge judges an offset by a commit that is not its last, and its tombstone outlives the last one.", mapping,
-    ),
-    solution=solutions.after_the_load,
-    part="a",
-)
+@exercise(Function(loads, mapping), solution=solutions.after_the_load)
 def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retention: int) -> Rows:
     right = truth_of_load(records, read, retention)
     groups = sorted(str(each) for each in {*got, *right} if got.get(each, ...) != right.get(each, ...))
-    yield groups and NotYet(
-        f"with {records}, {read} of them read before the purge and a retention of {retention} hours, your cache has "
-        f"{as_text(got)}, and group {groups[0]} should have {right.get(groups[0], 'no offset')}.",
-        "The purge looks at what the cache holds at that moment. Where does its tombstone end up?",
+    yield groups and Miss(
+        "group", records=records, read=read, retention=retention, got=as_text(got), groups=groups, right=right.get(groups[0],
+        "no offset"),
     )
 
 
-@exercise(
-    Edge(
-        "load_records_per_s", SLOWEST, FASTEST, largest=False,
-        fits=lambda twice: not twice,
-        fails="at {n} records a second {here} records are sent twice.",
-        look="When does the purge come, after the move?",
-        right="{n} records a second: the load is over before the first purge. A faster disk hides the fault, a bigger log brings it back.",
-    ),
-    solution=4,
-    part="b",
-)
+@exercise(Edge("load_records_per_s", SLOWEST, FASTEST, largest=False, fits=lambda twice: not twice), solution=4)
 def load_speed(speed: int) -> int:
     return judge(run("dead_cleaner", load_records_per_s=speed)).counts["duplicated"]
 
@@ -156,18 +140,15 @@ def seers(trace: Trace) -> set[str]:
 
 
 @exercise(
-    Each(
-        ("earliest", "latest"), subset(*SEERS),
-        "everyone sees a repetition, only the offsets topic sees a loss: the commit jumps forward, as commits do.", named=True,
-    ),
+    Each(("earliest", "latest"), subset(*SEERS), named=True),
     solution={"earliest": list(SEERS), "latest": ["the offsets topic"]},
-    part="b",
-)  # fmt: skip
+)
 def who_sees_it(given: set[str], policy: str) -> Rows:
     trace = run("dead_cleaner", auto_offset_reset=policy)
     wrong = sorted(given ^ seers(trace))
-    yield wrong and NotYet(
-        f"with {policy}, {wrong[0]} {'sees nothing' if wrong[0] in given else 'does see something'}.", picture=show(trace, part="signs")
+    yield wrong and Miss(
+        "sight", policy=policy, wrong=wrong, sees="sees nothing" if wrong[0] in given else "does see something",
+        picture=show(trace, part="signs"),
     )
 
 
@@ -204,64 +185,33 @@ def dead_and_alive() -> list[list[Any]]:
 class Alarm(Function):
     """A function that may know no later looks: it is asked again with those up to the one at which it rang."""
 
-    def rows(self, answer: Any, rule: Any) -> Rows:
+    def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The rule's own, and then what the alarm says of the first looks alone."""
         function, cases = a_function(answer), self.cases()
         rung = [self.reads(value, RETURNED) for value in values_of(function, [case[:1] for case in cases])]
         for case, at in zip(cases, rung, strict=True):
-            yield from rule(at, *case)
+            yield from asked.rows(at, *case)
         rang = [(case, at) for case, at in zip(cases, rung, strict=True) if at is not None]
         again = [(case, given, at if given > at else None) for case, at in rang for given in (at + 1, at)]
         for (case, given, wanted), had in zip(again, values_of(function, [[case[0][:given]] for case, given, _ in again]), strict=True):
-            yield had != wanted and NotYet(
-                f"{case[1]}: when your alarm gets all looks, it rings at look {given - (wanted is not None)}. With only the first {given} "
-                f"it should return {wanted}, but returns {as_text(had)}.",
-                "On that day no one has the later looks: decide with what is known so far.",
-            )
-        yield self.right
+            yield had != wanted and asked.worded(Miss(
+                "hindsight", where=case[1], rang=given - (wanted is not None), given=given, wanted=wanted, had=as_text(had)
+            ))
+        yield asked.say("right", dead=len(DEAD), days=DAYS_BEFORE)
 
 
-@exercise(
-    Alarm(
-        "own_alarm", dead_and_alive,
-        f"{len(DEAD)} dead cleaners found {DAYS_BEFORE} days or more before the move, and {len(DEAD)} living ones left in peace.",
-        maybe(whole_number), asks=1,
-    ),
-    solution=solutions.own_alarm,
-    part="b",
-)
+@exercise(Alarm(dead_and_alive, maybe(whole_number)), solution=solutions.own_alarm)
 def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, before: int) -> Rows:
     if dies_on_day is None:
-        yield rung is not None and NotYet(
-            f"{where}, and the cleaner lives: your alarm rings at look {rung}, with {as_text(looks[rung : rung + 1])}; "
-            "expected None."
-        )
+        yield rung is not None and Miss("rings", where=where, rung=rung, look_there=as_text(looks[rung : rung + 1]))
         return
     latest = before - DAYS_BEFORE - 1
-    yield rung is None and NotYet(
-        f"{where}, the cleaner dies on day {dies_on_day}: your alarm never rings; expected look {latest} at the latest."
-    )
-    yield rung > latest and NotYet(
-        f"{where}: look {rung} is too late, the move comes after look {before - 1}; expected look {latest} at the latest."
-    )
-    yield rung <= dies_on_day - 1 and NotYet(
-        f"{where}: at look {rung} the cleaner is still alive; expected your alarm at look {dies_on_day} or later."
-    )
+    yield rung is None and Miss("never", where=where, dies_on_day=dies_on_day, latest=latest)
+    yield rung > latest and Miss("late", where=where, rung=rung, last=before - 1, latest=latest)
+    yield rung <= dies_on_day - 1 and Miss("early", where=where, rung=rung, dies_on_day=dies_on_day)
 
 
-@exercise(
-    Each(
-        POLICIES, whole_number,
-        "retention took the first two hours in any case. `latest` gives up the other twelve, too; `none` would have stopped and asked you.",
-        named=True,
-        looks=(
-            "The outage is longer than the retention. How many hours of records are gone when the group comes back?",
-            "`latest` sends it to the end of the log. What of the whole outage does it see?",
-        ),
-    ),
-    solution={"earliest": 20, "latest": 140},
-    part="c",
-)
+@exercise(Each(POLICIES, whole_number, named=True), solution={"earliest": 20, "latest": 140})
 def after_the_outage(given: int, policy: str) -> Rows:
     trace = run("reset_policy", policy=policy, **OUTAGE)
     begins = next(step.number for step in trace if step.actor == "B" and step.what == "start")
@@ -282,37 +232,18 @@ def starts() -> list[tuple[int | None, int, int, str]]:
     return found
 
 
-def truth_of_begin(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
-    """Where a consumer begins; None where it stops."""
-    try:
-        return start_position(committed, log_start, log_end, policy)
-    except (NoOffsetForPartitionError, OffsetOutOfRangeError):
-        return None
-
-
-def offset_or_none(value: Any, what: str) -> int | None:
-    """What a start may be."""
-    if isinstance(value, bool) or not isinstance(value, int | None):
-        raise expected(what, "an offset or None", value)
-    return value
-
-
-@exercise(
-    Function(
-        "begin", starts, "{n} starts: a committed offset that lies in the log is always used, and only otherwise the policy is consulted.",
-        offset_or_none,
-    ),
-    solution=solutions.begin,
-    part="c",
-)
+@exercise(Function(starts, maybe(whole_number)), solution=solutions.begin)
 def where_it_begins(got: int | None, *case: Any) -> Rows:
-    right = truth_of_begin(*case)
-    yield got != right and NotYet(f"begin{case} returns {got}; a consumer does something else: expected {right}.")
+    try:
+        right = start_position(*case)
+    except (NoOffsetForPartitionError, OffsetOutOfRangeError):
+        right = None
+    yield got != right and Miss("other", case=case, got=got, right=right)
 
 
-@exercise(Knobs("reset_by_hand", only=("check",)), solution={"check": "one step with the effect"}, part="c")
+@exercise(Knobs("reset_by_hand", only=("check",)), solution={"check": "one step with the effect"})
 def no_effect_twice(turned: Turned) -> Rows:
     twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")
     where = "" if turned.trace.settings.check == NO_CHECK else f" The table has {rows} rows, one for each record."
-    yield twice and NotYet(f"{twice} {'effect happens' if twice == 1 else 'effects happen'} twice.{where}")
-    yield "no effect happens twice: a worker that dies between an effect and its row leaves no trace of the effect, so make them one step."
+    yield twice and Miss("twice", twice=twice, happens="effect happens" if twice == 1 else "effects happen", where=where)
+    yield Right()

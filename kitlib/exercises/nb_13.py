@@ -6,8 +6,8 @@ from functools import partial
 from random import Random
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import HalfRight, NotYet, maybe, sequence, whole_number
-from kitlib.exercises.frame import Function, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.answers import maybe, sequence, whole_number
+from kitlib.exercises.frame import Function, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.mechanisms.replication.epochs import resume
 from kitlib.mechanisms.replication.partition import ReplicatedPartition, ReplicationConfig
@@ -31,15 +31,7 @@ def what_was_left(trace: Trace) -> tuple[int, int]:
     return trace.steps[-1].state["log_end"], sent - len(held)
 
 
-@exercise(
-    Function(
-        "what_is_left", lambda: ELECTIONS,
-        "an unclean leader goes on where its own log ends: what only the other one had is gone, and its offsets are used again.",
-        sequence(2), names=("copied", "alone", "new_records", "unclean"),
-    ),
-    solution=solutions.what_is_left,
-    part="a",
-)
+@exercise(Function(lambda: ELECTIONS, sequence(2)), solution=solutions.what_is_left)
 def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclean: bool) -> Rows:
     trace = run("unclean_election", copied=copied, alone=alone, new_records=new, unclean_leader_election=unclean, read=copied)
     right = what_was_left(trace)
@@ -49,21 +41,15 @@ def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclea
 @exercise(
     Knobs("follower_cut", only=("replicas", "min_insync_replicas"), default={"replicas": 2, "min_insync_replicas": 1}),
     solution={"replicas": 3, "min_insync_replicas": 2},
-    part="a",
 )
 def safe_follower(turned: Turned) -> Rows:
     trace = turned.trace
     lost = sum(step.data["from"] - step.data["to"] for step in trace if step.what == "cut")
     refused = sum(step.data["count"] for step in trace if step.what == "refused")
-    yield lost and NotYet(f"with these settings {lost} acknowledged records are lost.", picture=show(trace))
-    yield refused and HalfRight(
-        f"with these settings nothing is lost, but {refused} records are refused while the follower stands still.", 2, show(trace)
-    )
-    yield trace.settings.min_insync_replicas < 2 and HalfRight(
-        "nothing is lost here, by luck: the third copy was in sync. If it had stopped too, the leader alone would have acknowledged.",
-        "Which setting says how many copies an acknowledgement needs at least?",
-    )
-    yield "three copies, of which two must have a record: one may be away and another one may die, and every acknowledged record survives."
+    yield lost and Miss("lost", lost=lost, picture=show(trace))
+    yield refused and Half("refused", refused=refused, look=2, picture=show(trace))
+    yield trace.settings.min_insync_replicas < 2 and Half("by luck")
+    yield Right()
 
 
 def resumptions() -> list[tuple[int, int, int | None, str]]:
@@ -78,18 +64,11 @@ def resumptions() -> list[tuple[int, int, int | None, str]]:
     return found
 
 
-@exercise(
-    Function(
-        "goes_on", resumptions, "{n} consumers: first the epoch, then the range, and the policy only where neither has an answer.",
-        maybe(whole_number), names=("committed", "end", "epoch_end", "policy"),
-    ),
-    solution=solutions.goes_on,
-    part="b",
-)
+@exercise(Function(resumptions, maybe(whole_number)), solution=solutions.goes_on)
 def goes_on(got: int | None, committed: int, end: int, epoch_end: int | None, policy: str) -> Rows:
     epoch = None if epoch_end is None else 0
     right = resume(committed, 0, end, policy, "java", epoch, (-1, -1) if epoch_end is None else (0, epoch_end)).offset
-    yield got != right and Unlike(right, "Is the epoch checked first?" if epoch_end is not None else None)
+    yield got != right and Unlike(right, "epoch" if epoch_end is not None else "")
 
 
 def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
@@ -124,21 +103,9 @@ def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
     return found
 
 
-@exercise(
-    Function(
-        "cut_to", histories,
-        "{n} logs that diverged, each cut where it did. Without epochs one could only compare ends, and keep the wrong records.",
-        whole_number, asks=4,
-    ),
-    solution=solutions.cut_to,
-    part="b",
-)
+@exercise(Function(histories, whole_number), solution=solutions.cut_to)
 def cut_to(cut: int, leader: list[list[int]], end: int, follower: list[list[int]], own_end: int, part: int) -> Rows:
     where = f"the leader has {leader} and ends at {end}, the follower has {follower} and ends at {own_end}"
-    yield cut > own_end and NotYet(f"{where}: your function cuts to {cut}, which is beyond the follower's own end; expected {part}.")
-    yield cut > part and NotYet(
-        f"{where}: your function cuts to {cut} and keeps offset {part}, which is a different record on the leader; expected {part}."
-    )
-    yield cut < part and NotYet(
-        f"{where}: your function cuts to {cut} and throws away records that both have; expected {part}.", "Cut no more than necessary."
-    )
+    yield cut > own_end and Miss("beyond", where=where, cut=cut, part=part)
+    yield cut > part and Miss("kept too much", where=where, cut=cut, part=part)
+    yield cut < part and Miss("cut too much", where=where, cut=cut, part=part)

@@ -17,15 +17,13 @@ from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.lag import window_of
 from kitlib.errors import KnobError
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import HalfRight, NotYet, choice, expected, one_of, sequence, whole_number
-from kitlib.exercises.frame import Each, Edge, Function, Given, Rows, Unlike, exercise
+from kitlib.exercises.answers import NotYet, choice, expected, sequence, whole_number
+from kitlib.exercises.frame import Each, Edge, Function, Given, Half, Miss, Right, Rows, Unlike, exercise
 from kitlib.experiments.cluster_audit.broken_cluster import (
     FAULTS,
     PARTITIONS,
     BrokenCluster,
-    Diagnosis,
     diagnose,
-    judge,
     signs_of,
 )  # fmt: skip
 from kitlib.experiments.cluster_audit.broken_cluster import (
@@ -61,22 +59,7 @@ PAUSE_S, FAST_COMMITS = 60, 200
 LISTS = 30  # of every_step_back
 
 
-@exercise(
-    Each(
-        tuple(STORIES), choice(*WORDS),
-        "the order decides. STOP comes before REWIND, one lag of 0 excuses a growing one, and without lag now no rule applies.",
-        looks=(
-            "Its lag never falls to 0 and never shrinks. Does any rule know that 300 is little?",
-            "It still commits, so it is not dead. What is said of commits that do not move?",
-            "One lag of 0 in the window is enough for one of the rules. Which one, and does it come before the growing lag?",
-            "How old is its last commit, compared with what the window spans, and is there a lag?",
-            "Which rule looks for a commit that is smaller than the one before? Is there another before it that applies?",
-            "Which question is asked before all others? What is its lag now?",
-        ),
-    ),
-    solution=["WARN", "STALL", "OK", "STOP", "REWIND", "OK"],
-    part="a",
-)  # fmt: skip
+@exercise(Each(tuple(STORIES), choice(*WORDS)), solution=["WARN", "STALL", "OK", "STOP", "REWIND", "OK"])
 def which_rule(word: str, place: int) -> Rows:
     window = window_after(**list(STORIES.values())[place])
     yield word != evaluate(window).status.name and Unlike(picture=draw_window(window))
@@ -92,49 +75,30 @@ def is_stopped(window: Window) -> bool:
     return evaluate(window).status is Status.STOP
 
 
-@exercise(
-    Function(
-        "rings_after", lambda: [(each,) for each in SPACINGS],
-        "a second more than the window spans: 10 s for a group that commits every second, 9 minutes for one that commits every minute.",
-        whole_number,
-    ),
-    solution=solutions.rings_after,
-    part="b",
-)
+@exercise(Function(lambda: [(each,) for each in SPACINGS], whole_number), solution=solutions.rings_after)
 def rings_after(seconds: int, every_s: int) -> Rows:
     where = f"commits {every_s} s apart"
-    yield not 1 <= seconds <= MOST_S and NotYet(f"{where}: your function returns {seconds} s, expected 1 to {MOST_S}.", "")
-    yield not is_stopped(stopped_story(every_s, seconds)) and NotYet(
-        f"{where}: {seconds} s after the last one the monitor does not say STOP yet; expected the first second at which it does."
-    )
-    yield is_stopped(stopped_story(every_s, seconds - 1)) and NotYet(
-        f"{where}: the monitor says STOP before {seconds} s have passed; expected the first second at which it does."
-    )
+    yield not 1 <= seconds <= MOST_S and Miss("out of range", where=where, seconds=seconds, most_s=MOST_S, look="")
+    yield not is_stopped(stopped_story(every_s, seconds)) and Miss("too early", where=where, seconds=seconds)
+    yield is_stopped(stopped_story(every_s, seconds - 1)) and Miss("too late", where=where, seconds=seconds)
 
 
-@exercise(Given(sequence(WINDOW, "offsets")), solution=[100, 200, 150, 300, 400, 120, 160, 200, 240, 280], part="b")
+@exercise(Given(sequence(WINDOW, "offsets")), solution=[100, 200, 150, 300, 400, 120, 160, 200, 240, 280])
 def second_rewind(offsets: tuple[int, ...]) -> Rows:
-    yield not all(0 <= each <= LATEST_END for each in offsets) and NotYet(
-        f"the log ends at {LATEST_END}: offsets are 0 to {LATEST_END}; got {offsets}.", ""
-    )
+    yield not all(0 <= each <= LATEST_END for each in offsets) and Miss("out of the log", latest_end=LATEST_END, offsets=offsets, look="")
     window = window_after(offsets, [LATEST_END])
-    yield offsets[-1] == max(offsets) and NotYet(
-        "the last commit is the highest: the group has recovered from every step back.", None, draw_window(window)
-    )
+    yield offsets[-1] == max(offsets) and Miss("highest", picture=draw_window(window))
     found = evaluate(window)
-    yield found.status is Status.REWIND and NotYet(f"the monitor notices: {found.judgement.why}.", None, draw_window(window))
-    yield f"the monitor says {found.status.name}. It looks only at the first step back, and compares nothing that comes after it."
+    yield found.status is Status.REWIND and Miss("noticed", found=found, picture=draw_window(window))
+    yield Right(found=found)
 
 
-@exercise(Given(whole_number), solution=100, part="b")
-def hidden_stop(seconds: int) -> Rows:
-    right = next(each for each in range(1, MOST_S) if is_stopped(hidden_story(each)))
-    yield seconds != right and NotYet(
-        f"{seconds} s after the last commit the monitor {'has not said STOP yet' if seconds < right else 'has said STOP before'}.",
-        None,
-        draw_window(hidden_story(min(max(seconds, 0), MOST_S))),
-    )
-    yield f"{right} s, though its commits were 1 s apart: as long as the group had reached one of the ten log ends that it remembers."
+@exercise(
+    Edge("the second", 1, MOST_S, largest=False, fits=bool, picture=lambda second: draw_window(hidden_story(second))),
+    solution=100,
+)
+def hidden_stop(second: int) -> bool:
+    return is_stopped(hidden_story(second))
 
 
 def hidden_story(silent_s: int) -> Window:
@@ -149,14 +113,10 @@ def hidden_story(silent_s: int) -> Window:
 
 @exercise(
     Edge(
-        "min_distance_s", 0, 600, largest=False,
-        fits=lambda seen: not seen["stopped"],
-        fails="with {n} s the monitor still takes the pause for a STOP: {here[why]}.",
+        "min_distance_s", 0, 600, largest=False, fits=lambda seen: not seen["stopped"],
         picture=lambda n: draw_window(pause_story(n)),
-        right="{n}: ten slots that far apart span more than the pause. The price: it notices a dead consumer that much later.",
     ),
     solution=7,
-    part="b",
 )
 def thin_out(distance_s: int) -> dict[str, Any]:
     found = evaluate(pause_story(distance_s))
@@ -188,27 +148,14 @@ def pairs(value: Any, what: str) -> list[tuple[int, int]]:
     return [(whole_number(index, "each index"), whole_number(records, "each number of records")) for index, records in value]
 
 
-@exercise(
-    Function(
-        "every_step_back", lambda: [(each,) for each in histories()],
-        "{n} histories, every step back with its size. A tombstone between two commits is not one: there the offset vanished.",
-        pairs,
-    ),
-    solution=solutions.every_step_back,
-    part="c",
-)
+@exercise(Function(lambda: [(each,) for each in histories()], pairs), solution=solutions.every_step_back)
 def every_step_back(given: list[tuple[int, int]], story: list[int | None]) -> Rows:
     history = [Committed(order, order * 1000, offset) for order, offset in enumerate(story)]
     right = [(each.after.order, each.records) for each in rewinds(history)]
     missed = [each for each in right if each not in given]
-    yield missed and NotYet(
-        f"{story}: it went back at index {missed[0][0]}, but your function returns {given}; expected {right}.",
-        "Look at each pair of neighbours.",
-    )
+    yield missed and Miss("missed", story=story, index=missed[0][0], given=given, right=right)
     extra = next((each for each in given if each not in right), given[-1] if given else (0, 0))
-    yield len(given) > len(right) and NotYet(
-        f"{story}: at index {extra[0]} there is no step back by {extra[1]}, or your function names it twice; expected {right}."
-    )
+    yield len(given) > len(right) and Miss("extra", story=story, extra=extra, right=right)
 
 
 @cache
@@ -238,19 +185,12 @@ def as_window(commits: list[list[int | None]], log_ends: list[int], lag: int, no
     return window_of(args)
 
 
-@exercise(
-    Function(
-        "judged", windows, "{n} windows recorded from Burrow 1.9.5 get the same word from your rules.", choice(*WORDS),
-        asks=ASKED, names=("commits", "log_ends", "lag", "now_s", "allowed"),
-    ),
-    solution=solutions.judged,
-    part="a",
-)
+@exercise(Function(windows, choice(*WORDS)), solution=solutions.judged)
 def own_lag_rules(word: str, *case: Any) -> Rows:
     *given, truth = case
     window = as_window(*given)
     rule = calculate(window)
-    yield word != truth and Unlike(truth, f"The rule that decides is *{rule.rule}*: {rule.why}.", draw_window(window))
+    yield word != truth and Unlike(truth, "rule", rule=rule, picture=draw_window(window))
 
 
 def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int, str]:
@@ -261,71 +201,27 @@ def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int
         cluster = cluster_of(whole_number(answer["seed"], "the seed"))
     except KnobError as error:
         raise NotYet(str(error), "") from error
-    partition, fault = whole_number(answer["partition"], "the partition"), one_of(answer["fault"], FAULTS, "the fault")
+    partition, fault = whole_number(answer["partition"], "the partition"), choice(*FAULTS)(answer["fault"], "the fault")
     if partition not in range(PARTITIONS):
         raise NotYet(f"there is no partition {partition}, they are 0 to {PARTITIONS - 1}.", "")
     return cluster, partition, fault
 
 
-@exercise(Given(diagnosis), solution={"seed": 27, "partition": 1, "fault": "stopped"}, part="c")
+@exercise(Given(diagnosis), solution={"seed": 27, "partition": 1, "fault": "stopped"})
 def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     cluster, partition, fault = answer
     (truth,) = diagnose(cluster)
-    yield partition != truth.partition and NotYet(
-        f"partition {partition} is healthy: {innocence(cluster, partition)}.", "Look at the other partitions."
-    )
-    yield fault != truth.fault and HalfRight(f"partition {partition} is the broken one, but {against(fault, cluster, truth)}.")
-    yield f"{FAULTS[fault]}. Partition {partition}: {evidence(cluster, truth)}."
-
-
-def innocence(cluster: BrokenCluster, partition: int) -> str:
-    """What a partition without a fault shows."""
-    back, _ = signs_of(cluster, partition)
-    if back:
-        step = back[0]
-        return (
-            f"its one step back, from {step.before.offset} to {step.after.offset}, is a late commit, which the next one repaired, "
-            "and its lag is 0 at the end"
-        )
-    return "its commits only rise, and its lag is 0 at the end"
-
-
-def against(fault: str, cluster: BrokenCluster, truth: Diagnosis) -> str:
-    """What a partition would show with the fault that was named, and does not."""
-    back, _ = signs_of(cluster, truth.partition)
-    offsets = [each.offset for each in cluster.commits(truth.partition)]
-    match fault:
-        case "vanished":
-            return "an offset that vanishes leaves a tombstone, and there is none among its records"
-        case "rewound" | "reset by hand" if None in offsets:
-            return "there is a tombstone before its offsets go on: no one has reset them"
-        case "rewound" | "reset by hand" if not back:
-            return "its committed offset never goes back"
-        case "rewound" | "reset by hand":
-            return f"when the offset went back, the group had {count(back[0].after.members or 0, 'member')}"
-        case "stopped":
-            return "its offset is still being committed at the end"
-        case "stalled":
-            return "the commits in its window are not all of one offset"
-        case _:
-            return "its commits do not keep rising while its lag grows from look to look"
-
-
-def evidence(cluster: BrokenCluster, truth: Diagnosis) -> str:
-    """What the right answer rests on, in numbers that are the same in memory and on a broker."""
-    partition, window = truth.partition, cluster.window(truth.partition)
-    lag = window.current_lag
-    match truth.fault:
-        case "vanished":
-            _, (sign, *_) = signs_of(cluster, partition)
-            again = sign.begun_again.offset if sign.begun_again else None
-            return f"the committed offset {sign.last.offset} was taken away, and the next commit is {again}"
-        case "rewound" | "reset by hand":
-            return truth.why
-        case "stopped":
-            return f"its last commit is of offset {window.commit(-1).offset}, and {lag} records have come since"
-        case "stalled":
-            commits = sum(each is not None for each in window.commits)
-            return f"{commits} commits in a row are of offset {window.commit(-1).offset}, with a lag of {lag} at the end"
-        case _:
-            return judge(cluster, partition).why
+    window, (back, gone) = cluster.window(partition), signs_of(cluster, partition)
+    yield partition != truth.partition and Miss("late commit" if back else "healthy", partition=partition, step=back[0] if back else None)
+    if fault != truth.fault:
+        is_tombstone = None in [each.offset for each in cluster.commits(partition)]
+        resets = "tombstone" if is_tombstone else "members" if back else "never back"
+        members = count(back[0].after.members or 0, "member") if back else ""
+        names = {"vanished": "not vanished", "stopped": "not stopped", "stalled": "not stalled", "slow": "not slow"}
+        yield Half(names.get(fault, resets), partition=partition, members=members)
+    again = gone[0].begun_again if gone else None
+    yield Right(
+        fault if fault in ("vanished", "stopped", "stalled") else "right", fault=FAULTS[fault], partition=partition, why=truth.why,
+        gone=gone[0] if gone else None, again=again.offset if again else None, last=window.commit(-1), lag=window.current_lag,
+        commits=sum(each is not None for each in window.commits),
+    )  # fmt: skip

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import HalfRight, NotYet, as_text, choice, expected, sequence, whole_number
-from kitlib.exercises.frame import Each, Function, Given, Knobs, Rows, Turned, Unlike, exercise, first_of
+from kitlib.exercises.answers import as_text, choice, in_order, whole_number
+from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
@@ -37,66 +37,40 @@ def reads_of(trace: Trace, reader: str) -> list[int]:
     return [step.data["offset"] for step in trace if step.actor == reader and step.what == "read"]
 
 
-@exercise(Given(sequence(3)), solution=[15, 8, 10], part="a")
-def what_each_sees(given: tuple[int, ...]) -> Rows:
+def seen() -> dict[str, int]:
+    """What the first exercise asks for, in the order of its numbers, and what follows from them."""
     trace = run("commit_and_abort", **SEEN)
-    end, committed, uncommitted = truth = [
-        trace.steps[-1].state["high_watermark"],
-        len(reads_of(trace, "read_committed")),
-        len(reads_of(trace, "read_uncommitted")),
-    ]
-    looks = (
-        "Each transaction ends with something in the log that is not a record.",
-        "Which transactions are aborted, and what does this reader get of them?",
-        "This reader gets every record. Does it also get what else is in the log?",
-    )
-    wrong = [
-        NotYet(f"number {place} is not {number}.", look, show(trace, at=len(trace) // 3))
-        for place, (number, right, look) in enumerate(zip(given, truth, looks, strict=True), 1) if number != right
-    ]  # fmt: skip
-    yield from first_of(wrong, len(truth))
-    yield (
-        f"{end} offsets, of which {end - uncommitted} are markers; {committed} records for read_committed, and "
-        f"{uncommitted - committed} more for read_uncommitted, which no one will ever take back."
-    )
+    end, committed = trace.steps[-1].state["high_watermark"], len(reads_of(trace, "read_committed"))
+    uncommitted = len(reads_of(trace, "read_uncommitted"))
+    told = {"end": end, "committed": committed, "uncommitted": uncommitted}
+    return told | {"markers": end - uncommitted, "more": uncommitted - committed}
+
+
+@exercise(Each(("",) * 3, whole_number, noun="numbers", facts=seen), solution=[15, 8, 10])
+def what_each_sees(number: int, place: int) -> Rows:
+    trace = run("commit_and_abort", **SEEN)
+    picture = partial(show, trace, at=len(trace) // 3)
+    yield number != list(seen().values())[place] and Miss("other", place=place + 1, number=number, picture=picture)
 
 
 @exercise(
     Knobs("consume_transform_produce", only=("transactional", "offsets", "order", "crash")),
     solution={"transactional": False, "order": "offsets first", "crash": "after position"},
-    part="a",
 )
 def losing_order(turned: Turned) -> Rows:
     counts = turned.verdict.counts
     twice, lost = counts["duplicated"], counts["lost"]
     missing = "none is missing" if not lost else f"{lost} are missing"
-    yield twice and (HalfRight if lost else NotYet)(
-        f"with these knobs {twice} records are there twice, and {missing}.", None if lost else 2, show(turned.trace)
-    )
-    yield not lost and NotYet("with these knobs every record is there once.", picture=show(turned.trace))
-    yield (
-        f"{lost} records were read, never came out, and no one will look for them: the group's position had gone past them before "
-        "their output was there. This is at most once."
-    )
+    yield twice and (Half if lost else Miss)("twice", twice=twice, missing=missing, look=None if lost else 2, picture=show(turned.trace))
+    yield not lost and Miss("once", picture=show(turned.trace))
+    yield Right(lost=lost)
 
 
-@exercise(
-    Each(
-        ("",) * len(ZOMBIES), whole_number,
-        "one id for all its starts fences the old worker; offsets within the transaction and the group's generation fence it "
-        "when the ids differ. Without any of these, both commit.",
-        noun="numbers",
-    ),
-    solution=[0, 3, 0, 3],
-    part="b",
-)
+@exercise(Each(("",) * len(ZOMBIES), whole_number, noun="numbers"), solution=[0, 3, 0, 3])
 def four_zombies(number: int, place: int) -> Rows:
     trace = run("zombie", **ZOMBIES[place])
     fenced = "fenced" if any(step.what == "fenced" for step in trace) else "not fenced"
-    yield number != judge(trace).counts["duplicated"] and Unlike(
-        look=f"When the first worker wakes up, it is {fenced}. What has it written, and what does its commit do?",
-        picture=partial(show, trace),
-    )
+    yield number != judge(trace).counts["duplicated"] and Unlike(name="not right", fenced=fenced, picture=partial(show, trace))
 
 
 def entries_of(trace: Trace) -> list[list[Any]]:
@@ -116,29 +90,13 @@ def log_cases() -> list[list[Any]]:
     return found
 
 
-def offsets_given(value: Any, what: str) -> list[int]:
-    """Offsets in a list or set, with those that are there twice."""
-    if not isinstance(value, list | tuple | set | frozenset | range):
-        raise expected(what, "a list of offsets", value)
-    return sorted(whole_number(offset, "each offset") for offset in value)
-
-
-@exercise(
-    Function(
-        "read_committed", log_cases,
-        "the same offsets as the broker's own rule in {n} logs. Kafka's reader does the same with less: the broker stops at the last "
-        "stable offset and sends a list of the aborted transactions along.",
-        offsets_given, asks=1,
-    ),
-    solution=solutions.read_committed,
-    part="a",
-)
+@exercise(Function(log_cases, in_order("a list of offsets", "offset", set, frozenset)), solution=solutions.read_committed)
 def own_read_committed(given: list[int], log: list[list[Any]], trace: Trace, name: str, truth: list[int]) -> Rows:
     more, less = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
     where, rest, drawn = f"in the log of {name} your reader", f"expected {as_text(truth)}.", partial(show, trace)
-    yield more and NotYet(f"{where} gets offset {more[0]}: {why_not(more[0], log)}; {rest}", picture=drawn)
-    yield less and NotYet(f"{where} does not get offset {less[0]}, which counts; {rest}", picture=drawn)
-    yield given != truth and NotYet(f"{where} gets an offset more than once; {rest}", "")
+    yield more and Miss("gets", where=where, more=more, why=why_not(more[0], log), rest=rest, picture=drawn)
+    yield less and Miss("misses", where=where, less=less, rest=rest, picture=drawn)
+    yield sorted(given) != truth and Miss("more than once", where=where, rest=rest, look="")
 
 
 def why_not(offset: int, log: list[list[Any]]) -> str:
@@ -179,7 +137,7 @@ def keys_of(trace: Trace) -> dict[str, Callable[[Step], Any]]:
     return dict(zip(CHOICES, keys, strict=True))
 
 
-@exercise(Given(choice(*CHOICES)), solution="the offset of the input record", part="b")
+@exercise(Given(choice(*CHOICES)), solution="the offset of the input record")
 def right_key(chosen: str) -> Rows:
     trace = run("outside_effect")
     key_of, keys = keys_of(trace)[chosen], dict[int, list[Any]]()
@@ -187,12 +145,7 @@ def right_key(chosen: str) -> Rows:
         if step.what == "effect":
             keys.setdefault(step.data["record"], []).append(key_of(step))
     everything = [key for found in keys.values() for key in dict.fromkeys(found)]
-    yield len(set(everything)) < len(keys) and NotYet(
-        f"{chosen} is the same for several records, so the second record of a batch is refused.", "What belongs to one record alone?"
-    )
+    yield len(set(everything)) < len(keys) and Miss("shared", chosen=chosen)
     record, found = next(((record, found) for record, found in keys.items() if len(set(found)) > 1), (None, []))
-    yield found and NotYet(f"record {record} is charged under {found[0]} at first, and under {found[1]} after the crash.")
-    yield (
-        f"{chosen} is the same at every attempt, so the second charge finds an existing row. Write both in one transaction of "
-        "the database, and Kafka may deliver the record as often as it likes."
-    )
+    yield found and Miss("changes", record=record, found=found)
+    yield Right(chosen=chosen)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, as_text, expected, mapping, whole_number
-from kitlib.exercises.frame import Edge, Function, Given, Rows, exercise
+from kitlib.exercises.frame import Edge, Function, Given, Miss, Right, Rows, exercise
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.more.connect.assignors import assign_eagerly
@@ -35,36 +36,18 @@ def last(trace: Trace, what: str) -> dict[str, Any]:
     return next(step.data for step in reversed(trace.steps) if step.what == what)
 
 
-@exercise(Given(whole_number), solution=144, part="a")
+@exercise(Given(whole_number), solution=144)
 def nobodys_task(seconds: int) -> Rows:
     trace = run("connect_worker_lost", **LOST)
     truth = last(trace, "idle")["longest_ms"] // 1_000
     if seconds != truth:
         picture = show(trace, at=max(step.number for step in trace if step.what == "start"))
-        yield seconds == (LOST["back_after_ms"] + LOST["join_ms"]) // 1_000 and NotYet(
-            "by then the worker is back, but its tasks are not.", picture=picture
-        )
-        yield NotYet(f"the run gives a different number than {seconds} s.", picture=picture)
-    yield (
-        f"{truth} s: {LOST['session_timeout_ms'] // 1_000} until the worker is missed, "
-        f"{LOST['scheduled_rebalance_max_delay_ms'] // 1_000} of delay, and two rebalances. That it was back long before "
-        "only changes who gets the work."
-    )
+        yield seconds == (LOST["back_after_ms"] + LOST["join_ms"]) // 1_000 and Miss("back early", picture=picture)
+        yield Miss("other", seconds=seconds, picture=picture)
+    yield Right(truth=truth, session_s=LOST["session_timeout_ms"] // 1000, delay_s=LOST["scheduled_rebalance_max_delay_ms"] // 1000)
 
 
-@exercise(
-    Edge(
-        "the interval", 1, 60, largest=True, unit=" s",
-        fits=lambda twice: twice <= MOST_TWICE,
-        fails="with {n} s a crash at the worst moment repeats {here:,} records.",
-        look="When is that moment?",
-        spare=" ({there:,} records)",
-        right="{n} s: at worst {here:,} records come twice, and with a second more {there:,}. The worst moment is just before a flush. No "
-        "interval prevents all repetition; a transaction does.",
-    ),
-    solution=9,
-    part="c",
-)
+@exercise(Edge("the interval", 1, 60, largest=True, unit=" s", fits=lambda twice: twice <= MOST_TWICE), solution=9)
 def flush_often_enough(interval_s: int) -> int:
     """How many records come twice at most, whenever the worker dies within its second flush interval."""
     knobs: dict[str, Any] = {"records_per_s": RATE, "offset_flush_interval_ms": interval_s * 1_000, "max_steps": 20_000}
@@ -81,96 +64,68 @@ def texts(value: Any, what: str) -> list[str]:
     return sorted(value)
 
 
-def shares_moved() -> str:
-    """How many of the keys move at each growth, and why."""
+def shares_moved() -> dict[str, str]:
+    """How many of the keys move at each growth."""
     moved = [sum(len({partition_of_key(key.encode(), count) for count in growth}) > 1 for key in KEYS) for growth in GROWTHS]
     shares = [f"{before} to {after}: {100 * n // len(KEYS)} %" for (before, after), n in zip(GROWTHS, moved, strict=True)]
-    return f"{'; '.join(shares)}. Nothing is asked and nothing is stored: a key's partition is what the arithmetic says today."
+    return {"shares": "; ".join(shares)}
 
 
 @exercise(
-    Function(
-        "moved", lambda: [[KEYS, before, after] for before, after in GROWTHS],
-        shares_moved, texts,
-    ),
+    Function(lambda: [[KEYS, before, after] for before, after in GROWTHS], texts, facts=shares_moved),
     solution=solutions.moved,
-    part="b",
 )
 def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> Rows:
     homes = {key: [partition_of_key(key.encode(), count) for count in (before, after)] for key in keys}
     where, truth = f"from {before} to {after} partitions", {key for key, (old, new) in homes.items() if old != new}
     strange = sorted(set(chosen) - set(keys))
     stays, missed = sorted(set(chosen) - truth - set(strange)), sorted(truth - set(chosen))
-    yield strange and NotYet(f"{where}: {as_text(strange[0])} is not one of the keys; expected only these.", "")
-    yield stays and NotYet(
-        f"{where}: {as_text(stays[0])} stays in partition {homes[stays[0]][0]}; expected it not to be in your list.",
-        "Ask the hash for both.",
-    )
-    yield missed and NotYet(
-        "{}: {} goes from partition {} to {}; expected it in your list.".format(where, as_text(missed[0]), *homes[missed[0]])
-    )
+    yield strange and Miss("strange", where=where, strange=as_text(strange[0]), look="")
+    yield stays and Miss("stays", where=where, stays=as_text(stays[0]), home=homes[stays[0]][0])
+    yield missed and Miss("missed", where=where, missed=as_text(missed[0]), homes=homes[missed[0]])
 
 
 @exercise(
     Edge(
-        "threads", 1, MOST_THREADS - 1, largest=True,
-        fits=lambda seen: not seen["threads_idle"],
-        fails="with {n} threads in each instance {here[threads_idle]} of them have nothing to do.",
+        "threads", 1, MOST_THREADS - 1, largest=True, fits=lambda seen: not seen["threads_idle"],
         picture=lambda n: show(run("streams_tasks", threads=n, **WIDE), part="layout"),
-        right="{n} in each instance, {here[threads]} in all: as many as there are tasks, "
-        f"{WIDE['partitions']} before the repartition topic and {WIDE['repartition_partitions']} behind it. Only "
-        f"{WIDE['repartition_partitions']} of the threads ever count.",
     ),
     solution=5,
-    part="b",
 )
 def busy_threads(threads: int) -> dict[str, Any]:
-    return last(run("streams_tasks", threads=threads, **WIDE), "idle")
+    tasks = WIDE["partitions"], WIDE["repartition_partitions"]
+    return last(run("streams_tasks", threads=threads, **WIDE), "idle") | {"tasks": tasks}
 
 
 Dealt = dict[str, list[str]]
 
 
+def dealt(connectors: dict[str, int], workers: list[str]) -> Dealt:
+    """What each worker runs by the rules of Connect's EagerAssignor."""
+    runs = {worker: each.assigned for worker, each in assign_eagerly(connectors, workers).items()}
+    return {worker: sorted([*each.connectors, *(f"{name}-{number}" for name, number in each.tasks)]) for worker, each in runs.items()}
+
+
 @cache
-def eager_rebalances() -> tuple[tuple[dict[str, int], list[str], Dealt], ...]:
-    """Every recorded rebalance of the eager protocol: connectors, workers, and what each worker had to run."""
-    found = []
-    for name in ("connect_named", "connect_public"):
-        for trace in read_traces(bundled("groups", f"{name}.jsonl.gz")):
-            for step in trace["steps"] if trace["config"]["protocol"] == "default" else ():
-                workers = {
-                    worker: sorted([*given["assigned_connectors"], *(f"{c}-{n}" for c, n in given["assigned_tasks"])])
-                    for worker, given in step["result"]["workers"].items()
-                }
-                members = [member["id"] for member in step["args"]["members"]]
-                found.append((step["args"]["connectors"], members[::-1], workers))
-    return tuple(found)
+def eager_rebalances() -> list[tuple[dict[str, int], list[str]]]:
+    """Connectors and workers of every recorded rebalance of the eager protocol, both in no order."""
+    traces = chain.from_iterable(read_traces(bundled("groups", f"{name}.jsonl.gz")) for name in ("connect_named", "connect_public"))
+    asked = [step["args"] for trace in traces if trace["config"]["protocol"] == "default" for step in trace["steps"]]
+    return [(dict(reversed(each["connectors"].items())), [member["id"] for member in each["members"]][::-1]) for each in asked]
 
 
 def leader_cases() -> list[tuple[dict[str, int], list[str], Dealt]]:
-    """The recorded rebalances, their connectors in reverse order, and one in which a-10 comes after a-9."""
-    dealt = {worker: each.assigned for worker, each in assign_eagerly(MANY_TASKS, WORKERS).items()}
-    wide = {worker: sorted([*each.connectors, *(f"{c}-{n}" for c, n in each.tasks)]) for worker, each in dealt.items()}
-    recorded = [(dict(reversed(connectors.items())), workers, truth) for connectors, workers, truth in eager_rebalances()]
-    return [*recorded, (MANY_TASKS, WORKERS, wide)]
+    """These, and one in which a-10 comes after a-9."""
+    return [(*asked, dealt(*asked)) for asked in [*eager_rebalances(), (MANY_TASKS, WORKERS)]]
 
 
-@exercise(
-    Function(
-        "lead", leader_cases,
-        "{n} rebalances come out the same, all but one of them recorded from Connect's EagerAssignor. Notice what it never asks: who runs "
-        "what now. So everyone has to stop first.",
-        mapping, asks=2,
-    ),
-    solution=solutions.lead,
-    part="a",
-)
+@exercise(Function(leader_cases, mapping), solution=solutions.lead)
 def own_leader(got: Any, connectors: dict[str, int], workers: list[str], truth: Dealt) -> Rows:
     for worker, right in truth.items():
         had = got.get(worker, [])
         if not isinstance(had, list | tuple) or not all(isinstance(each, str) for each in had):
             raise expected(f"what {worker} runs", "a list of names", had)
-        yield sorted(had) != right and NotYet(
-            f"with connectors {as_text(connectors)} and workers {as_text(workers)}, {worker} should run {as_text(right)}; in your answer "
-            f"it runs {as_text(sorted(had))}."
+        yield sorted(had) != right and Miss(
+            "other", connectors=as_text(connectors), workers=as_text(workers), worker=worker, right=as_text(right),
+            had=as_text(sorted(had)),
         )

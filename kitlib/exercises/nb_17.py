@@ -6,8 +6,8 @@ from random import Random
 from typing import Any
 
 from kitlib.exercises import solutions
-from kitlib.exercises.answers import NotYet, expected, whole_number
-from kitlib.exercises.frame import Each, Edge, Function, Knobs, Rows, Turned, Unlike, exercise
+from kitlib.exercises.answers import expected, whole_number
+from kitlib.exercises.frame import Each, Edge, Function, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 
 RARE = 0.05  # of the seeds lose a record, in seeds_needed
 SURE = 0.95
@@ -23,17 +23,7 @@ QUERIES: tuple[tuple[str, int], ...] = (  # (SQL on the sweep's rows, how often 
 )
 
 
-@exercise(
-    Edge(
-        "the number of seeds", 1, 10_000, largest=False,
-        fits=lambda seen: seen >= SURE,
-        fails="with {n} seeds, {here:.1%} of all sweeps show a loss; the others are clean by luck.",
-        right="{n} seeds: {here:.1%} of all sweeps show a loss, with one seed less {there:.1%}. So twenty clean seeds do not rule out a "
-        "setting that fails one time in twenty, nor do fifty.",
-    ),
-    solution=59,
-    part="a",
-)  # fmt: skip
+@exercise(Edge("the number of seeds", 1, 10_000, largest=False, fits=lambda seen: seen >= SURE), solution=59)
 def seeds_needed(seeds: int) -> float:
     return float(1 - (1 - RARE) ** seeds)
 
@@ -64,59 +54,33 @@ def bound_or_none(value: Any, what: str) -> int | None:
     return None if value is None else whole_number(value, what)
 
 
-@exercise(
-    Function(
-        "safe_bound", swept_rows, "{n} sweeps. A bound is safe only if the larger ones are, too, and a run that broke is no evidence.",
-        bound_or_none,
-    ),
-    solution=solutions.safe_bound,
-    part="b",
-)  # fmt: skip
+@exercise(Function(swept_rows, bound_or_none), solution=solutions.safe_bound)
 def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
     losing = {row["max_offset_behind"] for row in rows if row["lost"]}
     broken = {row["max_offset_behind"] for row in rows if row["error"]}
     safe = [bound for bound in BOUNDS if bound > max(losing | broken, default=-1)]
     right = safe[0] if safe else None
-    yield given in losing and NotYet(
-        f"your function returns {given}: with a bound of {given}, a run loses a record; expected {right}.",
-        "Look at every seed, not at one.",
-    )
-    yield given in broken and NotYet(f"with a bound of {given}, a run raised an error, so nobody knows what it loses; expected {right}.")
-    yield given is not None and given < max(losing | broken, default=-1) and NotYet(
-        f"{given} is clean, but with a bound of {max(losing | broken)} a run loses a record or raises; expected {right}.",
-        "Someone who reads *safe from here on* will choose a larger one.",
+    yield given in losing and Miss("loses", given=given, right=right)
+    yield given in broken and Miss("broke", given=given, right=right)
+    yield given is not None and given < max(losing | broken, default=-1) and Miss(
+        "not above", given=given, worst=max(losing | broken), right=right
     )
     yield given != right and Unlike(right)
 
 
-@exercise(
-    Knobs("small_max_offset_behind"),
-    solution={"records": 21, "max_spout_pending": 3, "commit_every_ms": 182},
-    part="a",
-)
+@exercise(Knobs("small_max_offset_behind"), solution={"records": 21, "max_spout_pending": 3, "commit_every_ms": 182})
 def silent_loss(turned: Turned) -> Rows:
     counts, told = turned.verdict.counts, turned.trace.settings
-    yield (told.outage_from_ms, told.outage_ms) != (50, 600) and NotYet("the outage stays as it is.", "Turn other knobs.")
-    yield counts["lost"] == 0 and NotYet(f"{turned.words} no record is lost.")
-    yield counts["stalled"] > 0 and NotYet(f"{turned.words} {counts['lost']} are lost, but the commits stall: a monitor would see it.")
-    yield told.records > FEW_RECORDS and NotYet(
-        f"{turned.words} it is such a run, but with {told.records} records, and {FEW_RECORDS} are enough.", "Let `find` shrink it."
-    )
-    yield (
-        f"{turned.words} {counts['lost']} of {told.records} records are lost, and no commit stands still for long. "
-        "Nobody who watches commits or lag will notice."
-    )
+    yield (told.outage_from_ms, told.outage_ms) != (50, 600) and Miss("outage")
+    yield counts["lost"] == 0 and Miss("nothing lost", turned=turned)
+    yield counts["stalled"] > 0 and Miss("stalls", turned=turned, counts=counts)
+    yield told.records > FEW_RECORDS and Miss("too long", turned=turned, told=told, few_records=FEW_RECORDS)
+    yield Right(turned=turned, counts=counts, told=told)
 
 
 @exercise(
-    Each(
-        tuple(query for query, _ in QUERIES), whole_number,
-        "a filter and a new column need one row at a time, so they move nothing. A group's rows must meet in one task, and an "
-        "order over all rows needs a second move.",
-        noun="numbers",
-    ),
+    Each(tuple(query for query, _ in QUERIES), whole_number, noun="numbers"),
     solution=[count for _, count in QUERIES],
-    part="b",
 )
 def exchanges(given: int, place: int) -> Rows:
     yield given != QUERIES[place][1] and Unlike()

@@ -6,6 +6,7 @@ checks' own.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,33 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.exercises import exercises
+from kitlib.exercises import Exercise, exercises
 from kitlib.exercises.course import code_of, number_of
 from kitlib.exercises.frame import find
-from kitlib.exercises.instructor import by_section, lines_of, sections_of
+from kitlib.exercises.instructor import by_section, lines_of, sections_of, template
 from kitlib.lab import jupyter, notebooks
 
 DAYS = {"two": ("two-1", "two-2")}
-
-# Answers that groups give, of each exercise of a plan; what the check says to them is on the leader's page.
-WRONG: dict[str, tuple[Any, ...]] = {
-    "what_is_committed": (6, 8, 7),
-    "cheap_restart": ({"max_offset_behind": 5}, {"process_ms": 1000}),
-    "smallest_bound": (249, 251),
-    "stop_the_partition": ({"max_spout_pending": 2}, {"fetch_records": 1}),
-    "which_clock": (["session", "nobody", "session", "session"], ["poll", "poll", "session", "session"]),
-    "how_many_copies": ([1, 1, 1, 1], [2, 2, 1, 2], [1, 2, 1, 1]),
-    "safe_kill": ({"retries": 0}, {"max_in_flight": 2}),
-    "order_in_log": ([0, 1, 2, 3, 4, 5], [0, 2, 1, 3, 4, 5]),
-    "safe_follower": ({"replicas": 2, "min_insync_replicas": 2}, {"replicas": 3}),
-    "load_speed": (3, 5),
-    "which_rule": (["OK", "STALL", "OK", "STOP", "REWIND", "OK"], ["WARN", "WARN", "OK", "STOP", "REWIND", "OK"]),
-}
-# What the leader should know beside questions and answers.
-NOTES = {
-    "13a": "It starts three brokers (770 MB): run it on your screen and let the group vote. Where a laptop has 8 GB, they can run it too.",
-    "02b": "The first cell with Spark takes half a minute. Start it, then read the question aloud.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +52,7 @@ def _plans() -> Iterator[tuple[str, tuple[str, int, list[Row]]]]:
 
 
 PLANS = dict(_plans())
+PAGE = template("plan.md")
 
 
 def page_of_plan(name: str) -> str:
@@ -78,50 +60,32 @@ def page_of_plan(name: str) -> str:
     known = [*(each for each in PLANS if each.partition("-")[0] not in DAYS), *DAYS]
     if name not in known:
         raise KnobError(f"there is no plan {name[:40]!r}. The plans are {', '.join(known)}.")
-    return "\n\n".join(text for plan in DAYS.get(name, (name,)) for text in _texts(plan)) + "\n"
+    pages = (PAGE.render(title=PLANS[plan][0], rows=list(_told(PLANS[plan][2]))).rstrip() for plan in DAYS.get(name, (name,)))
+    return "\n\n".join(pages) + "\n"
 
 
-def _texts(plan: str) -> Iterator[str]:
-    title, _, rows = PLANS[plan]
-    yield f"# {title}"
-    yield "For the leader: this page has the answers, so do not show it."
-    at, table, bodies = 0, ["| from | minutes | what |", "| --- | --- | --- |"], []
+def _told(rows: list[Row]) -> Iterator[dict[str, Any]]:
+    """What the page says of each row: when it is, and of an exercise or a section what is asked and what is right."""
+    at = 0
     for row in rows:
-        heading, *body = _body(row)
-        table.append(f"| {at // 60}:{at % 60:02} | {row.minutes} | {heading} |")
-        if body:
-            bodies += [f"## {at // 60}:{at % 60:02}, {row.minutes} minutes: {heading}", *body]
+        told: dict[str, Any] = {"row": row, "at": f"{at // 60}:{at % 60:02}", "lines": []}
+        if row.is_exercise:
+            exercise = exercises()[row.part]
+            wrong = {str(answer): find(exercise, answer).said for answer in often(exercise)}
+            told |= {"asked": exercise.told, "code": code_of(exercise), "wrong": wrong}
+        elif row.notebook:
+            cells = notebooks.load(notebook_of(row)).cells
+            parts = sections_of(cells)
+            names = (row.part, f"{row.part}. ")
+            number, found = next(each for each in enumerate(parts) if each[1].title == names[0] or each[1].title.startswith(names[1]))
+            told |= {"section": found.title, "lines": [line for each in by_section(parts, cells)[number] for line in lines_of(each)]}
+        yield told
         at += row.minutes
-    yield "\n".join(table)
-    yield from bodies
 
 
-def _body(row: Row) -> Iterator[str]:
-    """What is done, and then paragraphs about it."""
-    if row.seed is not None:
-        yield f"Incident room: `kit incident --seed {row.seed}`"
-        yield "Teams of three, one folder each: one reads the logs, one the metrics, one writes the report."
-        yield f"They may run `kit incident --check` as often as they like. For you: `kit incident --seed {row.seed} --answers`."
-        return
-    if not row.notebook:
-        yield row.text
-        return
-    if row.is_exercise:
-        exercise = exercises()[row.part]
-        yield f"{row.notebook}, exercise `{row.part}`"
-        yield f"**Asked:** {exercise.question}"
-        yield f"**Right:**\n\n```python\n{code_of(exercise)}\n```"
-        yield f"**Why:** {exercise.discussion}"
-        yield "**Wrong answers to expect:**\n\n" + "\n".join(f"* `{answer}`: {find(exercise, answer).said}" for answer in WRONG[row.part])
-        return
-    cells = notebooks.load(notebook_of(row)).cells
-    parts = sections_of(cells)
-    at, found = next((at, part) for at, part in enumerate(parts) if part.title == row.part or part.title.startswith(f"{row.part}. "))
-    yield f"{row.notebook}, *{found.title}*"
-    if row.notebook in NOTES:
-        yield NOTES[row.notebook]
-    for asked in by_section(parts, cells)[at]:
-        yield from lines_of(asked)
+def often(exercise: Exercise) -> tuple[Any, ...]:
+    """Wrong answers that groups give, as they stand in `notebooks/answers`; what the check says to them is on the leader's page."""
+    return tuple(ast.literal_eval(f"[{exercise.told.says['often']}]"))
 
 
 def notebook_of(row: Row) -> Path:

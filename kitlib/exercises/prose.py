@@ -21,6 +21,8 @@ class Answer:
     name: str  # unique in the kit
     notebook: str  # "04b"
     hints: tuple[str, ...]  # each one says more than the one before; none of a question to explain
+    says: dict[str, str]  # what a check says, by its name; with places for values
+    looks: dict[str, str]  # where to look next, by the same names
     text: str  # what else is right and what it costs, or what an instructor would accept
 
     @property
@@ -44,9 +46,17 @@ def answers() -> dict[str, Answer]:
     for path in sorted(folder().glob("answers/*.md")):
         for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
             name, *blocks = section.strip().split("\n\n")
-            hints = [" ".join(hint.split()) for block in blocks[:-1] for hint in re.split(r"^\d+\. ", block, flags=re.MULTILINE)[1:]]
-            found[name] = Answer(name, path.stem, tuple(hints), " ".join(blocks[-1].split()))
+            hints = [each for block in blocks[:-1] for each in items(block, r"\d+\.")]
+            parts = [re.fullmatch(r"(.+?):( .+?)??(?: Look: (.+))?", each) for block in blocks[:-1] for each in items(block, r"\*")]
+            says = {part[1]: part[2].strip() for part in parts if part and part[2]}
+            looks = {part[1]: part[3] for part in parts if part and part[3]}
+            found[name] = Answer(name, path.stem, tuple(hints), says, looks, " ".join(blocks[-1].split()))
     return found
+
+
+def items(block: str, mark: str) -> list[str]:
+    """The items of a list, each on one line; [] where the block is no such list."""
+    return [" ".join(item.split()) for item in re.split(rf"^{mark} ", f"\n{block}", flags=re.MULTILINE)[1:]]
 
 
 def to_explain() -> dict[str, Answer]:

@@ -148,31 +148,27 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: S
         return outcome
     cpu_s = math.ceil(limits.deadline_s) * (os.cpu_count() or 1) + 2
     asked = {"path": [os.path.abspath(entry) for entry in sys.path], "driver": driver, "scripts": scripts, "cpu_s": cpu_s}
+    token, (reading, writing) = uuid.uuid4().hex, os.pipe()
     with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
         Path(room, "asked.json").write_text(json.dumps(asked))
         Path(room, "parcel").write_bytes(parcel)
-        kind, status = _answered(outcome, room, limits)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-X", "utf8", "-u", "-m", "kitlib.exercises.sandbox_child", str(writing)], start_new_session=True,
+            cwd=room, env=with_kitlib({**os.environ, "TMPDIR": room, TOKEN_NAME: token}), pass_fds=[writing],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        os.close(writing)
+        learner, below = psutil.Process(process.pid), set[psutil.Process]()
+        try:
+            kind = _watched(process, reading, outcome, limits, learner, below)  # why it has to end; None when all is done
+            status = process.returncode or 0
+        finally:
+            _end(process, learner, below, token)
+            os.close(reading)
     if (listening := heard.get()) is not None and outcome.printed:
         listening.append(outcome.printed)
     outcome.breach = None if kind is None else _breach(kind, outcome, status, places, limits)
     return outcome
-
-
-def _answered(outcome: Outcome, room: str, limits: Limits) -> tuple[str | None, int]:
-    """Start the learner's process in its folder, take its answers, and end it: why it was ended, None when all was done; its exit code."""
-    token, (reading, writing) = uuid.uuid4().hex, os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-u", "-m", "kitlib.exercises.sandbox_child", str(writing)], start_new_session=True, cwd=room,
-        env=with_kitlib({**os.environ, "TMPDIR": room, TOKEN_NAME: token}), pass_fds=[writing],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    os.close(writing)
-    learner, below = psutil.Process(process.pid), set[psutil.Process]()
-    try:
-        return _watched(process, reading, outcome, limits, learner, below), process.returncode or 0
-    finally:
-        _end(process, learner, below, token)
-        os.close(reading)
 
 
 def _watched(

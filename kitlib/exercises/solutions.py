@@ -174,9 +174,11 @@ def own_put(table: Any, word: str, count: int, batch_id: int) -> None:
         table[word] = [before + count, batch_id]
 
 
-def time_to_next_update(need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    wants = 0 if need else max(successful + expire - now, 0)
-    return max(wants, refresh + backoff - now)
+def time_to_next_update(
+    need_update: bool, last_refresh_ms: int, last_successful_refresh_ms: int, now_ms: int, backoff_ms: int, expire_ms: int
+) -> int:
+    wants = 0 if need_update else max(last_successful_refresh_ms + expire_ms - now_ms, 0)
+    return max(wants, last_refresh_ms + backoff_ms - now_ms)
 
 
 def check_sequence(entry: Any, epoch: int, seq: int, count: int) -> Any:

@@ -55,8 +55,3 @@ def box(colour: str, head: str, *paragraphs: str, code: str = "") -> str:
 
 def _marked(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", show_text(text, LONGEST))
-
-
-def capitalized(sentence: str) -> str:
-    """A sentence that begins a line."""
-    return sentence[:1].upper() + sentence[1:]

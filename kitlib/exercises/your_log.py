@@ -1,11 +1,7 @@
 """A learner's broker state beside the recorded one of Kafka 4.3.1.
 
-Two kinds of answers. A function `check_sequence(entry, epoch, seq, count)` says one of four words of a batch:
-"append", "duplicate", "out of order" or "old epoch"; the kit remembers the batches for it, as those words say. A
-class remembers them itself: it is made without arguments and has `append(pid, epoch, seq, count, offset)`, which
-returns the offset of the batch (the given one for a new batch, that of the first copy for a duplicate) or "out of
-order" or "old epoch"; `restart()`, after which a broker remembers one batch of each producer; and `forget(pid)`,
-for a producer that has expired.
+Two kinds of answers. A function `check_sequence(entry, epoch, seq, count)` says one of four words of a batch, and the kit remembers the
+batches for it, as those words say (`Around`). A class remembers them itself, as the question of `own_broker_state` describes it.
 
 Of the recorded scripts those without transactions are played, each partition on a state of its own. A script ends
 before a change of the leader that brings back what a restart had lost: that is the log's doing.
@@ -29,7 +25,6 @@ FILES = ("producer_state_named.jsonl.gz", "producer_state_public.jsonl.gz")
 METHODS = ("append", "restart", "forget")  # what a learner's class must have
 APPEND, DUPLICATE, OUT_OF_ORDER, OLD_EPOCH = "append", "duplicate", "out of order", "old epoch"
 ERRORS = {"OUT_OF_ORDER_SEQUENCE_NUMBER": OUT_OF_ORDER, "INVALID_PRODUCER_EPOCH": OLD_EPOCH}  # the recording's words
-AGREES = "every recorded batch of Kafka 4.3.1's broker that is in no transaction gets the same answer from your code."
 REMEMBERED = 5  # batches, of each producer
 
 

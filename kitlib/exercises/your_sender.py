@@ -1,18 +1,8 @@
 """A learner's numbers in the sender's loop beside the recorded sender of Kafka 4.3.1.
 
 The loop, its queues, its clock and its producer id are the kit's; which numbers a batch carries, when it may leave, where it comes
-back to and when the epoch is raised are the learner's. Their class is made without arguments and counts epochs from 0:
-
-    epoch                        what the next numbers count under
-    before_run()                 the loop is about to send: raise the epoch now if it has to be
-    may_leave(batch)             whether the first batch in its partition's queue may leave
-    number(batch)                it leaves for the first time: set batch.epoch and batch.seq
-    place(queue, batch)          the index at which a batch that comes back is put into its queue
-    stored(batch)                the broker has it
-    refused(batch, error, log_start)   OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID; the batch will be sent again
-    failed(batch, leaves_gap)    it is given up; whether it is certain that its numbers would leave a gap
-    expired(batch)               its time is up, sent or not
-    split(batch, parts)          it was too large; its parts take its place, and have its numbers already
+back to and when the epoch is raised are the learner's. The question of `own_sender` lists their class's methods; it is made without
+arguments and counts epochs from 0.
 
 What is compared is what others see: the requests with their numbers, the queues in their order, what the user is told, the epoch.
 A script ends where the producer asks for another id: that is not about numbers.
@@ -39,7 +29,6 @@ from kitlib.mechanisms.protocol import INVALID_OFFSET, NO_PRODUCER_ID, ErrorCode
 
 FILES = ("sender_named.jsonl.gz", "sender_public.jsonl.gz")
 METHODS = ("before_run", "may_leave", "number", "place", "stored", "refused", "failed", "expired", "split")
-AGREES = "every recorded step of Kafka 4.3.1's sender is the same with your numbers."
 SEQUENCES = 2**31
 ORDINALS = ("oldest", "2nd", "3rd", "4th", "5th", "6th")
 PLAIN = {**{name: getattr(ProducerConfig(), name) for name in CONFIG_NAMES.values()}, "linger_ms": 0, "retry_backoff_ms": 0}

@@ -1,10 +1,7 @@
 """A learner's PartitionManager beside the recorded one of Storm 0.9.3: an ack of theirs in the kit's class, or a whole class.
 
-Two kinds of answers. A function `ack(manager, offset)` stands in the kit's own class. A class is the whole of it, made from a config,
-a log and a store, with `next()`, `ack(offset)`, `fail(offset)` and `commit()`, and the ledgers as attributes. What is network, text
-or setting is done for it: `log.fetch(offset)` returns a list of records, or None when the offset is out of range and the settings
-allow to go on; `log.offset_at(time)` an offset; `store.read()` what a start can use, with `offset` and `topology_id`, or None;
-`store.write(offset)` keeps one. Too many failures are a RuntimeError.
+Two kinds of answers. A function `ack(manager, offset)` stands in the kit's own class. A class is the whole of it, as the question of
+`own_partition_manager` describes it: what is network, text or setting is done for it by `Log` and `Store`.
 """
 
 from __future__ import annotations

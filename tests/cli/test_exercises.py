@@ -26,7 +26,7 @@ def test_exercises_are_listed_with_what_is_done_and_what_comes_next(command_line
     check("cheap_restart", {"max_offset_behind": 5})
     explain("two_seconds_of_work", "a commit stands at the oldest record that is not finished yet")
     code, out, _ = command_line("exercises")
-    every = [row for table in (exercises(), to_explain()) for row in table.values()]
+    every = [*(each.told for each in exercises().values()), *to_explain().values()]
     own = sum(row.notebook == "01a" for row in every)
     assert code == 0 and f"[ ] 01a   2 of {own:2}  ##{'-' * (own - 2)}" in out
     assert f'2 of {len(every)} done. Next: check("mend_the_crash", ...) in notebook 00.' in out

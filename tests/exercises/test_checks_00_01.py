@@ -223,18 +223,10 @@ def test_hint_that_does_not_exist_says_which_there_are(number: Any) -> None:
     assert hint("mend_the_crash", number) == f"mend_the_crash has no hint {number!r}, only hints 1 to 3."
 
 
-def test_finding_to_json_has_no_picture() -> None:
-    """A finding can be written down as JSON."""
-    finding = check("what_is_committed", 6)
-    assert finding.to_json() == {
-        "exercise": "what_is_committed", "passed": False, "half": False, "said": finding.said, "look": finding.look, "printed": "",
-    }
-
-
 def test_exercises_are_in_the_order_of_the_notebooks() -> None:
     """The list of exercises follows the notebooks, and each has one name."""
     names = list(exercises())
-    assert sorted(notebooks := [each.notebook for each in exercises().values()]) == notebooks and len(set(notebooks)) == 47
+    assert sorted(notebooks := [each.told.notebook for each in exercises().values()]) == notebooks and len(set(notebooks)) == 47
     assert names[:8] == [
         "mend_the_crash", "name_the_anomalies", "what_is_committed", "done_but_not_saved", "cheap_restart",
         "commit_goes_back", "forgotten_too_much", "own_ack",
@@ -247,7 +239,7 @@ def calling(*arguments: Any) -> Exercise:
     def rule(function: Any) -> Rows:
         yield str(values_of(function, [[each] for each in arguments]))
 
-    return Exercise("called", "00", Given(a_function), rule, None)
+    return Exercise("called", Given(a_function), rule, None)
 
 
 def test_find_tells_what_the_learners_code_printed() -> None:
@@ -260,7 +252,7 @@ def test_find_tells_what_the_learners_code_printed() -> None:
     finding = find(calling(1, 2), talks)
     assert finding.passed and finding.said == "[1, 2]"
     assert "Your code printed: got 1\\n\\x1b[31mand so on" in repr(finding) and len(repr(finding)) < 250
-    assert finding.to_json()["printed"].startswith("got 1\n")
+    assert finding.printed.startswith("got 1\n")
 
 
 def test_values_of_names_the_learners_line_and_not_the_kits() -> None:

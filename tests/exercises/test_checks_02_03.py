@@ -90,7 +90,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("smallest_bound", 249, "is refused"),
     ("smallest_bound", 251, "a smaller bound would do"),
     ("smallest_bound", 0, "is refused"),
-    ("smallest_bound", -5, "expected 0 to unlimited"),
+    ("smallest_bound", -5, "expected 0 to 9,223,372,036,854,775,807"),
     ("smallest_bound", "250", "should be a number"),
     ("smallest_bound", 249.5, "a whole number"),
     ("forgotten", lambda trace: None, "returns None"),

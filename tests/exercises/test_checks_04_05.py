@@ -439,4 +439,4 @@ def test_cheap_spout_crash_names_what_the_defaults_cost() -> None:
     """The number in the question is what the experiment counts with its defaults."""
     exercise = exercises()["cheap_spout_crash"]
     counts = judge(run("spout_crash", **nb_05.SPOUT_CRASH)).counts
-    assert f"{counts['duplicated']} effects happen twice" in exercise.question and not counts["lost"]
+    assert f"{counts['duplicated']} effects happen twice" in exercise.told.question and not counts["lost"]

@@ -251,7 +251,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("enough_memory", "ten", "should be a number"),
     ("in_flight_needed", 1, "100 records a second"),
     ("in_flight_needed", 5, "500 records a second"),
-    ("in_flight_needed", 7, "7 is not the smallest: 6 works too, with 600 records"),
+    ("in_flight_needed", 7, "7 is not the smallest: 6 works too (600 records a second)"),
     ("in_flight_needed", 10, "9 works too"),
     ("in_flight_needed", 0, "expected 1 to 10"),
     ("in_flight_needed", 5.5, "a whole number"),

@@ -129,7 +129,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("where_it_begins", begin_by_policy, "a consumer does something else"),
     ("where_it_begins", begin_never_out, "a consumer does something else"),
     ("where_it_begins", begin_below_end, "a consumer does something else"),
-    ("where_it_begins", begin_words, "what your function returns should be an offset or None"),
+    ("where_it_begins", begin_words, "what your function returns should be a number"),
     ("where_it_begins", 7, "should be a function"),
     ("no_effect_twice", {"check": "before the effect"}, "1 effect happens twice"),
     ("no_effect_twice", {"check": "after the effect"}, "The table has 60 rows"),

@@ -115,4 +115,4 @@ def test_check_shows_what_ran_when_the_worker_came_back() -> None:
 def test_eager_rebalances_are_all_there() -> None:
     """Every recorded rebalance of the eager protocol is asked, with the workers in no order."""
     cases = nb_16.eager_rebalances()
-    assert len(cases) == 69 and any(workers != sorted(workers) for _, workers, _ in cases)
+    assert len(cases) == 69 and any(workers != sorted(workers) for _, workers in cases)

@@ -33,7 +33,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("after_the_event", one_too_many, "that was the last delivery"),
     ("after_the_event", lock_does_not_count, "45 of 48 are right; the first that is not: after('time-out', 1, 1)"),
     ("after_the_event", closed_does_not_count, "after('closed', 1, 1) should return 'archived'"),
-    ("after_the_event", lambda event, delivery, limit: "done", "one of available, acquired"),
+    ("after_the_event", lambda event, delivery, limit: "done", "one of 'available', 'acquired'"),
     ("nothing_twice", {"consumers": 1}, "offset 14 is processed twice."),
     ("nothing_twice", {"max_locks": 10}, "the whole group waits for the slow one"),
     ("nothing_twice", {"lock_ms": 5_000}, "lock_ms belongs to the story"),

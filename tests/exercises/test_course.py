@@ -18,7 +18,7 @@ from kitlib.lab.progress import Progress
 from tests.conftest import REPOSITORY
 
 NAME = "what_is_committed"
-HINTS = exercises()[NAME].hints
+HINTS = exercises()[NAME].told.hints
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_hints_follow_one_another() -> None:
     assert hint(NAME) == f"Hint 2 of 2: {HINTS[1]}"
     last = hint(NAME)
     assert all(each in last for each in HINTS) and "3 tries are left" in last
-    assert hint("cheap_restart", 2) == exercises()["cheap_restart"].hints[1]
+    assert hint("cheap_restart", 2) == exercises()["cheap_restart"].told.hints[1]
     assert hint("cheap_restart").startswith("Hint 3 of 3")
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,9 @@ import pytest
 from kitlib.errors import KitError
 from kitlib.exercises import Exercise, check, exercises, hint, nb_03, nb_06, nb_08, nb_09, nb_15
 from kitlib.exercises.answers import a_function
-from kitlib.exercises.frame import Given, exercise
+from kitlib.exercises.frame import Each, Given, exercise
+from kitlib.experiments.cluster_audit.broken_cluster import FAULTS
+from kitlib.monitor.delivery import ANOMALIES
 from tests.exercises.steps import is_full
 from tests.exercises.test_checks_02_03 import SKIPPED
 from tests.exercises.test_checks_09 import TIMES
@@ -22,21 +27,10 @@ TABLES = [import_module(f"{__package__}.{path.stem}") for path in sorted(Path(__
 SOLUTIONS = [row for table in TABLES for row in table.SOLUTIONS]
 WRONG = [row for table in TABLES for row in table.WRONG]
 ALL = list(exercises().values())
-EXERCISES = {path.stem: [each for each in ALL if path.stem.startswith(each.notebook)] for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
+EXERCISES = {path.stem: [each for each in ALL if path.stem.startswith(each.told.notebook)] for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
+KINDS_OWN = {"right", "wrong", "more", "often"}  # what a kind of answer says, and wrong answers for a workshop's leader
 NONSENSE = [None, ..., b"\x1b[31m", -1, {}]
 OTHERWISE = ("the kit's own", "your class has no ", "your code raised ")  # what else a sentence may say of code: it has no answer then
-SURVIVORS = [  # wrong answers that checks have once taken for right
-    ("own_batch", "ListInTheClass"), ("own_batch", "NumbersInTheClass"), ("own_batch", "SkipsWhatIsWritten"),
-    ("own_batch", "ListAsDefault"), ("own_batch", "YourBatch"), ("own_read_committed", "gives_what_is_plain"),
-    ("goes_on", "end_is_outside"),
-    ("goes_on", "one_behind_the_end_is_inside"), ("goes_on", "epoch_that_ends_at_0_is_none"), ("gap_or_loss", "zero_is_none"),
-    ("gap_or_loss", "empty_is_a_gap"), ("cut_to", "with_the_ends_exchanged"), ("own_leader", "connectors_as_they_come"),
-    ("own_leader", "tasks_as_they_come"), ("own_leader", "workers_as_they_come"), ("own_leader", "tasks_as_texts"),
-    ("own_alarm", "knows_how_it_ends"), ("own_alarm", "a_look_too_early"), ("own_alarm", "more_than_30"),
-    ("every_step_back", "more_than_one"), ("after_the_crash", "from_fetched"), ("own_metadata_clock", "backs_off_no_longer_than_expiry"),
-    ("moved_keys", "moved_twice"), ("own_ack", "ack_with_a_bound_of_100_000"), ("own_acker", "TaskZeroIsNone"), ("own_split", "SendsAList"),
-]  # fmt: skip
-
 SOONER = {"dead bootstrap": 1_000, "missing topic": 1_000, "wrong advertised address": 2_500, "buffer full": 2_500}
 # What stands in a question and is changed -> the exercise, what is right then, and what was right before.
 MOVED: list[tuple[str, dict[str, Any], str, Any, Any]] = [
@@ -91,12 +85,6 @@ def test_check_wrong_answer_fails_with_a_sentence_of_its_own(name: str, answer: 
         assert is_full(finding.said) or any(words in finding.said for words in OTHERWISE), finding
 
 
-@pytest.mark.parametrize(("name", "planted"), SURVIVORS, ids=name_of)
-def test_wrong_answer_that_once_passed_is_in_the_table(name: str, planted: str) -> None:
-    """What a check once took for right stays planted."""
-    assert planted in [getattr(answer, "__name__", "") for known, answer, _ in WRONG if known == name]
-
-
 @pytest.mark.parametrize("exercise", ALL, ids=lambda each: each.name)
 @pytest.mark.parametrize("answer", NONSENSE, ids=name_of)
 def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
@@ -111,8 +99,21 @@ def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> 
     """Each exercise is in both tables, its declared solution too, and its hints can be asked for."""
     assert any(name == exercise.name and answer is ... for name, answer, _ in SOLUTIONS)
     assert sum(name == exercise.name for name, _, _ in WRONG) >= 4
-    assert [hint(exercise.name, number) for number in range(1, len(exercise.hints) + 1)] == list(exercise.hints)
-    assert len(exercise.hints) >= 2
+    assert [hint(exercise.name, number) for number in range(1, len(exercise.told.hints) + 1)] == list(exercise.told.hints)
+    assert len(exercise.told.hints) >= 2
+
+
+@pytest.mark.parametrize("module", sorted({each.rule.__module__ for each in ALL}))
+def test_every_sentence_is_said_by_a_check_and_every_miss_has_one(module: str) -> None:
+    """What stands under a name in `notebooks/answers` is what a check of that notebook says; the kinds' own names are in `KINDS_OWN`."""
+    source = inspect.getsource(sys.modules[module])
+    asked = [each for each in ALL if each.rule.__module__ == module]
+    told = {name for each in asked for name in {**each.told.says, **each.told.looks}}
+    misses = set(re.findall(r'(?:Miss|Half)\)?\("([^"]+)"', source))
+    assert misses <= told and all("right" in each.told.says for each in asked)
+    places = {str(place) for each in asked if isinstance(each.kind, Each) for place in range(1, len(each.kind.situations) + 1)}
+    named = {name for each in asked if isinstance(each.kind, Each) for name in each.kind.situations}
+    assert [name for name in told - misses - KINDS_OWN - places - named - {*ANOMALIES, *FAULTS} if f'"{name}"' not in source] == []
 
 
 @pytest.mark.parametrize(("notebook", "changed", "name", "right", "before"), MOVED, ids=name_of)
@@ -129,7 +130,7 @@ def test_truth_moves_with_the_question(
 @pytest.mark.parametrize("notebook", TO_FIND)
 def test_no_question_or_hint_tells_the_answer(notebook: str) -> None:
     """What a learner should find is not printed in the question or in a hint."""
-    texts = [text for each in ALL if each.notebook.startswith(notebook) for text in (each.question, *each.hints)]
+    texts = [text for each in ALL if each.told.notebook.startswith(notebook) for text in (each.told.question, *each.told.hints)]
     assert texts and not any(answer in text for text in texts for answer in TO_FIND[notebook])
 
 
@@ -149,4 +150,4 @@ def test_second_exercise_of_a_name_is_refused() -> None:
 
     with pytest.raises(KitError, match=f"two exercises are called mend_the_crash. Rename the one in {__name__}"):
         exercise(Given(a_function), solution=None)(mend_the_crash)
-    assert exercises()["mend_the_crash"].notebook == "00"
+    assert exercises()["mend_the_crash"].told.notebook == "00"

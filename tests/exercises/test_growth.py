@@ -11,7 +11,7 @@ import pytest
 
 from kitlib.exercises import growth, sandbox, solutions
 from kitlib.exercises.answers import HalfRight
-from kitlib.exercises.frame import Function, Unlike
+from kitlib.exercises.frame import Exercise, Function, Unlike
 from kitlib.exercises.growth import ACKER_GROWTH, SPOUT_GROWTH, STATE_GROWTH, Growth
 from kitlib.exercises.sandbox import Limits, run_steps
 
@@ -93,8 +93,9 @@ def test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_ri
         return True
 
     monkeypatch.setattr(sandbox, "DEADLINE_S", 3.0)
-    kind = Function("slow", lambda: [(None, number) for number in range(9)], "right")
-    found = next(row for row in kind.rows(slow, lambda got, *case: iter([got is not True and Unlike(True)])) if row)
+    kind = Function(lambda: [(None, number) for number in range(9)])
+    asked = Exercise("slow", kind, lambda got, *case: iter([got is not True and Unlike(True)]), slow)
+    found = next(row for row in kind.rows(slow, asked) if row)
     assert isinstance(found, HalfRight) and re.match(r"right, and slow: the first [1-4] of 9 cases are right, and then 3 s", found.said)
 
 

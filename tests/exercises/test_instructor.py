@@ -36,10 +36,10 @@ def test_every_question_of_a_notebook_is_in_its_view_with_the_answer(path: Path,
     assert len(answered) == asked > 0
     assert [each for each in answered if not re.search(r"^(\*\*Right:\*\* |```text|\*\*Then the notebook says)", each, re.MULTILINE)] == []
     for exercise in exercises().values():
-        if exercise.notebook == number:
-            solution = f"```python\n{code_of(exercise)}\n```\n\n{exercise.discussion}"
-            assert f"### {exercise.name}\n\n{exercise.question}\n\n{solution}" in told
-            assert all(hint in told for hint in exercise.hints)
+        if exercise.told.notebook == number:
+            solution = f"```python\n{code_of(exercise)}\n```\n\n{exercise.told.text}"
+            assert f"### {exercise.name}\n\n{exercise.told.question}\n\n{solution}" in told
+            assert all(hint in told for hint in exercise.told.hints)
     for explained in to_explain().values():
         if explained.notebook == number:
             assert f"### {explained.name}\n\n{explained.question}\n\n{explained.text}" in told

@@ -13,7 +13,7 @@ from kitlib.errors import KitError
 from kitlib.exercises import exercises, incidents
 from kitlib.exercises.frame import find
 from kitlib.exercises.instructor import sections_of
-from kitlib.exercises.plans import DAYS, PLANS, WRONG, Row, notebook_of, page_of_plan
+from kitlib.exercises.plans import DAYS, PLANS, Row, notebook_of, often, page_of_plan
 from kitlib.lab import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,8 +59,8 @@ def test_a_section_is_there_and_has_its_time(row: Row) -> None:
 def test_an_exercise_has_its_notebook_and_planted_wrong_answers(row: Row) -> None:
     """The exercise is of that notebook, and its wrong answers are some of those planted in the tests, and wrong."""
     exercise = exercises()[row.part]
-    assert exercise.notebook == row.notebook and row.minutes >= FEWEST_FOR_AN_EXERCISE and len(WRONG[row.part]) >= 2
-    for answer in WRONG[row.part]:
+    assert exercise.told.notebook == row.notebook and row.minutes >= FEWEST_FOR_AN_EXERCISE and len(often(exercise)) >= 2
+    for answer in often(exercise):
         assert (row.part, answer) in planted() and not find(exercise, answer).passed
 
 
