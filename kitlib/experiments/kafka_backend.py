@@ -291,8 +291,7 @@ class KafkaTable:
 class KafkaOffsetStore(KafkaTable):
     """Stored offsets: the keys are paths, in a table that all runs share."""
 
-    def read(self, path: str) -> str | None:
-        return self.get(path)
+    read = KafkaTable.get
 
     def write(self, path: str, text: str) -> None:
         created_resources.remember("offset", path, store=self.topic.name)

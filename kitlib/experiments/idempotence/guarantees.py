@@ -22,6 +22,7 @@ from kitlib.errors import DiskError, KnobError, TraceError
 from kitlib.experiments.idempotence.client_faults import DEFAULT_REQUEST_TIMEOUT_MS, FAULTS, fault_named
 from kitlib.experiments.idempotence.client_run import MAX_RETRIES, run_together
 from kitlib.lab import workspace
+from kitlib.text import html_table
 from kitlib.trace import Trace
 
 COUNTS = ("lost", "told_failed", "duplicated", "reordered", "indefinite")
@@ -183,18 +184,15 @@ class GuaranteeTable:
             raise TraceError(f"this is not a table of guarantees ({str(error)[:80]}). Make one with `kit guarantees --out FILE`.") from None
 
     def __repr__(self) -> str:
-        return "\n".join([self.sentence, *(f"{line}\n" + "\n".join(
-            f"    {fault.replace('_', ' '):<15} {cell}" for fault in self.faults if (cell := self.cell(line, fault)) is not None
-        ) for line in self.settings)])  # fmt: skip
+        told = [self.sentence]
+        for setting in self.settings:
+            cells = (cell for cell in self.cells if cell.setting == setting)
+            told += [str(setting), *(f"    {cell.fault.replace('_', ' '):<15} {cell}" for cell in cells)]
+        return "\n".join(told)
 
     def _repr_html_(self) -> str:
         head, *lines = self.rows()
-        names = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in line) + "</tr>" for line in lines)
-        return (
-            f"<div><p>{html.escape(self.sentence)}</p>"
-            f"<table><thead><tr>{names}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        return f"<div><p>{html.escape(self.sentence)}</p>{html_table(head, lines)}</div>"
 
 
 def told_failed(trace: Trace) -> int:

@@ -52,9 +52,8 @@ def with_send_marks(lines: list[LogLine], topic: str) -> list[LogLine]:
     marked: list[LogLine] = []
     has_asked = False
     for line in lines:
-        begins_asking = asks.found_in(line) is not None
-        appended = appends.found_in(line) is not None
-        if (begins_asking and not has_asked) or (appended and not has_asked):
+        begins_asking, appended = (sign.found_in(line) is not None for sign in (asks, appends))
+        if (begins_asking or appended) and not has_asked:
             marked.append(LogLine(line.at_ms, APPLICATION, "app", SEND_MARK))
         has_asked = (has_asked or begins_asking) and not appended
         marked.append(line)

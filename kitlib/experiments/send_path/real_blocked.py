@@ -33,7 +33,7 @@ REASONS = {"BufferExhaustedException": "memory"}
 def blocked_send(run: RealSend) -> None:
     """A few sends one after the other; each tells how long it took to return, then what became of the record."""
     settings = run.settings
-    with JavaClient.open() as java, _fault(run, settings.fault) as (access, topic, has_looked):
+    with JavaClient.open() as java, _fault(run, settings.fault) as (access, topic, wait):
         run.note("client", "version", name=f"kafka-clients {java.version}")
         config = {
             **access, "max.block.ms": settings.max_block_ms, "linger.ms": settings.linger_ms,
@@ -43,7 +43,7 @@ def blocked_send(run: RealSend) -> None:
         producer = java.producer(config)
         try:
             if settings.first_send_after_ms or settings.fault == "buffer full":  # where metadata is not what is waited for
-                _wait(has_looked)
+                wait()
             time.sleep(settings.first_send_after_ms / 1000)
             _send_all(run, java, producer, topic)
         finally:
@@ -76,8 +76,8 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
 
 
 @contextmanager
-def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Callable[[], bool]]]:
-    """While it lasts: how the client is to connect, the topic, and whether it has had its first metadata."""
+def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Callable[[], None]]]:
+    """While it lasts: how the client is to connect, the topic, and a call that waits until it has had its first metadata."""
     if cause != "none":
         run.note("network", "fault", cause=cause)
     topic = run.topic if cause == "missing topic" else run.create_topic()
@@ -85,7 +85,7 @@ def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Cal
         nobodys.bind(("127.0.0.1", 0))  # taken, and nobody listens
         nowhere = nobodys.getsockname()[1]
         if cause == "dead bootstrap":
-            yield {"bootstrap.servers": f"127.0.0.1:{nowhere}"}, topic, lambda: True
+            yield {"bootstrap.servers": f"127.0.0.1:{nowhere}"}, topic, lambda: None
             return
         leads_to = nowhere if cause == "wrong advertised address" else 0
         with ChaosProxy.before(run.cluster, watch=("Metadata",), leads_to=leads_to) as proxy:
@@ -93,16 +93,6 @@ def _fault(run: RealSend, cause: str) -> Iterator[tuple[dict[str, str], str, Cal
                 proxy.add(Rule("stop_reading", "Produce"))
             if leads_to and not run.settings.first_send_after_ms:
                 proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
-            yield {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}, topic, lambda: _answered(proxy)
-
-
-def _answered(proxy: ChaosProxy) -> bool:
-    return any((event.what, event.api) == ("answer", "Metadata") for event in proxy.events)
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise LabError(f"Java's client has not asked for metadata within {WAIT_S:g} s. Look at `kit status`.")
-        time.sleep(0.01)
+            yield {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}, topic, lambda: proxy.wait_for(
+                lambda: any((event.what, event.api) == ("answer", "Metadata") for event in proxy.events), WAIT_S, "metadata was answered"
+            )

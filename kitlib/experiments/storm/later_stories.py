@@ -126,14 +126,10 @@ def start_position(
         run.record_on(topic, "spout", "error", error=type(error).__name__.removesuffix("Error"))
         return
     kept = offset is not None and committed != "expired"
-    why = (
-        "committed offset"
-        if kept and position == offset
-        else (
-            f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={auto_offset_reset}"
-        )
-    )
-    if committed == "beyond_end" and position == offset:
-        why = f"committed={committed}: the committed offset lay beyond the log end, and the log has grown past it since"
+    why = f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={auto_offset_reset}"
+    if kept and position == offset:
+        why = "committed offset"
+        if committed == "beyond_end":
+            why = f"committed={committed}: the committed offset lay beyond the log end, and the log has grown past it since"
     run.record_on(topic, "spout", "start", _ledger(position, position), offset=position, why=why)
     _read(run, topic, position, run.ledgers[topic.name].log_end)

@@ -31,16 +31,6 @@ STORE = "store"
 FIELDS = ("offset", "part")  # the record, and which piece of it this tuple is
 
 
-def records(count: int) -> list[bytes]:
-    """What the topic of such a story holds."""
-    return [b"record %d" % number for number in range(count)]
-
-
-def first_piece(record: Any) -> tuple[int, int]:
-    """A record as the values of its tuple."""
-    return record.offset, 0
-
-
 class _Timed:
     """A bolt whose work takes as long as the knob says now."""
 
@@ -117,23 +107,19 @@ def effects_per_record(settings: Settings) -> int:
     return int(settings.fan_out**levels)
 
 
-def patience_ms(settings: Settings) -> int:
-    """Virtual time after which a story that should drain is ended: some timeouts after the last work."""
-    return 60_000 + 10_000 * int(settings.topology_message_timeout_secs)
-
-
 def begin(
     story: TopologyStory, faults: Callable[[], Sequence[Fault]] = tuple, source: str = "kafka", **config: Any
 ) -> TopologyRun:
     """Records in a topic, and the topology of the knobs that reads them, from the topic itself or from a queue."""
-    story.append(records(story.settings.records), parts=effects_per_record(story.settings))
+    story.append([b"record %d" % number for number in range(story.settings.records)], parts=effects_per_record(story.settings))
     spout = story.kestrel_spout if source == "kestrel" else story.kafka_spout
-    return story.start(tree_topology(story, spout(FIELDS, first_piece)), faults, **config)
+    return story.start(tree_topology(story, spout(FIELDS, lambda record: (record.offset, 0))), faults, **config)
 
 
 def drain(story: TopologyStory, after_ms: int = -1) -> None:
     """Let the topology run until, later than `after_ms`, every record is finished, or for as long as that may take; then end it."""
-    story.run_for(patience_ms(story.settings), until=lambda: story.now_ms > after_ms and story.is_done())
+    patience_ms = 60_000 + 10_000 * story.settings.topology_message_timeout_secs  # some timeouts after the last work
+    story.run_for(patience_ms, until=lambda: story.now_ms > after_ms and story.is_done())
     story.stop()
 
 

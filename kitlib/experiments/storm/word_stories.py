@@ -25,20 +25,7 @@ from kitlib.settings import Settings
 if TYPE_CHECKING:
     from kitlib.experiments.kafka_backend import Table
 
-VOCABULARY = (
-    "storm",
-    "spout",
-    "bolt",
-    "tuple",
-    "acker",
-    "root",
-    "batch",
-    "commit",
-    "offset",
-    "replay",
-    "count",
-    "word",
-)
+VOCABULARY = ("storm", "spout", "bolt", "tuple", "acker", "root", "batch", "commit", "offset", "replay", "count", "word")
 
 
 def make_lines(count: int, seed: int) -> list[bytes]:
