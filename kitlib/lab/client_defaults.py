@@ -1,62 +1,48 @@
-"""What each library and the broker say their defaults are, read from them when they are asked.
+"""What each library and the broker's own classes say their defaults are, read from them when they are asked.
 
 A default that is typed into a text is right until the next release, and of one library only. So the kit
-types none: Java's come from the configuration classes in the broker's own jars, librdkafka's from the
-library under confluent-kafka, kafka-python's from its classes, a broker's from a running broker.
+types none: Java's and the broker's come from the configuration classes in the broker's own jars, librdkafka's from
+the library under confluent-kafka, kafka-python's from its classes.
 
     default("java.producer", "linger.ms"), default("librdkafka", "linger.ms")
     print(settings_table(["linger.ms", "acks", "enable.idempotence"]))
-    print(settings_table(["min.insync.replicas"], sources=("broker",)))
+    print(settings_table(["min.insync.replicas"], sources=("broker.class",)))
 
-Left out: Kafka Connect and Kafka Streams, whose jars the kit does not have. Their columns say "not read here".
+Left out: Kafka Connect and Kafka Streams, whose jars the kit does not have.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are exported by assignment
-    AdminClient,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-)
 from py4j.java_gateway import get_field
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab import kafka_server
-from kitlib.lab.clients import client_config
 from kitlib.lab.java_client import JavaClient, message_of
 from kitlib.text import text_table
 
-ANSWER_S = 10.0
 JAVA_CLASSES = {  # source -> the class, and where it keeps its ConfigDef: a static method, or a constant
     "java.producer": ("org.apache.kafka.clients.producer.ProducerConfig", "configDef"),
     "java.consumer": ("org.apache.kafka.clients.consumer.ConsumerConfig", "configDef"),
     "java.admin": ("org.apache.kafka.clients.admin.AdminClientConfig", "configDef"),
-    "broker.class": ("org.apache.kafka.server.config.AbstractKafkaConfig", "CONFIG_DEF"),  # also when no broker runs
+    "broker.class": ("org.apache.kafka.server.config.AbstractKafkaConfig", "CONFIG_DEF"),
     "group": ("org.apache.kafka.coordinator.group.GroupConfig", "CONFIG_DEF"),  # what can be set for one group
     "topic": ("org.apache.kafka.storage.internals.log.LogConfig", "configDefCopy"),  # what can be set for one topic
 }
 PYTHON_CLASSES = {"kafka-python.producer": "KafkaProducer", "kafka-python.consumer": "KafkaConsumer"}
-NOT_READ = ("connect", "streams")
-SOURCES = (*JAVA_CLASSES, "librdkafka", *PYTHON_CLASSES, "broker", *NOT_READ)
+SOURCES = (*JAVA_CLASSES, "librdkafka", *PYTHON_CLASSES)
 CLIENTS = ("java.producer", "java.consumer", "librdkafka")  # what a table has when it is not told otherwise
 JAVA_CLASS = re.compile(r"(?:class )?(?:[a-z0-9_]+\.){2,}([A-Z]\w*)")
-NO_VALUE = "(none)"
-ABSENT = "-"
 HEADS = {
     "broker.class": "broker's class",
     "java.producer": "Java producer",
@@ -73,13 +59,11 @@ class Setting:
     name: str
     default: str | None  # as text; None when it has no value until it is set
     doc: str = ""  # the source's own sentences
-    here: str | None = None  # a broker's value in force, when the kit has set another than the default
 
     @property
     def shown(self) -> str:
-        """The default as a table has it, classes without their packages, with what the kit has set beside it."""
-        text = JAVA_CLASS.sub(r"\1", str(self.default)) if self.default not in (None, "") else NO_VALUE
-        return text if self.here is None else f"{text} (here: {self.here})"
+        """The default as a table has it, classes without their packages."""
+        return JAVA_CLASS.sub(r"\1", str(self.default)) if self.default not in (None, "") else "(none)"
 
 
 def default(source: str, name: str) -> str:
@@ -98,15 +82,9 @@ def setting(source: str, name: str) -> Setting:
 
 
 def settings_of(source: str) -> Mapping[str, Setting]:
-    """All settings of one source, by name. KnobError for a source that there is not, or that is not read here."""
-    if source in NOT_READ:
-        raise KnobError(
-            f"the settings of {source} are not read here: the kit does not have its jars. Read its documentation."
-        )
+    """All settings of one source, by name. KnobError for a source that there is not."""
     if source not in SOURCES:
         raise KnobError(f"there is no source '{source[:60]}'. There are {', '.join(SOURCES)}.")
-    if source == "broker":
-        return broker_settings()
     if source == "librdkafka":
         return _librdkafka()
     return _kafka_python(source) if source in PYTHON_CLASSES else _java()[source]
@@ -118,21 +96,15 @@ def settings_table(names: Sequence[str], sources: Sequence[str] = CLIENTS) -> st
     Columns that would hold nothing are left out. KnobError for a setting that no source has, and for a
     source that there is not.
     """
-    known = {source: {} if source in NOT_READ else settings_of(source) for source in sources}
+    known = {source: settings_of(source) for source in sources}
     for name in names:
-        if not any(name in found for found in known.values()) and not set(sources) & set(NOT_READ):
+        if not any(name in found for found in known.values()):
             raise KnobError(f"no source of {', '.join(sources)} has a setting '{name[:60]}'. Look at its spelling.")
-    shown = [each for each in sources if each in NOT_READ or any(name in known[each] for name in names)]
+    shown = [each for each in sources if any(name in known[each] for name in names)]
     head = ["setting", *(HEADS.get(each, each) for each in shown)]
-    lines = [[name, *(_cell(known[each].get(name), each) for each in shown)] for name in names]
+    lines = [[name, *(known[each][name].shown if name in known[each] else "-" for each in shown)] for name in names]
     rule = ["-" * max(map(len, column)) for column in zip(head, *lines, strict=True)]
     return "\n".join(text_table([head, rule, *lines], left=len(head)))
-
-
-def _cell(found: Setting | None, source: str) -> str:
-    if found is None:
-        return "not read here" if source in NOT_READ else ABSENT
-    return found.shown
 
 
 @lru_cache(maxsize=1)
@@ -141,10 +113,9 @@ def _java() -> dict[str, dict[str, Setting]]:
     with JavaClient.open() as java:
         try:
             return {source: _config_def(java, source, *where) for source, where in JAVA_CLASSES.items()}
-        except Py4JJavaError as error:
-            raise LabError(f"Java's settings cannot be read: {message_of(error)}. Run `kit doctor`.") from None
         except Py4JError as error:
-            raise LabError(f"Java's settings cannot be read: {error}. Run `kit doctor`.") from None
+            why = message_of(error) if isinstance(error, Py4JJavaError) else error
+            raise LabError(f"Java's settings cannot be read: {why}. Run `kit doctor`.") from None
 
 
 def _config_def(java: JavaClient, source: str, class_name: str, where: str) -> dict[str, Setting]:
@@ -163,12 +134,6 @@ def _config_def(java: JavaClient, source: str, class_name: str, where: str) -> d
     return found
 
 
-@lru_cache(maxsize=1)
-def _librdkafka() -> dict[str, Setting]:
-    told = read_properties()
-    return {name: Setting("librdkafka", name, each.default, each.doc) for name, each in told.items()}
-
-
 @lru_cache(maxsize=2)
 def _kafka_python(source: str) -> dict[str, Setting]:
     """kafka-python writes its settings with underscores; here they have the names that all others use."""
@@ -178,43 +143,6 @@ def _kafka_python(source: str) -> dict[str, Setting]:
     return {
         name.replace("_", "."): Setting(source, name.replace("_", "."), _text(value)) for name, value in values.items()
     }
-
-
-def broker_settings() -> dict[str, Setting]:
-    """Every setting of a running broker: its built-in default, and what is in force where the kit has set another.
-
-    The kit's own broker is started when none runs. A setting without a built-in default in the broker's
-    answer has None. LabError when the broker does not answer.
-    """
-    cluster = kafka_server.ensure()
-    where, admin = cluster.bootstrap, AdminClient(client_config(cluster))
-    try:
-        number = min(admin.list_topics(timeout=ANSWER_S).brokers)
-        resource = ConfigResource(ConfigResource.Type.BROKER, str(number))
-        [answer] = admin.describe_configs([resource], request_timeout=ANSWER_S).values()
-        entries = answer.result(ANSWER_S)
-    except (KafkaException, ValueError, TimeoutError) as error:
-        raise LabError(f"broker {where} does not report its settings: {error}. Look at `kit status`.") from None
-    documented = settings_of("broker.class")
-    return {name: _broker_setting(entry, documented.get(name)) for name, entry in sorted(entries.items())}
-
-
-def _broker_setting(entry: ConfigEntry, documented: Setting | None) -> Setting:
-    built_in = [each.value for each in _with_synonyms(entry) if _is_built_in(each.source)]
-    value = built_in[0] if built_in else None
-    doc, here = "" if documented is None else documented.doc, entry.value if entry.value != value else None
-    return Setting("broker", entry.name, value, doc, here)
-
-
-def _is_built_in(source: Any) -> bool:
-    """Whether a value is the broker's own default; the client tells sources by number or by name."""
-    return source in (ConfigSource.DEFAULT_CONFIG, ConfigSource.DEFAULT_CONFIG.value)
-
-
-def _with_synonyms(entry: ConfigEntry) -> Iterable[ConfigEntry]:
-    yield entry
-    with contextlib.suppress(AttributeError):
-        yield from entry.synonyms.values()
 
 
 def _text(value: Any) -> str | None:
@@ -241,17 +169,8 @@ PATTERNS = (  # where wheels for Linux, macOS and Windows keep the library, from
 ROW = re.compile(
     r"^(?P<name>[a-z][a-z0-9_.]*) *\| *(?P<who>[*CP]) *\| *(?P<range>.*?) *\| *(?P<default>.*?) *\| *\w+ *\| *(?P<doc>.*)$"
 )
+ALIAS = re.compile(r"Alias for `([^`]+)`")
 TYPE = re.compile(r" *<br> *\*Type: (.*?)\* *$")
-
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    """One property as the library tells it."""
-
-    name: str
-    default: str | None  # None when it has no value until it is set
-    doc: str
-    is_topics: bool  # whether it belongs to a topic's configuration
 
 
 def find_library() -> Path:
@@ -268,46 +187,25 @@ def find_library() -> Path:
     )
 
 
-def read_properties(path: Path | None = None) -> dict[str, Property]:
-    """Every property that librdkafka documents, by name. LabError when the library cannot be asked.
-
-    The library copies a fresh configuration out as names and values, and it prints the manual of all properties. The values
-    come from the first, so they are what a client really starts with; the second one has the sentences, the topic's
-    properties, and those that have no value until they are set.
-    """
-    where = find_library() if path is None else path
+@lru_cache(maxsize=1)
+def _librdkafka() -> dict[str, Setting]:
+    """Every property in the manual that the library itself prints, by name. LabError when the library cannot be asked."""
+    where = find_library()
     try:
-        library = ctypes.CDLL(str(where))
-        values = {**_values(library, "rd_kafka_topic_conf"), **_values(library, "rd_kafka_conf")}
-        manual = _manual(library)
+        manual = _manual(ctypes.CDLL(str(where)))
     except (OSError, AttributeError, TypeError) as error:  # the last one: no C library to print with (Windows)
         raise LabError(f"librdkafka at {where} cannot be asked for its settings: {error}. Run `kit doctor`.") from None
-    found: dict[str, Property] = {}
-    for name, default, doc, is_topics in _rows(manual):
-        alias = re.match(r"Alias for `([^`]+)`", doc)
-        value = values.get(name) or values.get(alias[1] if alias else name) or default
-        if name not in found:  # a topic's property that is a client's too is told by the client
-            found[name] = Property(name, value or None, doc, is_topics)
+    rows: dict[str, re.Match[str]] = {}
+    for row in filter(None, map(ROW.match, manual.splitlines())):
+        rows.setdefault(row["name"], row)  # a topic's property that is a client's too is told by the client
+    found = {}
+    for name, row in rows.items():
+        alias = ALIAS.match(row["doc"])
+        default = rows[alias[1]]["default"] if alias else row["default"]
+        found[name] = Setting("librdkafka", name, default or None, TYPE.sub("", row["doc"]))
     if "linger.ms" not in found:
         raise LabError(f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka.")
     return found
-
-
-def _values(library: ctypes.CDLL, kind: str) -> dict[str, str]:
-    """A fresh configuration of this kind, as names and values."""
-    new, dump, destroy = (getattr(library, f"{kind}_{name}") for name in ("new", "dump", "destroy"))
-    new.restype, dump.restype = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
-    dump.argtypes, destroy.argtypes = [ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t)], [ctypes.c_void_p]
-    free = library.rd_kafka_conf_dump_free
-    free.argtypes, free.restype = [ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t], None
-    configuration, count = new(), ctypes.c_size_t()
-    try:
-        told = dump(configuration, ctypes.byref(count))
-        texts = [(told[at] or b"").decode("utf-8", "replace") for at in range(count.value)]
-        free(told, count)
-    finally:
-        destroy(configuration)
-    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _manual(library: ctypes.CDLL) -> str:
@@ -322,13 +220,3 @@ def _manual(library: ctypes.CDLL) -> str:
         libc.fclose(stream)
         file.seek(0)
         return file.read().decode("utf-8", "replace")
-
-
-def _rows(manual: str) -> Iterator[tuple[str, str, str, bool]]:
-    """Name, default, sentence and whether it is a topic's, of each row of the manual."""
-    is_topics = False
-    for line in manual.splitlines():
-        is_topics |= "Topic configuration properties" in line
-        row = ROW.match(line)
-        if row:
-            yield row["name"], row["default"], TYPE.sub("", row["doc"]), is_topics

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes.util
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kafka import KafkaProducer
@@ -25,28 +24,32 @@ def test_java_defaults_are_those_that_a_producer_starts_with() -> None:
         assert told[name].default == started[name] and told[name].doc, name
 
 
-def test_librdkafka_defaults_are_those_that_conf_dump_tells() -> None:
-    """A value of the manual and the value of a fresh configuration are one, for all that have both."""
+def test_librdkafka_defaults_are_those_of_a_fresh_configuration() -> None:
+    """What the library's manual says and what its own fresh configuration holds are one, for all values that can be typed."""
     library = ctypes.CDLL(str(client_defaults.find_library()))
-    values = client_defaults._values(library, "rd_kafka_conf")
-    told = client_defaults.read_properties()
-    assert len(values) > 80 and len(told) > 150
-    assert {name: told[name].default for name in values if name in told} == {
-        n: values[n] or None for n in values if n in told
-    }
-    assert told["linger.ms"].default == values["queue.buffering.max.ms"]  # an alias has the value of what it stands for
-    assert told["acks"].is_topics and not told["linger.ms"].is_topics and told["debug"].default is None
+    library.rd_kafka_conf_new.restype = ctypes.c_void_p
+    library.rd_kafka_conf_get.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]
+    fresh, told = library.rd_kafka_conf_new(), settings_of("librdkafka")
+    assert len(told) > 150
+    for name in ("linger.ms", "queue.buffering.max.ms", "enable.idempotence", "batch.size", "metadata.max.age.ms", "acks"):
+        value, size = ctypes.create_string_buffer(100), ctypes.c_size_t(100)
+        if library.rd_kafka_conf_get(fresh, name.encode(), value, ctypes.byref(size)) == 0:
+            assert told[name].default == value.value.decode(), name
+    assert told["linger.ms"].default == told["queue.buffering.max.ms"].default  # an alias has the value of what it stands for
+    assert told["acks"].default == "-1" and told["debug"].default is None
     assert "delay" in told["queue.buffering.max.ms"].doc.lower() and "*Type" not in told["queue.buffering.max.ms"].doc
 
 
 def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No such file, a file that is no library, a library of something else, and a wheel without one."""
+    """A file that is no library, a library of something else, and a wheel without one."""
     empty = tmp_path / "librdkafka.so"
     empty.write_bytes(b"")
     other = ctypes.util.find_library("m")
-    for path in (tmp_path / "none.so", empty, *([Path(other)] if other else [])):
+    for path in (empty, *([Path(other)] if other else [])):
+        monkeypatch.setattr(client_defaults, "find_library", lambda path=path: path)
         with pytest.raises(LabError, match="cannot be asked"):
-            client_defaults.read_properties(path)
+            client_defaults._librdkafka.__wrapped__()
+    monkeypatch.undo()
     monkeypatch.setattr(client_defaults, "PATTERNS", ("nowhere/*.so",))
     with pytest.raises(LabError, match="no librdkafka of its own"):
         client_defaults.find_library()
@@ -59,21 +62,6 @@ def test_kafka_python_is_told_by_the_names_of_all_others() -> None:
     assert told["enable.auto.commit"].default in ("true", "false")
     assert default("kafka-python.consumer", "partition.assignment.strategy").startswith("RangePartitionAssignor")
     assert told["key.deserializer"].default is None
-
-
-@pytest.mark.kafka
-def test_running_broker_and_its_class_tell_the_same_defaults(broker: Any) -> None:
-    """What the kit has set is shown beside the default, and is what the broker says is in force."""
-    running, documented = settings_of("broker"), settings_of("broker.class")
-    both = running.keys() & documented.keys()
-    assert len(both) > 200
-    for name in both:
-        assert (running[name].default or None) == (documented[name].default or None), name
-    cell = running["auto.create.topics.enable"]
-    assert (cell.default, cell.here, cell.shown) == ("true", "false", "true (here: false)") and cell.doc
-    assert running["min.insync.replicas"].here is None
-    table = settings_table(["auto.create.topics.enable"], sources=("broker", "topic"))
-    assert table.splitlines()[0].split() == ["setting", "broker"] and table.endswith("true (here: false)")
 
 
 def test_table_has_a_line_a_setting_and_a_column_for_each_that_has_one() -> None:
@@ -91,15 +79,6 @@ def test_table_names_classes_without_their_packages() -> None:
     name = "partition.assignment.strategy"
     assert "org.apache" in default("java.consumer", name) and "org.apache" not in settings_table([name])
     assert Setting("x", "y", "class java.lang.String").shown == "String" and Setting("x", "y", "1.2.3").shown == "1.2.3"
-
-
-def test_sources_without_a_jar_are_said_to_be_not_read() -> None:
-    """Connect and Streams have a column that says so, and no value."""
-    table = settings_table(["scheduled.rebalance.max.delay.ms"], sources=("java.producer", "connect"))
-    assert table.splitlines()[-1].split(maxsplit=1)[1] == "not read here"
-    for source in client_defaults.NOT_READ:
-        with pytest.raises(KnobError, match="not read here"):
-            settings_of(source)
 
 
 @pytest.mark.parametrize(
