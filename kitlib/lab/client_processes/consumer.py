@@ -10,8 +10,8 @@ The child ends when its pipe closes, which it does when its owner dies, however 
 frozen cannot notice that, so a guard sits at a pipe of its own as long as it is, and kills it then.
 Java's consumer lives in a JVM below its child; signals go to both.
 
-Orders (stdin):   the settings first, then  {"do": "poll" | "commit" | "store" | "positions" | "close", ...}
-Answers (stdout): one for each:  {"records", "positions", "events", "error", "member", "generation"}, {"refused"} or {"failed"}
+Orders (stdin):   the settings first, then  {"do": the name of a method, "given": what it takes, "order": number}
+Answers (stdout): one for each:  {"result", "events", "member", "generation", "order"}, {"refused"} or {"failed"}
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import IO, Any, ClassVar, Self
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor
-from kitlib.lab.client_processes.driver import CALL_S, NONE, Driver, Refused, serve
+from kitlib.lab.client_processes.driver import CALL_S, Client, Refused, Told, serve
 
 START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
@@ -55,7 +55,7 @@ class ConsumerProcess:
         self.generation: int | None = None  # by its last answer
         self._orders = 0  # how many were given; an answer has its order's number
         self._guard: subprocess.Popen[bytes] | None = None
-        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=3)  # the last lines of its stderr
         for read, pipe in ((self._read, process.stdout), (self._hear, process.stderr)):
             threading.Thread(target=read, args=(pipe,), daemon=True).start()
@@ -97,27 +97,27 @@ class ConsumerProcess:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def poll(self, records: int, timeout_ms: int) -> tuple[list[tuple[int, int]], list[dict[str, Any]]]:
+    def poll(self, records: int, timeout_ms: int) -> tuple[list[tuple[int, int]], list[Told]]:
         """((partition, offset) of each record, the events before them). LabError when it has ended or is frozen."""
-        told = self._ask("poll", timeout_ms / 1000, records=records, ms=timeout_ms)
-        return [(partition, offset) for partition, offset in told["records"]], told["events"]
+        told = self._ask("poll", timeout_ms / 1000, records=records, timeout_ms=timeout_ms)
+        return [(partition, offset) for partition, offset in told["result"]], told["events"]
 
-    def commit(self, offsets: Mapping[int, int] | None = None, waits: bool = True) -> tuple[str, list[dict[str, Any]]]:
+    def commit(self, offsets: Mapping[int, int] | None = None, waits: bool = True) -> tuple[str, list[Told]]:
         """Commit: "NONE" or the error's name, and events; if it does not wait, a later poll tells of a refusal. LabError as `poll`."""
         wanted = None if offsets is None else sorted(offsets.items())
         told = self._ask("commit", 0, offsets=wanted, waits=waits)
-        return told["error"], told["events"]
+        return told["result"], told["events"]
 
     def store(self, partition: int, next_offset: int) -> str:
         """librdkafka's store_offsets: "NONE" or the error's name. LabError as `poll`, and of the other libraries."""
-        return str(self._ask("store", 0, partition=partition, offset=next_offset)["error"])
+        return str(self._ask("store", 0, partition=partition, offset=next_offset)["result"])
 
-    def positions(self) -> tuple[dict[int, int | None], list[dict[str, Any]]]:
+    def positions(self) -> tuple[dict[int, int | None], list[Told]]:
         """The next offset of each partition that it holds, None where it has none, and events. LabError as `poll`."""
         told = self._ask("positions", CALL_S)
-        return dict(told["positions"]), told["events"]
+        return dict(told["result"]), told["events"]
 
-    def close(self) -> list[dict[str, Any]]:
+    def close(self) -> list[Told]:
         """Close it as the library does, and end its process; the events of the close. LabError as `poll`."""
         self._check_usable("close")
         try:
@@ -129,14 +129,14 @@ class ConsumerProcess:
                 self.process.wait(END_S)
         finally:
             self.kill()
-        events: list[dict[str, Any]] = told["events"]
+        events: list[Told] = told["events"]
         return events
 
     def begin_close(self) -> None:
         """Order the close and do not wait for it; `kill` is still needed. LabError as `poll`."""
         self._check_usable("close")
         self.wait_ready(START_S)
-        self._write({"do": "close"})
+        self._write({"do": "close", "given": {}})
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone; nothing when it has ended. LabError when it is not gone within KILL_S."""
@@ -176,11 +176,11 @@ class ConsumerProcess:
     def _who(self) -> str:
         return f"{self.kind} {self.name} ({self.library}, process {self.process.pid})"
 
-    def _ask(self, what: str, own_s: float, **more: Any) -> dict[str, Any]:
+    def _ask(self, what: str, own_s: float, **more: Any) -> Told:
         self._check_usable(what)
         self.wait_ready(START_S)
         self._orders += 1
-        self._write({"do": what, "order": self._orders, **more})
+        self._write({"do": what, "given": more, "order": self._orders})
         try:
             told = self._answer(what, own_s + ANSWER_S, self._orders)
         except TimeoutError as error:
@@ -194,7 +194,7 @@ class ConsumerProcess:
         if not self.is_alive:
             raise LabError(f"{self._who}: it has ended ({self._last_words()}), {what} is too late. Start a new one.")
 
-    def _write(self, order: dict[str, Any]) -> None:
+    def _write(self, order: Told) -> None:
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -202,7 +202,7 @@ class ConsumerProcess:
         except OSError:
             pass  # it has ended; the answer that does not come says so
 
-    def _answer(self, what: str, timeout_s: float, order: int | None = None) -> dict[str, Any]:
+    def _answer(self, what: str, timeout_s: float, order: int | None = None) -> Told:
         deadline = time.monotonic() + timeout_s
         try:
             told = self._answers.get(timeout=timeout_s)
@@ -251,50 +251,16 @@ class ConsumerProcess:
                 guard.kill()
 
 
-def open_driver(settings: Mapping[str, Any]) -> Driver:
-    """The driver of `settings["library"]`, subscribed. Refused when the library does not take the settings."""
-    match settings["library"]:
-        case "java":
-            from kitlib.lab.client_processes.java import Java
+def open_driver(settings: Mapping[str, Any]) -> Client:
+    """The client of `settings["library"]`, subscribed. Refused when the library does not take the settings."""
+    if settings["library"] == "java":
+        from kitlib.lab.client_processes.java import Java
 
-            return Java(settings)
-        case _:
-            from kitlib.lab.client_processes.librdkafka import Librdkafka
+        return Java(settings)
+    from kitlib.lab.client_processes.librdkafka import Librdkafka
 
-            return Librdkafka(settings)
-
-
-class _Child:
-    """A consumer of any library, where it lives."""
-
-    def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.driver = open_driver(settings)
-        self.jvm = self.driver.jvm
-
-    def do(self, order: dict[str, Any]) -> dict[str, Any]:
-        driver = self.driver
-        records: list[tuple[int, int]] = []
-        positions: list[tuple[int, int | None]] = []
-        error, identity = NONE, None
-        match order["do"]:
-            case "poll":
-                records = driver.poll(order["records"], order["ms"])
-            case "commit":
-                error = driver.commit(None if order["offsets"] is None else dict(order["offsets"]), order["waits"])
-            case "store":
-                error = driver.store(order["partition"], order["offset"])
-            case "positions":
-                positions = sorted(driver.positions().items())
-            case "close":
-                identity = driver.identity()
-                driver.close()
-        events = list(driver.events)
-        driver.events.clear()
-        member, generation = identity or driver.identity()
-        return {
-            "records": records, "positions": positions, "events": events, "error": error, "member": member, "generation": generation,
-        }  # fmt: skip
+    return Librdkafka(settings)
 
 
 if __name__ == "__main__":
-    serve(_Child)
+    serve(open_driver)

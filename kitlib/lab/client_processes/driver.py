@@ -19,8 +19,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from kitlib.errors import LabError
 
@@ -28,7 +28,6 @@ CALL_S = 8.0  # a commit or a close that takes longer has failed
 FETCH_WAIT_MS = 50  # a broker without records answers a fetch after so long
 POSITION_MS = 1_000  # how long a library is given to find out where it reads
 NONE = "NONE"
-NOBODY = {"member": "", "generation": None}  # of a client that is no member of a group
 
 Told = dict[str, Any]
 
@@ -37,37 +36,31 @@ class Refused(LabError):
     """The library does not start with these settings; the message is its own."""
 
 
-class Driver(Protocol):
-    """One consumer, subscribed; `events` is emptied by whoever reads it."""
+class Client:
+    """What lives in a child process: each order names one of its methods, and what that takes.
 
-    events: list[dict[str, Any]]
-    jvm: int | None  # the process in which the consumer lives, if it is not this one
+    A consumer's, subscribed, has these, which take and give lists where JSON has no tuples:
+    `poll(records, timeout_ms)`: [partition, offset] of what was handed out, `records` at most; with 0 it only takes part in
+    the group. A library that hands out what it likes is set back to the first record that was not wanted.
+    `commit(offsets, waits)`: commit these, or what it takes for done. One that does not wait is NONE; what comes of it is an
+    event, if it is refused. `store(partition, offset)`: librdkafka's alone.
+    `positions()`: the next offset of each partition that it holds; None where its reset policy leaves it without one.
+    """
 
-    def poll(self, records: int, timeout_ms: int) -> list[tuple[int, int]]:
-        """(partition, offset) of what was handed out, `records` at most; with 0 it only takes part in the group.
+    jvm: int | None = None  # the process in which it does its work, if it is not this one
 
-        A library that hands out what it likes is set back to the first record that was not wanted.
-        """
-        ...
-
-    def commit(self, offsets: Mapping[int, int] | None, waits: bool = True) -> str:
-        """Commit these, or what it takes for done. One that does not wait is NONE; what comes of it is an event, if it is refused."""
-        ...
-
-    def store(self, partition: int, next_offset: int) -> str: ...
-
-    def positions(self) -> dict[int, int | None]:
-        """The next offset of each partition that it holds; None where its reset policy leaves it without one."""
-        ...
+    def __init__(self) -> None:
+        self.events: list[Told] = []  # what the library told of since the last answer
 
     def identity(self) -> tuple[str, int | None]:
         """The member's id ("" before it has one) and its generation or epoch (None outside of a group)."""
-        ...
+        return "", None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Say good-bye."""
 
 
-def event(what: str, partitions: Iterable[int] = (), error: str = "") -> dict[str, Any]:
+def event(what: str, partitions: Iterable[int] = (), error: str = "") -> Told:
     """Something that a library told of, as it goes over the pipe; `at` is the machine's monotonic clock, in seconds."""
     return {"what": what, "partitions": sorted(partitions), "error": error, "at": time.monotonic()}
 
@@ -84,16 +77,6 @@ def first_of_each(records: Iterable[tuple[int, int]]) -> dict[int, int]:
     for partition, offset in records:
         first[partition] = min(offset, first.get(partition, offset))
     return first
-
-
-class Client(Protocol):
-    """What lives in a child process."""
-
-    jvm: int | None  # the process in which it does its work, if it is not this one
-
-    def do(self, order: Told) -> Told:
-        """Carry out one order; what is to be told of it."""
-        ...
 
 
 def serve(make: Callable[[Told], Client], failures: tuple[type[Exception], ...] = (LabError,)) -> NoReturn:
@@ -114,17 +97,26 @@ def serve(make: Callable[[Told], Client], failures: tuple[type[Exception], ...] 
             order: Told = {}
             while order.get("do") != "close":
                 order = orders.get()
-                try:
-                    told = client.do(order)
-                except failures as error:
-                    told = {"failed": str(error)}
-                answer(NOBODY | told | {"order": order.get("order")})
+                answer(carried_out(client, order, failures) | {"order": order.get("order")})
         code = 0
     finally:
         if code:
             traceback.print_exc()
             sys.stderr.flush()
         os._exit(code)
+
+
+def carried_out(client: Client, order: Told, failures: tuple[type[Exception], ...]) -> Told:
+    """What is to be told of an order: what its method gives, the events meanwhile and, before a close, who the member was."""
+    is_last = order["do"] == "close"
+    try:
+        identity = client.identity() if is_last else None
+        result = getattr(client, order["do"])(**order["given"])
+        member, generation = identity or client.identity()
+    except failures as error:
+        return {"failed": str(error)}
+    events, client.events = client.events, []
+    return {"result": result, "events": events, "member": member, "generation": generation}
 
 
 def take_orders() -> tuple[queue.SimpleQueue[Told], Callable[[Told], None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -15,6 +15,7 @@ from kitlib.lab.client_processes.driver import (
     FETCH_WAIT_MS,
     NONE,
     POSITION_MS,
+    Client,
     Refused,
     broker_form,
     event,
@@ -32,15 +33,15 @@ ASSIGNORS = {
 }  # fmt: skip
 
 
-class Java:
+class Java(Client):
     """Java's KafkaConsumer in a JVM of its own, which ends with this process."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.events: list[dict[str, Any]] = []
+        super().__init__()
         self.topic = settings["topic"]
         self.room = ExitStack()
         java = self.room.enter_context(JavaClient.open())
-        self.jvm: int | None = java.process.pid
+        self.jvm = java.process.pid
         self.java = _single_threaded(java)
         self.room.callback(self.java.shutdown)
         config: dict[str, Any] = {
@@ -91,12 +92,12 @@ class Java:
             self.consumer.seek(self.java.jvm.org.apache.kafka.common.TopicPartition(self.topic, partition), offset)
         return handed[:records]
 
-    def commit(self, offsets: Mapping[int, int] | None, waits: bool = True) -> str:
+    def commit(self, offsets: Iterable[tuple[int, int]] | None, waits: bool = True) -> str:
         kafka, most = self.java.jvm.org.apache.kafka, self.java.jvm.java.time.Duration.ofMillis(int(CALL_S * 1000))
         wanted = None
         if offsets is not None:
             wanted = self.java.jvm.java.util.HashMap()
-            for partition, offset in offsets.items():
+            for partition, offset in offsets:
                 where = kafka.common.TopicPartition(self.topic, partition)
                 wanted.put(where, kafka.clients.consumer.OffsetAndMetadata(offset))
         chosen = () if wanted is None else (wanted,)
@@ -109,10 +110,10 @@ class Java:
             return _java_name(error.java_exception)
         return NONE
 
-    def store(self, partition: int, next_offset: int) -> str:
+    def store(self, partition: int, offset: int) -> str:
         raise LabError("Java's consumer has no stored offsets: it commits its positions. Use commit().")
 
-    def positions(self) -> dict[int, int | None]:
+    def positions(self) -> list[tuple[int, int | None]]:
         most = self.java.jvm.java.time.Duration.ofMillis(POSITION_MS)
         found: dict[int, int | None] = {}
         for where in self.consumer.assignment():
@@ -120,7 +121,7 @@ class Java:
                 found[int(where.partition())] = int(self.consumer.position(where, most))
             except Py4JJavaError:  # reset policy none, or no answer in time
                 found[int(where.partition())] = None
-        return found
+        return sorted(found.items())
 
     def identity(self) -> tuple[str, int | None]:
         try:

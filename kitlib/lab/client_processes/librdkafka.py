@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Refused, event
+from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Client, Refused, event
 from kitlib.lab.clients import SILENT
 
 
-class Librdkafka:
+class Librdkafka(Client):
     """confluent_kafka's Consumer, with the settings that its users have unless they are told otherwise."""
 
-    jvm: int | None = None
-
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self.events: list[dict[str, Any]] = []
+        super().__init__()
         self.topic, self.auto_store = settings["topic"], settings["auto_store"]
         self.is_incremental = settings["protocol"] == "consumer" or "cooperative-sticky" in settings["strategies"]
         self.commits_on_revoke = settings["commit_on_revoke"]
@@ -107,10 +105,10 @@ class Librdkafka:
             self.holds = holds
             (self.consumer.pause if holds else self.consumer.resume)(self.consumer.assignment())
 
-    def commit(self, offsets: Mapping[int, int] | None, waits: bool = True) -> str:
+    def commit(self, offsets: Iterable[tuple[int, int]] | None, waits: bool = True) -> str:
         try:
             if offsets is not None:
-                wanted = [TopicPartition(self.topic, partition, offset) for partition, offset in offsets.items()]
+                wanted = [TopicPartition(self.topic, partition, offset) for partition, offset in offsets]
             elif self.auto_store:
                 wanted = []  # all that is stored, which is all that was handed out
             else:
@@ -124,14 +122,14 @@ class Librdkafka:
             return NONE if name == "_NO_OFFSET" else name
         return next((each.error.name() for each in done or () if each.error is not None), NONE)
 
-    def store(self, partition: int, next_offset: int) -> str:
+    def store(self, partition: int, offset: int) -> str:
         try:
-            self.consumer.store_offsets(offsets=[TopicPartition(self.topic, partition, next_offset)])
+            self.consumer.store_offsets(offsets=[TopicPartition(self.topic, partition, offset)])
         except (KafkaException, RuntimeError) as error:
             return _name_of(error).lstrip("_")
         return NONE
 
-    def positions(self) -> dict[int, int | None]:
+    def positions(self) -> list[tuple[int, int | None]]:
         """By the records and ends of partitions that it was told of; it is let read until it knows, and set back then."""
         deadline = time.monotonic() + CALL_S
         while (found := self._known()) and None in found.values() and not self.is_nowhere and time.monotonic() < deadline:
@@ -143,7 +141,7 @@ class Librdkafka:
                     self.consumer.seek(where)
                 else:
                     self._take_error(message)
-        return found
+        return sorted(found.items())
 
     def _known(self) -> dict[int, int | None]:
         told = {each.partition: each.offset for each in self.consumer.position(self.consumer.assignment())}

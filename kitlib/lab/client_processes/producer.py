@@ -4,8 +4,7 @@ A zombie is a process that stood still and does not know it; a crash is one that
 So the producer lives in a child, as the kit's consumers do (`kitlib.lab.client_processes.consumer`), and with it, if
 it is asked for, a consumer of the group whose records it transforms: both stand still together.
 
-Orders: {"do": "init" | "begin" | "send" | "send_offsets" | "commit_offsets" | "commit" | "abort" | "join" | "close", ...}
-Answers: {"error", "fatal", "must_abort", "member", "generation"}
+Orders are the methods of `_Child`; their results: {"error", "fatal", "must_abort"}
 """
 
 from __future__ import annotations
@@ -18,11 +17,12 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kitlib.errors import LabError
 from kitlib.lab.client_processes.consumer import ConsumerProcess
-from kitlib.lab.client_processes.driver import Refused, serve
+from kitlib.lab.client_processes.driver import Client, Refused, Told, serve
 from kitlib.lab.clients import SILENT
 
 CALL_S = 20.0  # how long a call of the producer may take
 JOIN_S = 15.0
+FINE = {"error": "", "fatal": False, "must_abort": False}
 MISUSED = "_STATE"  # librdkafka's word for a call that does not fit
 
 
@@ -32,18 +32,18 @@ class ProducerProcess(ConsumerProcess):
     kind: ClassVar[str] = "producer"
     child: ClassVar[str] = "kitlib.lab.client_processes.producer"
 
-    def do(self, what: str, **more: Any) -> dict[str, Any]:
+    def do(self, what: str, **more: Any) -> Told:
         """Carry out an order; what the user was told. LabError when it has ended, is frozen or does not answer."""
-        return self._ask(what, CALL_S + JOIN_S, **more)
+        told: Told = self._ask(what, CALL_S + JOIN_S, **more)["result"]
+        return told
 
 
-class _Child:
-    """The producer, and the consumer of its group, where they live."""
-
-    jvm: int | None = None
+class _Child(Client):
+    """The producer, and the consumer of its group, where they live. Its methods tell what the user was told."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """Refused when librdkafka does not take the settings."""
+        super().__init__()
         self.settings = settings
         try:
             self.producer = Producer(dict(settings["producer"]), logger=SILENT)
@@ -52,7 +52,7 @@ class _Child:
         self.consumer: Any = None
         self.metadata: Any = None  # of the group, as it was when the records were handed out
 
-    def told(self, call: Callable[[], None]) -> dict[str, Any]:
+    def told(self, call: Callable[[], None]) -> Told:
         """Make a call, and what it told its user."""
         try:
             call()
@@ -64,32 +64,21 @@ class _Child:
                 "must_abort": reason.txn_requires_abort(),
                 "said": reason.str(),
             }
-        return {"error": "", "fatal": False, "must_abort": False}
+        return FINE
 
-    def do(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        producer = self.producer
-        match order["do"]:
-            case "init":
-                return self.told(lambda: producer.init_transactions(CALL_S))
-            case "begin":
-                return self.told(producer.begin_transaction)
-            case "send":
-                return self.send(order["topic"], order["records"])
-            case "send_offsets":
-                return self.told(lambda: self.send_offsets(order["topic"], order["offset"]))
-            case "commit":
-                return self.told(lambda: producer.commit_transaction(CALL_S))
-            case "abort":
-                return self.told(lambda: producer.abort_transaction(CALL_S))
-            case "commit_offsets":
-                return self.told(lambda: self.commit_offsets(order["topic"], order["offset"]))
-            case "join":
-                self.join()
-            case "close" if self.consumer is not None:
-                self.consumer.close()
-        return {"error": "", "fatal": False, "must_abort": False}
+    def init(self) -> Told:
+        return self.told(lambda: self.producer.init_transactions(CALL_S))
 
-    def send(self, topic: str, records: list[int]) -> dict[str, Any]:
+    def begin(self) -> Told:
+        return self.told(self.producer.begin_transaction)
+
+    def commit(self) -> Told:
+        return self.told(lambda: self.producer.commit_transaction(CALL_S))
+
+    def abort(self) -> Told:
+        return self.told(lambda: self.producer.abort_transaction(CALL_S))
+
+    def send(self, topic: str, records: list[int]) -> Told:
         """Hand the records over and wait until the user was told of each; the first error. LabError when it is told too little."""
         left, failed = [len(records)], list[Any]()
         deadline = time.monotonic() + CALL_S
@@ -124,7 +113,7 @@ class _Child:
             raise LabError(f"of {left[0]} of {len(records)} records nothing was reported within {CALL_S:g} s")
         return told
 
-    def join(self) -> None:
+    def join(self) -> Told:
         """Join the group and wait for the input's partition."""
         if self.consumer is None:
             self.consumer = Consumer(dict(self.settings["consumer"]))
@@ -135,16 +124,22 @@ class _Child:
             if time.monotonic() > deadline:
                 raise LabError("the group gave it no partition")
         self.metadata = self.consumer.consumer_group_metadata()
+        return FINE
 
-    def commit_offsets(self, topic: str, offset: int) -> None:
+    def commit_offsets(self, topic: str, offset: int) -> Told:
         """The group's position by its consumer, outside of any transaction."""
-        self.consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+        return self.told(lambda: self.consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False))
 
-    def send_offsets(self, topic: str, offset: int) -> None:
+    def send_offsets(self, topic: str, offset: int) -> Told:
         if self.consumer is None:  # a member of nothing: its epoch alone protects the offsets
             self.consumer = Consumer(dict(self.settings["consumer"]))
             self.metadata = self.consumer.consumer_group_metadata()
-        self.producer.send_offsets_to_transaction([TopicPartition(topic, 0, offset)], self.metadata, CALL_S)
+        offsets = [TopicPartition(topic, 0, offset)]
+        return self.told(lambda: self.producer.send_offsets_to_transaction(offsets, self.metadata, CALL_S))
+
+    def close(self) -> None:
+        if self.consumer is not None:
+            self.consumer.close()
 
 
 if __name__ == "__main__":
