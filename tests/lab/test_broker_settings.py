@@ -1,103 +1,54 @@
-"""A setting changed for a while is always set back, whatever goes wrong on the way; with brokers that are made up."""
+"""A setting changed for a while is always set back, whatever goes wrong on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from confluent_kafka.admin._config import AlterConfigOpType
+from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.lab.brokers import settings as broker_settings
-from kitlib.lab.brokers.settings import DYNAMIC_BROKER_CONFIG, EXPIRATION, broker_setting
-from kitlib.lab.clients import Cluster
+from kitlib.lab.brokers.settings import EXPIRATION, broker_setting, broker_value
+from kitlib.lab.clients import client_config
+from kitlib.lab.kafka_server import Cluster
 
+pytestmark = [pytest.mark.kafka, pytest.mark.alone]
 OTHER = "log.retention.ms"
-KIT = Cluster("127.0.0.1:1", "c", 2, "kit")
+OWN = "86400000"
 
 
-class Brokers:
-    """Two brokers that take any value, except what `refuses` says; in the place of an AdminClient."""
-
-    def __init__(self) -> None:
-        self.changed: dict[str, str] = {}
-        # (number of the broker, value or None for setting back): what it does not answer to.
-        self.refuses: set[tuple[str, str | None]] = set()
-
-    def list_topics(self, timeout: float) -> Any:
-        return SimpleNamespace(brokers={1: None, 2: None})
-
-    def describe_configs(self, resources: list[Any], request_timeout: float) -> dict[Any, Any]:
-        number = resources[0].name
-        value, source = (self.changed[number], DYNAMIC_BROKER_CONFIG) if number in self.changed else ("86400000", 5)
-        entry = SimpleNamespace(value=value, source=source)
-        return {resources[0]: SimpleNamespace(result=lambda _: dict.fromkeys((EXPIRATION, OTHER), entry))}
-
-    def incremental_alter_configs(self, resources: list[Any], request_timeout: float) -> dict[Any, Any]:
-        number, entry = resources[0].name, resources[0].incremental_configs[0]
-        value = entry.value if entry.incremental_operation == AlterConfigOpType.SET else None
-
-        def result(_timeout_s: float) -> None:
-            if (number, value) in self.refuses:
-                raise TimeoutError
-            if value is None:
-                self.changed.pop(number, None)
-            else:
-                self.changed[number] = value
-
-        return {resources[0]: SimpleNamespace(result=result)}
-
-
-@pytest.fixture
-def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Brokers]:
-    monkeypatch.setenv("KIT_HOME", str(tmp_path))
-    (tmp_path / "run").mkdir()
-    made = Brokers()
-    monkeypatch.setattr(broker_settings, "AdminClient", lambda _config: made)
-    yield made
-
-
-def test_blocks_wait_for_each_other_and_leave_the_brokers_own_value(brokers: Brokers) -> None:
+def test_blocks_wait_for_each_other_and_leave_the_brokers_own_value(broker: Cluster) -> None:
     """A second block, which could end after the first and keep its value for good, does not begin before the first has ended."""
     with ExitStack() as first:
-        first.enter_context(broker_setting(KIT, EXPIRATION, "1000"))
+        first.enter_context(broker_setting(broker, EXPIRATION, "1000"))
         with pytest.raises(LabError, match=r"not restored within 0\.05 s"):
-            with broker_setting(KIT, EXPIRATION, "2000", wait_s=0.05):
+            with broker_setting(broker, EXPIRATION, "2000", wait_s=0.05):
                 pytest.fail("two blocks at once")
-        assert brokers.changed == {"1": "1000", "2": "1000"}
-    with broker_setting(KIT, EXPIRATION, "2000"):
-        pass
-    assert brokers.changed == {}
+        assert broker_value(broker, EXPIRATION) == "1000"
+        with broker_setting(broker, OTHER, "2000", wait_s=0.05):  # two settings do not get in each other's way
+            assert broker_value(broker, OTHER) == "2000"
+    assert broker_value(broker, EXPIRATION) == OWN
+    with broker_setting(broker, EXPIRATION, "2000"):
+        assert broker_value(broker, EXPIRATION) == "2000"
 
 
-@pytest.mark.usefixtures("brokers")
-def test_blocks_for_different_settings_may_be_within_each_other() -> None:
-    """Two settings do not get in each other's way."""
-    with broker_setting(KIT, EXPIRATION, "1000"), broker_setting(KIT, OTHER, "2000", wait_s=0.05):
-        pass
-
-
-def test_value_of_a_killed_block_is_gone_after_the_next(brokers: Brokers) -> None:
+def test_value_of_a_killed_block_is_gone_after_the_next(broker: Cluster) -> None:
     """What a killed block has left is not taken for the brokers' own value, nor does it stay when the next one is refused."""
-    brokers.changed = {"1": "1000", "2": "1000"}
-    brokers.refuses = {("1", "-5")}
-    with pytest.raises(LabError, match="does not accept"), broker_setting(KIT, EXPIRATION, "-5"):
+    broker_settings._set(AdminClient(client_config(broker)), EXPIRATION, "1000")
+    with pytest.raises(LabError, match=f"does not accept {EXPIRATION}=-5: "), broker_setting(broker, EXPIRATION, "-5"):
         pytest.fail("refused")
-    assert brokers.changed == {}
+    assert broker_value(broker, EXPIRATION) == OWN
 
 
-def test_broker_that_does_not_answer_leaves_no_other_unset_and_hides_nothing(brokers: Brokers) -> None:
-    """A timeout is a LabError; the other broker is set back, and what went wrong in the block is what is told."""
-    brokers.refuses = {("1", None)}
-    with pytest.raises(LabError, match=rf"Broker 1 does not accept {EXPIRATION}=None \(TimeoutError"):
-        with broker_setting(KIT, EXPIRATION, "1000"):
-            pass
-    assert brokers.changed == {"1": "1000"}
-    brokers.changed = {}
-    with pytest.raises(ZeroDivisionError) as told, broker_setting(KIT, EXPIRATION, "1000"):
+def test_what_cannot_be_set_back_hides_nothing(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What went wrong in the block is what is told, with the other as its note; the next block takes the value back."""
+    with pytest.raises(ZeroDivisionError) as told, broker_setting(broker, EXPIRATION, "1000"):
+        monkeypatch.setattr(broker_settings, "DEADLINE_S", 0.0)
+        monkeypatch.setattr(broker_settings, "_value", lambda *_: ("1000", True))
         raise ZeroDivisionError
-    assert brokers.changed == {"1": "1000"} and "Broker 1 does not accept" in told.value.__notes__[0]
+    assert "Waited 0 s in vain until the brokers have" in told.value.__notes__[0]
+    monkeypatch.undo()
+    with broker_setting(broker, EXPIRATION, "2000"):
+        pass
+    assert broker_value(broker, EXPIRATION) == OWN

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigSource  # type: ignore[attr-defined]
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
-from kitlib.lab.clients import Cluster, client_config, must_be_own
+from kitlib.lab.clients import Cluster, answered, client_config, must_be_own
 from kitlib.lab.processes import wait_until
 
 EXPIRATION = "producer.id.expiration.ms"
@@ -38,91 +37,56 @@ def broker_setting(cluster: Cluster, name: str, value: str, wait_s: float = LOCK
     """
     must_be_own(cluster, f"another value of {name}")
     admin = AdminClient(client_config(cluster))
-    with _alone(name, wait_s):
-        numbers = _numbers(admin)
-        for number in numbers:
-            if _value(admin, number, name)[1]:  # by a block that was killed
-                _set(admin, number, name, None)
-        try:
-            for number in numbers:
-                _set(admin, number, name, value)
-            yield
-        except BaseException as error:
-            for failure in _set_back(admin, numbers, name):
-                error.add_note(str(failure))
-            raise
-        if failures := _set_back(admin, numbers, name):
-            raise failures[0]
-
-
-@contextmanager
-def _alone(name: str, wait_s: float) -> Iterator[None]:
-    """No two blocks for a setting at once: the end of one would be that of the other. LabError after `wait_s` seconds in vain."""
     # The block may end in another thread than it began in.
     lock = FileLock(workspace.run_dir() / f"broker-setting-{name}.lock", mode=0o600, thread_local=False)
     try:
-        lock.acquire(timeout=wait_s)
+        held = lock.acquire(timeout=wait_s)
     except Timeout:
         raise LabError(
             f"{name} of the kit's brokers is already changed, and was not restored within {wait_s:g} s. "
             "End the block or the program that changed it, then try again."
         ) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _set_back(admin: AdminClient, numbers: list[int], name: str) -> list[LabError]:
-    """Take the change back at every broker; what went wrong on the way."""
-    failures = []
-    for number in numbers:
+    with held:
+        _set(admin, name, None)  # of a block that was killed
         try:
-            _set(admin, number, name, None)
-        except LabError as error:
-            failures.append(error)
-    return failures
-
-
-def _numbers(admin: AdminClient) -> list[int]:
-    try:
-        return sorted(admin.list_topics(timeout=DEADLINE_S).brokers)
-    except KafkaException as error:
-        raise LabError(f"The brokers do not say who they are ({error}). Look at `kit status`.") from error
+            _set(admin, name, value)
+            yield
+        except BaseException as error:
+            try:
+                _set(admin, name, None)
+            except LabError as failure:
+                error.add_note(str(failure))
+            raise
+        _set(admin, name, None)
 
 
 def _value(admin: AdminClient, number: int, name: str) -> tuple[str, bool]:
     """The setting as the broker has it now, and whether it was changed since its start."""
     resource = ConfigResource(ResourceType.BROKER, str(number))
-    try:
-        found = admin.describe_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
-    except (KafkaException, TimeoutError) as error:
-        raise LabError(f"Broker {number} does not report its settings ({error!r}). Look at `kit status`.") from error
+    found = answered(admin.describe_configs([resource])[resource], f"broker {number} does not report its settings")
     if name not in found:
         raise LabError(f"Broker {number} has no setting {name}. Look for the name in Kafka's documentation.")
-    entry = found[name]
-    return str(entry.value), entry.source == DYNAMIC_BROKER_CONFIG
+    return str(found[name].value), found[name].source == ConfigSource.DYNAMIC_BROKER_CONFIG.value
 
 
-# AdminClient's number for "changed on this broker while it ran".
-DYNAMIC_BROKER_CONFIG = 2
-
-
-def _set(admin: AdminClient, number: int, name: str, value: str | None) -> None:
-    """Change a setting, or with None take the change back, and wait until the broker has it."""
+def _set(admin: AdminClient, name: str, value: str | None) -> None:
+    """Change a setting, or with None take the change back, and wait until each broker has it."""
     operation = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
-    entry = ConfigEntry(name, value or "", incremental_operation=operation)
-    resource = ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[entry])
-    try:
-        admin.incremental_alter_configs([resource], request_timeout=DEADLINE_S)[resource].result(DEADLINE_S)
-    except (KafkaException, TimeoutError) as error:
-        raise LabError(f"Broker {number} does not accept {name}={value} ({error!r}). Choose another value.") from error
+    entry, numbers = ConfigEntry(name, value or "", incremental_operation=operation), _numbers(admin)
+    brokers = [ConfigResource(ResourceType.BROKER, str(number), incremental_configs=[entry]) for number in numbers]
+    asked = [admin.incremental_alter_configs([each])[each] for each in brokers]  # all of them, before one refuses
+    for number, future in zip(numbers, asked, strict=True):
+        answered(future, f"broker {number} does not accept {name}={value}")
 
-    def has_it() -> bool:
-        now, was_changed = _value(admin, number, name)
-        return now == value if value is not None else not was_changed
+    def have_it() -> bool:
+        found = [_value(admin, number, name) for number in numbers]
+        return all(now == value if value is not None else not was_changed for now, was_changed in found)
 
-    wait_until(has_it, DEADLINE_S, f"broker {number} has {name}={value or 'its own'}")
+    wait_until(have_it, DEADLINE_S, f"the brokers have {name}={value or 'their own'}")
+
+
+def _numbers(admin: AdminClient) -> list[int]:
+    return sorted(node.id for node in answered(admin.describe_cluster(), "the brokers do not say who they are").nodes)
 
 
 def broker_value(cluster: Cluster, name: str) -> str | None:
