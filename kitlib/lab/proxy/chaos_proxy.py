@@ -6,8 +6,8 @@ The proxy runs in a thread of its own in the caller's process and listens on 127
 the brokers if they do, so that clients must not; passwords pass through it as they are (PLAIN, SCRAM). Nothing it
 does is random beyond its seed, and everything it does is written down: `events` holds what happened, `counts()` how often.
 
-Left out: it cannot invent what a broker never said, apart from errors, and it does not decompress; brokers whose
-names have no address of IPv4; passwords in the way of Kafka before 1.0, whose frames have no header.
+Left out: it cannot invent what a broker never said, apart from errors, and it does not decompress; passwords in the way of
+Kafka before 1.0, whose frames have no header.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from kitlib.lab.clients import Cluster, addresses, tls_context
 from kitlib.lab.proxy.connection import Connection, Reordered
 from kitlib.lab.proxy.frames import Request
 from kitlib.lab.proxy.rules import ANY_API, APIS, Rule, RuleBook
-from kitlib.lab.proxy.sockets import Target
 
 __all__ = ["ChaosProxy", "ProxyEvent", "Rule"]
 
@@ -290,6 +289,7 @@ class ChaosProxy:
             for task in connections:
                 task.cancel()
             await asyncio.gather(*connections, return_exceptions=True)
+            await asyncio.sleep(0)  # so that what was closed is
 
     def _door(self, host: str, port: int) -> tuple[str, int]:
         """Where clients are told that this broker is: a door of the proxy, opened for a broker it has not heard of."""
@@ -303,19 +303,16 @@ class ChaosProxy:
         return "127.0.0.1", self._leads_to or self._doors[broker]
 
     async def _accept(self, listener: socket.socket, broker: tuple[str, int]) -> None:
-        target, door = Target(*broker, self._tls), self._door if self._given is not None else None
+        door = self._door if self._given is not None else None
         while True:
             number = self._counts["opened"] + 1
-            client: socket.socket | None = None
             try:
                 client = await self._next_client(listener)
-                connection = Connection(number, client, target, self._book, self._note, self._reordered, door)
             except OSError:  # no descriptors left, or the client has left before it was let in
-                if client is not None:
-                    client.close()
                 self._note("refused", number)
                 await asyncio.sleep(RETRY_S)
                 continue
+            connection = Connection(number, client, broker, self._tls, self._book, self._note, self._reordered, door)
             self._counts["opened"] += 1
             self._note("open", number)
             task = asyncio.create_task(connection.run())

@@ -1,7 +1,7 @@
 """One client, one broker, and what the rules do to the frames between them.
 
 Two lanes run side by side, requests and answers. A frame that no rule wants goes on as it comes, in
-pieces, without a copy; one that a rule wants is first read whole. Answers leave in the order in which
+pieces; one that a rule wants is first read whole. Answers leave in the order in which
 the client asked, as every Kafka client expects, also when the proxy has sent the requests in another
 order, sent one twice, or gives an answer of its own.
 
@@ -12,11 +12,12 @@ the broker, as packets under way would.
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
-import struct
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -26,19 +27,17 @@ from kitlib.lab.proxy.frames import (
     Answer,
     GarbageError,
     Request,
-    Window,
     error_answer,
     read_answer,
     read_request,
     with_error,
 )
-from kitlib.lab.proxy.rules import REORDER_MS, Entry, RuleBook
-from kitlib.lab.proxy.sockets import Target, end_sending, send_all
+from kitlib.lab.proxy.rules import REORDER_MS, Entry, Rule, RuleBook
+from kitlib.lab.proxy.sockets import Side
 
 HELD_BYTES = 32 << 20
-# A throttled frame goes out in so many portions a second; a sliced one lets others run every so many bytes.
+# A throttled frame goes out in so many portions a second.
 PORTIONS_PER_S = 50
-SLICES_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +48,19 @@ class Held:
     # By the clock of the event loop.
     not_before_s: float = 0.0
     gate: asyncio.Event | None = None
-    # 0: as fast as it goes.
-    bytes_per_s: int = 0
-    is_sliced: bool = False
+    # It goes in pieces of so many bytes, each after this time; 0: as it is.
+    piece: int = 0
+    each_s: float = 0.0
 
 
 class Outlet:
     """The way to one socket; OSError when nobody is at its other end any more.
 
-    Frames leave in the order in which they came, so one that waits holds back the rest, as on a real connection. As long
-    as nothing waits, bytes go straight from the reader's buffer to the socket. What has to wait is kept here; above
-    `HELD_BYTES` the reader has to wait too, so memory is bounded.
+    Frames leave in the order in which they came, so one that waits holds back the rest, as on a real connection.
+    What has to wait is kept here; above `HELD_BYTES` the reader has to wait too, so memory is bounded.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, sink: socket.socket) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, sink: Side) -> None:
         self.loop = loop
         self.sink = sink
         # Whoever hands a frame over, whole or in pieces: frames of two must not mix.
@@ -75,7 +73,7 @@ class Outlet:
         # Set whenever something has left.
         self.moved = asyncio.Event()
 
-    async def send(self, frames: memoryview | bytes) -> None:
+    async def send(self, frames: bytes) -> None:
         """Send whole frames now, or, if something waits, behind it."""
         async with self.turn:
             await self.pass_on(frames)
@@ -85,12 +83,12 @@ class Outlet:
         async with self.turn:
             await self._keep(held)
 
-    async def pass_on(self, piece: memoryview | bytes) -> None:
+    async def pass_on(self, piece: bytes) -> None:
         """A piece of a frame, for those whose turn it is."""
         if self.held or self.broken:
-            await self._keep(Held(bytes(piece)))
+            await self._keep(Held(piece))
         else:
-            await send_all(self.loop, self.sink, piece)
+            await self.sink.write(piece)
 
     async def drain(self) -> None:
         """Wait until nothing is held."""
@@ -129,19 +127,10 @@ class Outlet:
             self.moved.set()
 
     async def _send(self, held: Held) -> None:
-        if held.is_sliced:
-            for at in range(len(held.data)):
-                await send_all(self.loop, self.sink, held.data[at : at + 1])
-                if at % SLICES_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        elif held.bytes_per_s:
-            portion = max(1, held.bytes_per_s // PORTIONS_PER_S)
-            for at in range(0, len(held.data), portion):
-                piece = held.data[at : at + portion]
-                await asyncio.sleep(len(piece) / held.bytes_per_s)
-                await send_all(self.loop, self.sink, piece)
-        else:
-            await send_all(self.loop, self.sink, held.data)
+        for at in range(0, len(held.data), held.piece or len(held.data)):
+            if held.piece:
+                await asyncio.sleep(held.each_s)  # at least, others run
+            await self.sink.write(held.data[at : at + (held.piece or len(held.data))])
 
 
 @dataclass(slots=True)
@@ -209,7 +198,6 @@ LINGER_S = 5.0
 LONGEST_STOP_S = 600.0
 # How long a connection is silent after a loss, if the rule does not say, before both sides hear that it has ended.
 LOST_S = 10.0
-RESET = struct.pack("ii", 1, 0)
 
 Head = TypeVar("Head", Request, Answer)
 # What is to be done with a frame once it is there as a whole.
@@ -243,22 +231,22 @@ class Connection:
     """The proxy's part of one client's connection."""
 
     def __init__(
-        self, number: int, client: socket.socket, target: Target, book: RuleBook, note: Note, reordered: dict[int, Reordered],
-        door: Door | None,
+        self, number: int, client: socket.socket, target: tuple[str, int], tls: ssl.SSLContext | None, book: RuleBook, note: Note,
+        reordered: dict[int, Reordered], door: Door | None,
     ) -> None:
         self.number = number
         self.loop = asyncio.get_running_loop()
-        self.client = client
-        self.broker = target.new_socket()
-        self.target = target
+        self.socket = client
+        self.target, self.tls = target, tls
+        self.sides: list[Side] = []  # client and broker, as soon as they are connected
         self.book = book
         self.note = note
         # Of all connections: what each reorder rule holds, by the rule's handle.
         self.reordered = reordered
         # Where the client is told that brokers are; None: where they say.
         self.door = door
-        self.to_broker = Outlet(self.loop, self.broker)
-        self.to_client = Outlet(self.loop, client)
+        self.to_broker: Outlet
+        self.to_client: Outlet
         self.awaited = AwaitedAnswers()
         # Set: both sides are to be closed now.
         self.over = asyncio.Event()
@@ -282,7 +270,8 @@ class Connection:
                 lanes = [requests, answers]
                 await self._until_over(requests, answers, over)
         finally:
-            writers = [outlet.writer for outlet in (self.to_broker, self.to_client) if outlet.writer is not None]
+            outlets = (self.to_broker, self.to_client) if lanes else ()
+            writers = [outlet.writer for outlet in outlets if outlet.writer is not None]
             tasks = [over, *lanes, *self.timers, *writers]
             for task in tasks:
                 task.cancel()
@@ -295,15 +284,17 @@ class Connection:
                 raise result
 
     async def _connect(self) -> bool:
-        self.client.setblocking(False)
-        for each in (self.client, self.broker):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        host, port = self.target
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):  # wait_for of Python 3.11 may swallow a cancellation
-                self.broker = self.to_broker.sink = await self.target.connect(self.loop, self.broker)
-        except OSError:  # TimeoutError is one
-            self.note("unreachable", self.number, None, None, 0)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                self.sides.append((await self.loop.create_connection(Side, sock=self.socket))[1])
+                name = host if self.tls else None
+                self.sides.append((await self.loop.create_connection(Side, host, port, ssl=self.tls, server_hostname=name))[1])
+        except OSError as error:  # TimeoutError is one
+            self.note("refused" if error.errno in (errno.EMFILE, errno.ENFILE) else "unreachable", self.number, None, None, 0)
             return False
+        self.client, self.broker = self.sides
+        self.to_client, self.to_broker = Outlet(self.loop, self.client), Outlet(self.loop, self.broker)
         return True
 
     async def _until_over(self, requests: asyncio.Task[bool], answers: asyncio.Task[bool], over: asyncio.Task[bool]) -> None:
@@ -323,11 +314,10 @@ class Connection:
         """Close both sides, as `run` does at its end; needed when the task was cancelled before `run` began."""
         for handle in [handle for handle, held in self.reordered.items() if held.connection is self]:
             del self.reordered[handle]
-        for each in (self.client, self.broker):
-            if self.is_reset:
-                with suppress(OSError):
-                    each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            each.close()
+        for side in self.sides:
+            side.close(self.is_reset)
+        if not self.sides:
+            self.socket.close()
 
     def release(self) -> None:
         """Let go what rules hold: answers, the reading of requests."""
@@ -338,16 +328,16 @@ class Connection:
 
     async def _requests(self) -> None:
         """Client to broker, until the client has left."""
-        await self._relay(Window(self.loop, self.client), self.to_broker, read_request, self._on_request)
+        await self._relay(self.client, self.to_broker, read_request, self._on_request)
         for handle in [handle for handle, held in self.reordered.items() if held.connection is self]:
             if self.reordered[handle].frame is not None:  # nothing comes that could overtake it
                 await self._let_go(handle)
         await self.to_broker.drain()
-        end_sending(self.broker)
+        self.broker.end_sending()
 
     async def _answers(self) -> None:
         """Broker to client, until the broker has left."""
-        await self._relay(Window(self.loop, self.broker), self.to_client, read_answer, self._on_answer)
+        await self._relay(self.broker, self.to_client, read_answer, self._on_answer)
         await self.to_client.drain()
 
     async def _lane(self, passing: Callable[[], Awaitable[None]], garbage: str) -> bool:
@@ -364,51 +354,34 @@ class Connection:
         return True
 
     async def _relay(
-        self, window: Window, outlet: Outlet, read: Callable[[memoryview], Head | None], judge: Callable[[Head], Deed | None]
+        self, side: Side, outlet: Outlet, read: Callable[[memoryview], Head | None], judge: Callable[[Head], Deed | None]
     ) -> None:
         """Pass frames on until the stream ends. `judge` sees each frame's head and may ask for the whole of it."""
-        with closing(window):
-            await self._relay_from(window, outlet, read, judge)
-
-    async def _relay_from(
-        self, window: Window, outlet: Outlet, read: Callable[[memoryview], Head | None], judge: Callable[[Head], Deed | None]
-    ) -> None:
-        passing = 0  # so many bytes from the window's start are whole frames that may go on
         while True:
-            head = read(window.peek(passing))
+            head = read(memoryview(side.data))
             if head is None:
-                if passing:
-                    await outlet.send(window.take(passing))
-                    passing = 0
-                if not await window.more():
+                if not await side.more():
                     return
                 continue
             deed = judge(head)
-            if deed is None and head.size <= len(window) - passing:
-                passing += head.size
-                continue
-            if passing and deed is not None:
-                await outlet.send(window.take(passing))
-            if deed is not None:
-                frame = await window.whole(head.size)
-                if frame is None:
+            if deed is None:
+                if not await self._stream(side, outlet, head.size):
                     return
-                await deed(frame)
-            elif not await self._stream(window, outlet, passing + head.size):
+            elif (frame := await side.whole(head.size)) is None:
                 return
-            passing = 0
+            else:
+                await deed(frame)
 
-    async def _stream(self, window: Window, outlet: Outlet, size: int) -> bool:
+    async def _stream(self, side: Side, outlet: Outlet, size: int) -> bool:
         """Pass on the next `size` bytes as they come; False when the stream ends before."""
         async with outlet.turn:
-            while True:
-                piece = window.take(size)
+            while size:
+                if not side.data and not await side.more():
+                    return False
+                piece = side.take(size)
                 size -= len(piece)
                 await outlet.pass_on(piece)
-                if not size:
-                    return True
-                if not await window.more():
-                    return False
+        return True
 
     # Requests
 
@@ -427,46 +400,48 @@ class Connection:
         return lambda frame: self._act_on_request(entry, request, frame)
 
     async def _act_on_request(self, entry: Entry, request: Request, frame: bytes) -> None:
-        rule = entry.rule
+        rule, awaited = entry.rule, self.awaited.expect(request)
         match rule.action:
-            case "lose_request":
-                self.is_deaf = True
-                self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
-            case "delay_request":
-                self.awaited.expect(request)
-                await self.to_broker.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
             case "duplicate_request":
-                self.awaited.expect(request)
                 self.awaited.expect(request, is_for_nobody=True)
                 await self.to_broker.send(frame + frame)
             case "reorder":
-                await self._reorder(entry, self.awaited.expect(request), frame)
-            case "cut":
-                raise EndedError
-            case "reset":
-                await self._reset(self.to_broker, frame)
+                await self._reorder(entry, awaited, frame)
             case "stop_reading":
                 with suppress(TimeoutError):
                     async with asyncio.timeout(rule.ms / 1000 if rule.ms else LONGEST_STOP_S):
                         await self.gate.wait()
-                self.awaited.expect(request)
                 await self.to_broker.send(frame)
-            case "slice":
-                self.awaited.expect(request)
-                await self.to_broker.put(Held(frame, is_sliced=True))
-            case "throttle":
-                self.awaited.expect(request)
-                await self.to_broker.put(Held(frame, bytes_per_s=rule.bytes_per_s))
             case "answer_error":
                 answer = error_answer(request.api, request.version, request.correlation_id, frame, rule.error)
-                self.awaited.expect(request).hand_out = lambda: self._hand_over(answer)
+                awaited.hand_out = lambda: self._hand_over(answer)
                 await self.awaited.hand_out_ready()
+            case _:
+                await self._disturb(rule, self.to_broker, frame)
 
-    async def _reset(self, outlet: Outlet, frame: bytes) -> None:
-        await outlet.send(frame[: len(frame) // 2])
-        await outlet.drain()
-        self.is_reset = True
-        raise EndedError
+    async def _disturb(self, rule: Rule, outlet: Outlet, frame: bytes) -> None:
+        """What can be done to a request on its way as well as to an answer."""
+        match rule.action.partition("_")[0]:
+            case "lose":
+                if outlet is self.to_broker:
+                    self.is_deaf = True
+                else:
+                    self.is_mute = True
+                self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
+            case "delay":
+                await outlet.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
+            case "cut":
+                raise EndedError
+            case "reset":
+                await outlet.send(frame[: len(frame) // 2])
+                await outlet.drain()
+                self.is_reset = True
+                raise EndedError
+            case "slice":
+                await outlet.put(Held(frame, piece=1))
+            case "throttle":
+                piece = max(1, rule.bytes_per_s // PORTIONS_PER_S)
+                await outlet.put(Held(frame, piece=piece, each_s=piece / rule.bytes_per_s))
 
     # Frames out of their order
 
@@ -571,20 +546,9 @@ class Connection:
             return
         rule = entry.rule
         match rule.action:
-            case "lose_answer":
-                self.is_mute = True
-                self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
-            case "delay_answer":
-                await self.to_client.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
-            case "cut_after_answer":
-                raise EndedError
             case "withhold":
                 await self.to_client.put(Held(frame, gate=self.gate))
-            case "reset_answer":
-                await self._reset(self.to_client, frame)
-            case "slice_answer":
-                await self.to_client.put(Held(frame, is_sliced=True))
-            case "throttle_answer":
-                await self.to_client.put(Held(frame, bytes_per_s=rule.bytes_per_s))
             case "replace_answer":
                 await self._hand_over(with_error(request.api, request.version, request.correlation_id, frame, rule.error))
+            case _:
+                await self._disturb(rule, self.to_client, frame)

@@ -12,20 +12,16 @@ InitProducerIdResponse.json; clients, protocol.Errors.
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kitlib.lab.proxy.rules import APIS, ERRORS
-from kitlib.lab.proxy.sockets import holds_more, read_into
 
 # socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
 LONGEST_REQUEST_BYTES = 104_857_600
 LONGEST_ANSWER_BYTES = 2**31 - 1
-BUFFER_BYTES = 1 << 18
 # Keys and versions up to here may be those of a newer Kafka; above it is something else.
 HIGHEST_KEY, HIGHEST_VERSION = 255, 127
 PRODUCE = 0
@@ -135,85 +131,6 @@ def read_answer(data: memoryview) -> Answer | None:
     if length < 4:
         raise GarbageError(f"an answer of {length} bytes")
     return Answer(4 + length, _ANSWER.unpack_from(data)[1]) if len(data) >= _ANSWER.size else None
-
-
-class Window:
-    """What has been read from a socket and not been used yet, in a buffer that never grows.
-
-    It watches its socket until `close`. Reading through the event loop's own methods would cost two more
-    system calls for each frame, and in a process that is busy each costs a turn.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, source: socket.socket, size: int = BUFFER_BYTES) -> None:
-        self.loop = loop
-        self.source = source
-        self.view = memoryview(bytearray(size))
-        self.start = self.end = 0
-        # Whether the last read may have left something in the socket.
-        self.may_have_more = True
-        self.is_watching = False
-        # Gets the count of bytes that have been read when somebody waits for them.
-        self.waiter: asyncio.Future[int] | None = None
-
-    def __len__(self) -> int:
-        return self.end - self.start
-
-    def peek(self, offset: int = 0) -> memoryview:
-        """What is there, from `offset` on."""
-        return self.view[self.start + offset : self.end]
-
-    def take(self, count: int) -> memoryview:
-        """The next `count` bytes or all there are; they are valid until the next `more`."""
-        taken = self.view[self.start : min(self.end, self.start + count)]
-        self.start += len(taken)
-        return taken
-
-    async def more(self) -> bool:
-        """Read once; False at the end of the stream, also when the other side has reset it."""
-        if self.start:
-            rest = bytes(self.view[self.start : self.end])
-            self.view[: len(rest)] = rest
-            self.start, self.end = 0, len(rest)
-        room = len(self.view) - self.end
-        if not room:
-            raise GarbageError(f"a header of more than {len(self.view)} bytes")
-        count = read_into(self.source, self.view[self.end :]) if self.may_have_more else None
-        if count is None:
-            count = await self._next_read()
-        self.end += count
-        self.may_have_more = count == room or holds_more(self.source)
-        return count > 0
-
-    def close(self) -> None:
-        """Stop watching the socket."""
-        if self.is_watching:
-            self.loop.remove_reader(self.source)
-            self.is_watching = False
-
-    async def _next_read(self) -> int:
-        self.waiter = self.loop.create_future()
-        if not self.is_watching:
-            self.loop.add_reader(self.source, self._on_readable)
-            self.is_watching = True
-        try:
-            return await self.waiter
-        finally:
-            self.waiter = None
-
-    def _on_readable(self) -> None:
-        if self.waiter is None or self.waiter.done():
-            self.close()  # nobody reads just now, and the loop would ask again and again
-        elif (count := read_into(self.source, self.view[self.end :])) is not None:
-            self.waiter.set_result(count)
-
-    async def whole(self, size: int) -> bytes | None:
-        """The next `size` bytes together; None when the stream ends before. Memory is taken as they come."""
-        parts = bytearray()
-        while len(parts) < size:
-            parts += self.take(size - len(parts))
-            if len(parts) < size and not await self.more():
-                return None
-        return bytes(parts)
 
 
 OFFSET_FETCH = 9  # a broker refuses it as a whole, whatever partitions it asks for

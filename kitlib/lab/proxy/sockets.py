@@ -1,99 +1,101 @@
-"""The proxy's sockets to brokers: over TLS where the cluster asks for it, and otherwise as they are.
+"""One end of a connection through the proxy: what has come from there, and the way to it, over TLS or not.
 
-The event loop's own ways to send know no TLS, and its transports own their buffers, which the proxy keeps for itself. So TLS
-is done here on sockets that do not block: whatever has to wait says for what.
+Whoever uses it decides how much is read and waits for what is written: what is kept here stays small, and a slow reader at one
+end is felt at the other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
-from dataclasses import dataclass
+import struct
+from typing import cast
+
+from kitlib.lab.proxy.frames import GarbageError
+
+BUFFER_BYTES = 1 << 18
+RESET = struct.pack("ii", 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a broker is, and how it is spoken to: over TLS if there is a context."""
+class Side(asyncio.Protocol):
+    """Made by an event loop for a connected socket; `data` is what has come and was not used yet."""
 
-    host: str
-    port: int
-    tls: ssl.SSLContext | None = None
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.has_ended = False  # nothing more comes
+        self.is_lost = False  # nothing can be written
+        self.came = asyncio.Event()  # set when something came, or its end
+        self.may_write = asyncio.Event()
+        self.may_write.set()
 
-    def new_socket(self) -> socket.socket:
-        """A socket for one connection, which does not block; OSError when no descriptor is left."""
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setblocking(False)
-        return made
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(0)  # so `write` waits until the system has all of it
 
-    async def connect(self, loop: asyncio.AbstractEventLoop, plain: socket.socket) -> socket.socket:
-        """Connect the socket, over TLS in place of it; the one to use from now on. OSError when that does not come about."""
-        await loop.sock_connect(plain, (self.host, self.port))
-        if self.tls is None:
-            return plain
-        secure = self.tls.wrap_socket(plain, server_hostname=self.host, do_handshake_on_connect=False)
-        try:
-            await _shake_hands(loop, secure)
-        except BaseException:
-            secure.close()
-            raise
-        return secure
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+        if len(self.data) >= BUFFER_BYTES:
+            self.transport.pause_reading()
+        self.came.set()
 
+    def eof_received(self) -> bool:
+        self.has_ended = True
+        self.came.set()
+        return True  # who has said all it will say may still be told something
 
-async def _shake_hands(loop: asyncio.AbstractEventLoop, secure: ssl.SSLSocket) -> None:
-    while True:
-        try:
-            return secure.do_handshake()
-        except ssl.SSLWantReadError:
-            await _readiness(loop, secure, is_for_writing=False)
-        except ssl.SSLWantWriteError:
-            await _readiness(loop, secure, is_for_writing=True)
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.has_ended = self.is_lost = True
+        self.came.set()
+        self.may_write.set()
 
+    def pause_writing(self) -> None:
+        self.may_write.clear()
 
-async def _readiness(loop: asyncio.AbstractEventLoop, secure: ssl.SSLSocket, is_for_writing: bool) -> None:
-    ready = asyncio.Event()
-    if is_for_writing:
-        loop.add_writer(secure, ready.set)
-    else:
-        loop.add_reader(secure, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        if is_for_writing:
-            loop.remove_writer(secure)
-        else:
-            loop.remove_reader(secure)
+    def resume_writing(self) -> None:
+        self.may_write.set()
 
+    async def more(self) -> bool:
+        """Wait for more than what is here; False at the end of the stream, also when the other side has reset it."""
+        if (count := len(self.data)) >= BUFFER_BYTES:
+            raise GarbageError(f"a header of more than {BUFFER_BYTES} bytes")
+        while len(self.data) == count and not self.has_ended:
+            self.came.clear()
+            self.transport.resume_reading()
+            await self.came.wait()
+        return len(self.data) > count
 
-async def send_all(loop: asyncio.AbstractEventLoop, sink: socket.socket, data: memoryview | bytes) -> None:
-    """Send all of it; OSError when nobody is at the other end any more."""
-    if not isinstance(sink, ssl.SSLSocket):
-        await loop.sock_sendall(sink, data)
-        return
-    left = memoryview(data)
-    while left:
-        try:
-            left = left[sink.send(left) :]
-        except ssl.SSLWantWriteError:  # it wants to read first only to renegotiate, which brokers do not do
-            await _readiness(loop, sink, is_for_writing=True)
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes or all there are."""
+        taken = bytes(memoryview(self.data)[:count])
+        del self.data[:count]
+        return taken
 
+    async def whole(self, size: int) -> bytes | None:
+        """The next `size` bytes together; None when the stream ends before. Memory is taken as they come."""
+        parts = bytearray()
+        while len(parts) < size:
+            parts += self.take(size - len(parts))
+            if len(parts) < size and not await self.more():
+                return None
+        return bytes(parts)
 
-def read_into(source: socket.socket, room: memoryview) -> int | None:
-    """How many bytes were there, 0 at the end of the stream, None when there is nothing yet."""
-    try:
-        return source.recv_into(room)
-    except (BlockingIOError, InterruptedError, ssl.SSLWantReadError):
-        return None
-    except OSError:  # reset, or given up by the system: nothing comes any more
-        return 0
+    async def write(self, data: bytes) -> None:
+        """Send all of it; OSError when nobody is at the other end any more."""
+        if not self.is_lost:
+            self.transport.write(data)
+            await self.may_write.wait()
+        if self.is_lost:
+            raise ConnectionResetError("nobody is at the other end any more")
 
+    def end_sending(self) -> None:
+        """Tell the other end that nothing more comes; what it says can still be read. OSError when it is gone."""
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:  # an end of TLS would be one in both directions
+            self.transport.get_extra_info("socket").shutdown(socket.SHUT_WR)
 
-def holds_more(source: socket.socket) -> bool:
-    """Whether bytes have been taken from the system already that nobody has read: no system call tells of them any more."""
-    return isinstance(source, ssl.SSLSocket) and source.pending() > 0
-
-
-def end_sending(sink: socket.socket) -> None:
-    """Tell the other end that nothing more comes; what it says can still be read. OSError when it is gone."""
-    socket.socket.shutdown(sink, socket.SHUT_WR)  # that of an SSLSocket would end TLS in both directions
+    def close(self, is_reset: bool) -> None:
+        """Close the connection at once, with a reset (RST) if wanted."""
+        if is_reset and not self.is_lost:
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.transport.abort()
