@@ -39,7 +39,7 @@ from kitlib.lab.brokers.start import (
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import end_trees, find_by_argument, is_alive, wait_until
 
-__all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files", "log_tail",
+__all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
            "producer_id_expiration", "restart", "start_node", "status"]
 
 BROKERS = (1, 3)
@@ -255,16 +255,10 @@ def start_node(number: int) -> None:
     wait_until(serves, START_TIMEOUT_S, f"broker {number} serves again")
 
 
-def log_files(number: int | None = None) -> list[Path]:
-    """The nodes' log files that exist; those of one node if `number` says so."""
-    run_dir = workspace.run_dir()
-    numbers = range(1, max(BROKERS) + 1) if number is None else [number]
-    return [path for path in (node.log_file(run_dir, each) for each in numbers) if path.is_file()]
-
-
-def log_tail(lines: int = 20, number: int = 1) -> list[str]:
-    """The last lines of a node's log; it holds warnings and errors only, so an empty one is good news."""
-    return [line for path in log_files(number) for line in last_lines(path, lines)]
+def log_files() -> list[Path]:
+    """The nodes' log files that exist."""
+    numbers = range(1, max(BROKERS) + 1)
+    return [path for path in (node.log_file(workspace.run_dir(), each) for each in numbers) if path.is_file()]
 
 
 # The state, and what it is worth

@@ -5,8 +5,8 @@ parent of every orphan below it, so a process that ran away with `setsid` is sti
 by the token that all of them carry in their environment. `start` starts such a program for its owner, with a pipe
 to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.
 
-A warden, the brokers' and Spark's, is no supervisor: it has to outlive its owner. `start_warden` starts one, and `Tenure` is its hold
-on the workspace.
+A warden, the brokers' and Spark's, is no supervisor: it has to outlive its owner. `start_warden` starts one, and `Warden` is what
+both are.
 
 Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
@@ -21,7 +21,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -29,10 +30,12 @@ from typing import IO, Any
 import psutil
 from filelock import FileLock, Timeout
 
-from kitlib.lab import java
+from kitlib.errors import DiskError, KitError, LabError
+from kitlib.lab import java, workspace
 from kitlib.lab.processes import find_by_token, is_alive, sweep
 
 PR_SET_CHILD_SUBREAPER = 36
+DEATHS, DEATHS_WINDOW_S = 3, 60.0
 
 
 def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
@@ -66,29 +69,76 @@ def start_warden(module: str, *arguments: str, spec: dict[str, Any], output: IO[
     return process
 
 
-class Tenure:
-    """A workspace's lock, which a warden holds for life."""
+class Stopped(Exception):
+    """The warden was asked to end."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.lock = path, FileLock(path, mode=0o600)
 
-    def begin(self, stop: Callable[[], object]) -> bool:
-        """Take the lock, and call `stop` for each signal that asks for an end; False when another warden is here."""
+class Warden:
+    """The one process of a workspace that owns what its kind looks after; `live` and `end` are a kind's own."""
+
+    def __init__(self, lock: Path) -> None:
+        self.path, self.lock = lock, FileLock(lock, mode=0o600)
+        self.stop = threading.Event()
+        self.wake = threading.Event()  # set by whatever should make it look around before the next tick
+
+    def live(self) -> None:
+        """Start what is looked after and look after it, until Stopped, or a KitError."""
+        raise NotImplementedError
+
+    def end(self, failure: KitError | None) -> None:
+        """End what is looked after; then tell why it failed, or forget."""
+        raise NotImplementedError
+
+    def run(self) -> int:
+        """From the workspace's lock, held for life, to the end of all; the exit code. Without the lock it ends at once: another is here."""
         try:
             self.lock.acquire(timeout=2.0)
         except Timeout:
-            return False
+            return 0
         self.inode = self.path.stat().st_ino
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop())
+            signal.signal(number, self._asked_to_stop)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        return True
+        failure: KitError | None = None
+        try:
+            self.live()
+        except Stopped:
+            pass
+        except KitError as error:
+            failure = error
+        except Exception as error:  # noqa: BLE001 - whatever it was, nothing must be left alone
+            traceback.print_exc()
+            full = workspace.full_disk()
+            failure = DiskError(f"The warden failed: {full}. Make room there, then try again.") if full \
+                else LabError(f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log.")
+        self.end(failure)
+        self.lock.release()
+        return 0 if failure is None else 1
+
+    def _asked_to_stop(self, *_: object) -> None:
+        self.stop.set()
+        self.wake.set()
 
     def holds(self) -> bool:
         """Whether the workspace is still the one whose lock this is."""
         with suppress(OSError):
             return self.path.stat().st_ino == self.inode
         return False
+
+    def check_stop(self) -> None:
+        if self.stop.is_set() or not self.holds():
+            raise Stopped
+
+    def pause(self, seconds: float) -> None:
+        self.wake.wait(seconds)
+        self.wake.clear()
+
+
+def too_often(deaths: list[float]) -> bool:
+    """Note a death now, and whether that is one too many: DEATHS within DEATHS_WINDOW_S."""
+    now = time.monotonic()
+    deaths[:] = [*(at for at in deaths if now - at < DEATHS_WINDOW_S), now]
+    return len(deaths) >= DEATHS
 
 
 class Supervisor:

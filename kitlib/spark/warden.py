@@ -18,9 +18,7 @@ import secrets
 import shutil
 import subprocess
 import sys
-import threading
 import time
-import traceback
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,10 +27,10 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import KitError, LabError
-from kitlib.lab import state, workspace
+from kitlib.lab import state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
 from kitlib.lab.processes import end_trees, find_by_argument, identify
-from kitlib.lab.supervisor import Tenure
+from kitlib.lab.supervisor import DEATHS, DEATHS_WINDOW_S, too_often
 
 LOOPBACK = "127.0.0.1"
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -40,8 +38,6 @@ START_TIMEOUT_S = 150.0
 STOP_TIMEOUT_S = 10.0
 TICK_S = 0.25
 LOOK_FOR_CLIENTS_S = 1.0
-# So many deaths in so many seconds are one too many.
-DEATHS, DEATHS_WINDOW_S = 3, 60.0
 PORT_TRIES = 3
 
 State = dict[str, Any]  # what the warden tells of itself and its Java
@@ -60,15 +56,14 @@ def token_file(run_dir: Path) -> Path:
     return run_dir / "spark.token"
 
 
-class Warden:
+class Warden(supervisor.Warden):
     """Owner of the Spark server of one workspace; `spec` is what `kitlib.spark.sessions` hands over."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec, self.run_dir = spec, Path(spec["run_dir"])
-        self.tenure = Tenure(self.run_dir / "spark.lock")
-        self.stop = threading.Event()
+        super().__init__(self.run_dir / "spark.lock")
         self.java: subprocess.Popen[bytes] | None = None
-        self.deaths: list[float] = []  # moments (monotonic) within the last DEATHS_WINDOW_S
+        self.deaths: list[float] = []  # moments (monotonic)
         self.released: list[subprocess.Popen[bytes]] = []
         me = identify(os.getpid(), spec["run"])
         self.state: State = {
@@ -76,24 +71,11 @@ class Warden:
             "port": 0, "java": 0, "java_born_s": 0.0, "restarts": 0, "last_death": "", **spec["told"],
         }  # fmt: skip
 
-    def run(self) -> int:
-        """From the lock to the end of Spark's Java; the exit code. Without the lock it ends at once: another is here."""
-        if not self.tenure.begin(self.stop.set):
-            return 0
-        failure = ""
-        try:
-            end_trees(find_by_argument(self.spec["mark"]), STOP_TIMEOUT_S)
-            self.clear()
-            self.start()
-            self.watch()
-        except KitError as error:
-            failure = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever it was, Java must not be left alone
-            traceback.print_exc()
-            failure = f"its warden failed with {type(error).__name__}: {error}"
-        self.end(failure)
-        self.tenure.lock.release()
-        return 1 if failure else 0
+    def live(self) -> None:
+        end_trees(find_by_argument(self.spec["mark"]), STOP_TIMEOUT_S)
+        self.clear()
+        self.start()
+        self.watch()
 
     def write(self, **changes: Any) -> None:
         self.state |= changes
@@ -146,13 +128,11 @@ class Warden:
     def watch(self) -> None:
         """Look after Java and its clients until asked to stop or until it is no use any more."""
         look = 0.0
-        while not self.stop.wait(TICK_S) and self.tenure.holds():
+        while not self.stop.wait(TICK_S) and self.holds():
             assert self.java is not None
             if (code := self.java.poll()) is not None:
-                now = time.monotonic()
-                self.deaths = [*(at for at in self.deaths if now - at < DEATHS_WINDOW_S), now]
                 self.write(restarts=self.state["restarts"] + 1, last_death=ended(code))
-                if len(self.deaths) >= DEATHS:
+                if too_often(self.deaths):
                     raise LabError(f"Java ended {DEATHS} times within {DEATHS_WINDOW_S:g} s, last: {ended(code)}")
                 self.clear()
                 self.start()
@@ -178,7 +158,7 @@ class Warden:
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True, mode=0o700)
 
-    def end(self, failure: str) -> None:
+    def end(self, failure: KitError | None) -> None:
         if self.java is not None and self.java.poll() is None:
             self.java.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -186,12 +166,12 @@ class Warden:
         end_trees(find_by_argument(self.spec["mark"]), 0.5)
         for place in self.spec["scratch"]:
             shutil.rmtree(place, ignore_errors=True)
-        if self.tenure.holds():
+        if self.holds():
             token_file(self.run_dir).unlink(missing_ok=True)
             (folder_of(self.run_dir) / "settings.conf").unlink(missing_ok=True)
             state_file(self.run_dir).unlink(missing_ok=True)
             if failure:
-                self.write(phase="failed", message=failure)
+                self.write(phase="failed", message=str(failure).rstrip("."))
 
 
 def ended(code: int) -> str:

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
@@ -55,6 +56,12 @@ class Machinery:
     heap_mb: int
     # What lets Java start from an archive of its classes (`java.class_archive_flags`).
     archive_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Machinery:
+        """As the caller who starts a warden writes it."""
+        java, home, run_dir = (Path(told[name]) for name in ("java", "home", "run_dir"))
+        return cls(java, tuple(map(Path, told["jars"])), home, run_dir, told["token"], told["heap_mb"], tuple(told["archive_flags"]))
 
 
 def settings(node: int, brokers: int, port: int, controller_port: int, is_controller: bool, data: Path) -> dict[str, str]:

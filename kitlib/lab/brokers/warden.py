@@ -17,19 +17,17 @@ import logging
 import os
 import shutil
 import sys
-import threading
 import time
-import traceback
-from collections import deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from kitlib.errors import DiskError, KitError, LabError
-from kitlib.lab import state, workspace
+from kitlib.errors import KitError, LabError
+from kitlib.lab import state, supervisor
 from kitlib.lab.brokers import ports
 from kitlib.lab.brokers.node import Machinery, Node, prepare
 from kitlib.lab.processes import end_trees, find_by_argument, identify, limits
-from kitlib.lab.supervisor import Tenure
+from kitlib.lab.supervisor import DEATHS_WINDOW_S, too_often
 
 PORT_TRIES = 5
 START_TIMEOUT_S = 120.0
@@ -39,36 +37,6 @@ TICK_S = 0.25
 PROBE_EVERY_S = 1.0
 # A node without an answer for this long is called silent.
 SILENT_AFTER_S = 2.0
-# So many deaths that nobody asked for in so many seconds are one too many.
-DEATHS, DEATHS_WINDOW_S = 3, 60.0
-
-
-class Stopped(Exception):
-    """The warden was asked to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """What the caller hands over."""
-
-    token: str
-    home: Path
-    run_dir: Path
-    data_dir: Path
-    brokers: int
-    java: Path
-    jars: tuple[Path, ...]
-    heap_mb: int
-    archive_flags: tuple[str, ...]
-
-    @classmethod
-    def from_json(cls, text: str) -> Spec:
-        values = json.loads(text)
-        return cls(
-            values["token"], Path(values["home"]), Path(values["run_dir"]), Path(values["data_dir"]),
-            values["brokers"], Path(values["java"]), tuple(map(Path, values["jars"])), values["heap_mb"],
-            tuple(values["archive_flags"]),
-        )
 
 
 @dataclass(slots=True)
@@ -81,7 +49,7 @@ class Watch:
     restarts: int = 0
     last_death: str | None = None
     # Moments (monotonic) of the deaths nobody asked for.
-    deaths: deque[float] = field(default_factory=deque)
+    deaths: list[float] = field(default_factory=list)
 
 
 def state_file(run_dir: Path) -> Path:
@@ -102,65 +70,37 @@ def memory_file(run_dir: Path, brokers: int) -> Path:
     return run_dir / f"kafka-{brokers}.memory.json"
 
 
-class Warden:
-    """Owner of the brokers of one workspace."""
+class Warden(supervisor.Warden):
+    """Owner of the brokers of one workspace; `spec` is what `kitlib.lab.brokers.start` hands over."""
 
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        self.machinery = Machinery(spec.java, spec.jars, spec.home, spec.run_dir, spec.token, spec.heap_mb, spec.archive_flags)
-        self.tenure = Tenure(lock_file(spec.run_dir))
-        self.stop = threading.Event()
-        # Set by whatever should make the warden look around before the next tick.
-        self.wake = threading.Event()
-        me = identify(os.getpid(), spec.token)
-        self.state = state.ClusterState(me.pid, me.born_s, me.token, spec.brokers, "starting", time.time())
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.machinery = Machinery.from_json(spec)
+        self.run_dir, self.brokers = self.machinery.run_dir, int(spec["brokers"])
+        self.folder = Path(spec["data_dir"]) / f"kafka-{self.brokers}"
+        super().__init__(lock_file(self.run_dir))
+        me = identify(os.getpid(), self.machinery.token)
+        self.state = state.ClusterState(me.pid, me.born_s, me.token, self.brokers, "starting", time.time())
         self.nodes: list[Node] = []
         self.watches: dict[int, Watch] = {}
         self.memory: dict[str, object] = {}
 
     # The life of a warden
 
-    def run(self) -> int:
-        """From the lock to the last broker's end; the exit code. Without the lock it ends at once: another is here."""
-        if not self.tenure.begin(self._asked_to_stop):
-            return 0
-        failure: KitError | None = None
-        try:
-            self._prepare()
-            self._start_all()
-            self._watch()
-        except Stopped:
-            pass
-        except KitError as error:
-            failure = error
-        except Exception as error:  # noqa: BLE001  whatever it was, the brokers must not be left alone
-            traceback.print_exc()
-            full = workspace.full_disk()
-            failure = DiskError(f"The warden failed: {full}. Make room there, then `kit up` starts Kafka again.") if full \
-                else LabError(f"The warden failed with {type(error).__name__}: {error}. Its log has more: warden.log.")
-        self._end(failure)
-        return 0 if failure is None else 1
+    def live(self) -> None:
+        self._prepare()
+        self._start_all()
+        self._watch()
 
-    def _asked_to_stop(self) -> None:
-        self.stop.set()
-        self.wake.set()
-
-    def _check_stop(self) -> None:
-        if self.stop.is_set() or not self.tenure.holds():
-            raise Stopped
-
-    def _end(self, failure: KitError | None) -> None:
-        """Stop all nodes; then tell why it failed, or forget."""
-        if self.tenure.holds() and failure is None:
+    def end(self, failure: KitError | None) -> None:
+        if self.holds() and failure is None:
             self._write(phase="stopping")
         self._stop_nodes()
-        if self.tenure.holds():
+        if self.holds():
             if failure is None:
-                state_file(self.spec.run_dir).unlink(missing_ok=True)
+                state_file(self.run_dir).unlink(missing_ok=True)
             else:
                 self._write(phase="failed", message=str(failure), failure=type(failure).__name__)
-            shutil.rmtree(self.spec.run_dir / "tmp", ignore_errors=True)
-        self.tenure.lock.release()
+            shutil.rmtree(self.run_dir / "tmp", ignore_errors=True)
 
     def _stop_nodes(self) -> None:
         """Stop the brokers, then the controller that they say goodbye to."""
@@ -176,8 +116,8 @@ class Warden:
     def _prepare(self) -> None:
         """End what a dead warden left behind, choose ports, and make the data folders usable."""
         self._write()
-        run_dir, brokers = self.spec.run_dir, self.spec.brokers
-        orphans = find_by_argument(f"-Dkit.home={self.spec.home}")
+        run_dir, brokers = self.run_dir, self.brokers
+        orphans = find_by_argument(f"-Dkit.home={self.machinery.home}")
         if orphans:
             end_trees(orphans, STOP_TIMEOUT_S)
             self._note(f"Ended {len(orphans)} broker(s) which a killed warden had left behind.")
@@ -185,15 +125,14 @@ class Warden:
         (run_dir / "tmp").mkdir(exist_ok=True)
         self.memory = state.read_json(memory_file(run_dir, brokers), self._note) or {}
         controller_port, chosen = ports.choose(self.memory, brokers)
-        folder = self.spec.data_dir / f"kafka-{brokers}"
         self.nodes = [
-            Node(number, folder / f"node-{number}", self.machinery, port, controller_port if number == 1 else None, self.wake.set)
+            Node(number, self.folder / f"node-{number}", self.machinery, port, controller_port if number == 1 else None, self.wake.set)
             for number, port in enumerate(chosen, 1)
         ]
         self.watches = {node.number: Watch() for node in self.nodes}
         ports.move_taken(self.nodes, self._note)
         self._write(message="Preparing the data folders")
-        cluster_id = prepare(self.nodes, brokers, self._note, self._check_stop)
+        cluster_id = prepare(self.nodes, brokers, self._note, self.check_stop)
         before = self.memory.get("cluster_id")
         if isinstance(before, str) and before != cluster_id:
             self._note(f"The data of cluster {before} are gone; this is a new, empty cluster {cluster_id}.")
@@ -203,7 +142,7 @@ class Warden:
         """Start all nodes and wait until they serve; a port that was snatched away is replaced, a few times."""
         for left in reversed(range(PORT_TRIES)):
             for node in self.nodes:
-                node.write_settings(self.spec.brokers, self._controller_port())
+                node.write_settings(self.brokers, self._controller_port())
                 node.start()
             dead = self._wait_ready()
             if dead is None:
@@ -225,7 +164,7 @@ class Warden:
         deadline = time.monotonic() + START_TIMEOUT_S
         waiting = list(self.nodes)
         while True:
-            self._check_stop()
+            self.check_stop()
             for node in self.nodes:
                 if not node.is_running():
                     return node
@@ -238,7 +177,7 @@ class Warden:
                     f"Broker {(waiting or self.nodes)[0].number} runs, but does not serve after {START_TIMEOUT_S:g} s. "
                     "`kit logs` shows why; on a very slow machine, try again."
                 )
-            self._pause(0.05)
+            self.pause(0.05)
 
     def _controller_port(self) -> int:
         port = self.nodes[0].controller_port
@@ -247,14 +186,14 @@ class Warden:
 
     def _remember(self) -> None:
         self.memory = {**ports.to_memory(self.nodes), "cluster_id": self.state.cluster_id}
-        state.write_json(memory_file(self.spec.run_dir, self.spec.brokers), self.memory)
+        state.write_json(memory_file(self.run_dir, self.brokers), self.memory)
 
     # Watch
 
     def _watch(self) -> None:
         """Look after the nodes until asked to stop or until it is no use any more."""
         while True:
-            self._check_stop()
+            self.check_stop()
             before = self.state
             for node in self.nodes:
                 watch = self.watches[node.number]
@@ -272,25 +211,22 @@ class Warden:
                     watch.phase = "held"
                 else:
                     self._restart(node, watch, asked)
-            if self._described() != before or not state_file(self.spec.run_dir).exists():
+            if self._described() != before or not state_file(self.run_dir).exists():
                 self._write()
-            self._pause(TICK_S)
+            self.pause(TICK_S)
 
     def _restart(self, node: Node, watch: Watch, asked: frozenset[int]) -> None:
         """Start a dead node again, on the same ports, unless it has died too often."""
         reason = node.why_ended()
         by_request = watch.phase == "held" or (node.java is not None and node.java.pid in asked)
         node.end(0.1)
+        is_too_often = False
         if not by_request:
-            now = time.monotonic()
-            watch.deaths.append(now)
-            while watch.deaths and now - watch.deaths[0] > DEATHS_WINDOW_S:
-                watch.deaths.popleft()
+            is_too_often = too_often(watch.deaths)
             watch.restarts += 1
             watch.last_death = reason
-        if not node.is_formatted() or len(watch.deaths) >= DEATHS:
-            often = f"ended {len(watch.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(watch.deaths) > 1 \
-                else "ended"
+        if is_too_often or not node.is_formatted():
+            often = f"ended {len(watch.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(watch.deaths) > 1 else "ended"
             raise node.error()(f"Broker {node.number} {often} because {reason}. Mend that, then `kit up` starts it again.")
         watch.phase = "starting"
         watch.next_probe = 0.0
@@ -314,13 +250,9 @@ class Warden:
 
     def _requests(self) -> tuple[frozenset[int], frozenset[int]]:
         """The nodes to be held dead, and the ids of javas whose death was asked for."""
-        path = requests_file(self.spec.run_dir)
+        path = requests_file(self.run_dir)
         content = (state.read_json(path, self._note) if path.exists() else None) or {}
         return _numbers(content.get("held")), _numbers(content.get("asked"))
-
-    def _pause(self, seconds: float) -> None:
-        self.wake.wait(seconds)
-        self.wake.clear()
 
     # What others read
 
@@ -349,7 +281,7 @@ class Warden:
         """Write the state down. A disk without room must not end the warden, who can still tell why a broker died."""
         self.state = replace(self._described(), **changes)  # type: ignore[arg-type]
         try:
-            state.write_cluster_state(state_file(self.spec.run_dir), self.state)
+            state.write_cluster_state(state_file(self.run_dir), self.state)
         except KitError as error:
             print(error, file=sys.stderr, flush=True)
 
@@ -362,9 +294,7 @@ def main() -> int:
     """Read the specification from stdin and be the warden it asks for."""
     logging.raiseExceptions = False  # a log that cannot be written must not fill another one
     text = sys.stdin.read()
-    if not text:
-        return 0  # the caller died before it could say what it wants
-    return Warden(Spec.from_json(text)).run()
+    return Warden(json.loads(text)).run() if text else 0  # without it the caller died before it could say what it wants
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Side(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(0)  # so `write` waits until the system has all of it
+        self.transport.set_write_buffer_limits(1, 0)  # so `write` waits until the system has it; with 0 that of TLS never goes on
 
     def data_received(self, data: bytes) -> None:
         self.data += data
