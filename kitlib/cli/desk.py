@@ -14,27 +14,13 @@ from kitlib.cli import app
 from kitlib.cli.experiments import knob_option
 from kitlib.desk.settings import DEEDS, KNOBS, settled
 from kitlib.errors import KnobError
-from kitlib.experiments.knobs import as_text
 from kitlib.views.browser.saved_page import check_page, save
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from kitlib.desk.lamps import Drained
     from kitlib.desk.run import DeskRun
 
 LONGEST_S = 86_400
-
-# What a look shows: a heading, and where in a snapshot its number is.
-ROWS = (
-    ("records handed to the producer", "handed_over"), ("  it was told: stored", "stored"), ("  it was told: failed", "failed"),
-    ("commit lag, in records", "lag"), ("in flight", "in_flight"), ("pending", "pending"), ("emitted again", "retried"),
-    ("failures not retried", "refused"),
-)  # fmt: skip
-COUNTED = (
-    ("lost", "lost"), ("duplicated in the topic", "duplicated_topic"), ("out of order in the topic", "reordered_topic"),
-    ("processed again", "duplicated_results"), ("processed out of order", "reordered_results"),
-)  # fmt: skip
 
 
 def desk(
@@ -114,32 +100,26 @@ def _planned(text: str) -> Planned:
 
 
 def _follow(running: DeskRun, seconds: float | None, planned: list[Planned], as_json: bool) -> None:
-    """Show a look each second, until the time is over; do what is planned."""
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(markup=False, emoji=False, highlight=False)
-    if as_json or not console.is_terminal:
-        _seconds(running, seconds, planned, lambda look: typer.echo(json.dumps(look) if as_json else line(look)))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        _seconds(running, seconds, planned, lambda look: live.update(table(look, running), refresh=True))
-
-
-def _seconds(running: DeskRun, seconds: float | None, planned: list[Planned], show: Any) -> None:
+    """Show a look each second and what has happened since the last one, until the time is over; do what is planned."""
     began_s, left = time.monotonic(), list(planned)
-    number = 0
+    number, told_s = 0, -1.0
     while seconds is None or time.monotonic() < began_s + seconds:
         number += 1
         time.sleep(max(0.0, began_s + number - time.monotonic()))
         while left and left[0][0] <= number:
             _, what, value = left.pop(0)
             running.do(what) if value is None else running.set(**{what: value})
-        show(running.snapshot())
+        if as_json:
+            typer.echo(json.dumps(running.snapshot()))
+            continue
+        for at_s, said in [event for event in running.events if event[0] > told_s]:
+            told_s = at_s
+            typer.echo(f"{at_s:7.1f} s  {said}")
+        typer.echo(line(running.snapshot()))
 
 
 def line(look: dict[str, Any]) -> str:
-    """A look as one line, where there is no terminal."""
+    """A look as one line."""
     spark, rate = look["spark"], look["rate"]
     latency = "not yet" if spark["latency_s"] is None else f"{spark['latency_s']:.1f} s"
     return (
@@ -147,29 +127,6 @@ def line(look: dict[str, Any]) -> str:
         f"lost {spark['lost']:,}  duplicated {spark['duplicated_topic'] + spark['duplicated_results']:,}  "
         f"out of order {spark['reordered_topic'] + spark['reordered_results']:,}  Spark after {latency}"
     )
-
-
-def table(look: dict[str, Any], running: DeskRun) -> RenderableType:
-    """A look for a terminal: settings, numbers, and what has happened."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    numbers = Table(title=f"the desk, {look['at_s']:.0f} s", show_header=False, title_justify="left")
-    numbers.add_column(justify="left")
-    numbers.add_column(justify="right", min_width=9)
-    numbers.add_row("records a second: stored, processed", f"{look['rate']['stored']:.0f}, {look['rate']['written']:.0f}")
-    for heading, name in ROWS:
-        numbers.add_row(heading, f"{look[name]:,}")
-    spark = look["spark"]
-    latency = "not yet" if spark["latency_s"] is None else f"{spark['latency_s']:.1f} s"
-    numbers.add_section()
-    for heading, name in COUNTED:
-        numbers.add_row(f"Spark: {heading}", f"{spark[name]:,}")
-    numbers.add_row("Spark: from a record to its count", latency)
-    settings = "  ".join(f"{name}={as_text(value)}" for name, value in running.settings.items())
-    happened = "\n".join(f"{at_s:7.1f} s  {said}" for at_s, said in list(running.events)[-6:])
-    return Group(Text(settings, style="dim"), numbers, Text(happened))
 
 
 def _print_drained(drained: Drained, as_json: bool) -> None:

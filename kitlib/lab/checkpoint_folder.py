@@ -19,18 +19,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kitlib.errors import LabError
+from kitlib.lab import workspace
 from kitlib.text import plain_text
 
 MOST_BYTES = 1 << 20  # of a file that is read
 MOST_FILES = 100_000
-MOST_DEEP = 40  # lists in lists; deeper ones are no offsets
 VERSION = re.compile(r"(\d{1,18})(?:_[0-9A-Za-z-]{1,60})?\.(?:delta|snapshot|changelog|zip)")
 NUMBER = re.compile(r"\d{1,18}")
 MOST_TROUBLES = 20
@@ -131,14 +130,10 @@ class _Reader:
         """A file's lines; [] and a trouble when it is too large, no file, or no text."""
         name = "/".join(names)
         try:
-            handle = os.open(self.folder.joinpath(*names), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(handle, "rb") as file:
-                found = os.fstat(handle)
-                if not stat.S_ISREG(found.st_mode):
-                    raise ValueError("it is no file")
-                if found.st_size > MOST_BYTES:
-                    raise ValueError(f"it has {found.st_size:,} bytes, more than {MOST_BYTES:,}")
-                return file.read(MOST_BYTES).decode().splitlines()
+            path = self.folder.joinpath(*names)
+            if path.is_symlink():
+                raise ValueError("it is a link")
+            return workspace.read_regular(path, MOST_BYTES).splitlines()
         except (OSError, ValueError) as error:
             self.trouble(name, str(getattr(error, "strerror", None) or error)[:120])
             return []
@@ -179,13 +174,10 @@ class _Reader:
 
 
 def _json(line: str) -> Any:
-    depth = most = 0
-    for letter in line:
-        depth += (letter in "[{") - (letter in "]}")
-        most = max(most, depth)
-    if most > MOST_DEEP:
-        raise ValueError("too deep")
-    return json.loads(line)
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("too deep") from None
 
 
 def read_checkpoint(folder: str | Path, sink: str | Path | None = None) -> CheckpointFolder:

@@ -38,6 +38,7 @@ RIGHTS = (  # where a cluster of one's own has ACLs
     "The user of KIT_KAFKA_CONFIG lacks a right: ask for an ACL (--operation All --resource-pattern-type prefixed) on the topics, "
     "groups and transactional ids that begin with kit."
 )
+DENIED = (29, 30, 31, 53)  # a broker's word: the authorization of a topic, a group, the cluster or a transactional id failed
 POLICY = (  # where it has a policy for topics
     "That is the word of the class in create.topic.policy.class.name of its brokers: have its owner allow topics that begin with kit., "
     "or use the kit's own broker (unset KIT_KAFKA_BOOTSTRAP)."

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from kitlib.lab.brokers.start import (
     start,
 )
 from kitlib.lab.clients import Cluster, client_config
-from kitlib.lab.processes import end_trees, find_by_argument, is_alive, wait_until
+from kitlib.lab.processes import end_warden, find_by_argument, is_alive, wait_until
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
            "producer_id_expiration", "restart", "start_node", "status"]
@@ -108,22 +108,9 @@ def down(progress: Say | None = None) -> bool:
     if external_bootstrap():
         return False
     say = progress or say_on_stderr
-    # By their command line, not by the state file: one that has just been started has not written it yet.
-    wardens = find_by_argument(f"--home={home_mark()}")
-    if wardens:
-        say("stopping Kafka")
-        for process in wardens:
-            with suppress(psutil.Error):
-                process.terminate()
-                process.resume()
-        try:
-            wait_until(lambda: not any(map(is_alive, wardens)), warden.STOP_TIMEOUT_S * 2 + 5, "the warden has ended")
-        except LabError:
-            end_trees(wardens, 0.5)
-    orphans = find_by_argument(f"-Dkit.home={home_mark()}")
-    end_trees(orphans, warden.STOP_TIMEOUT_S)
+    ended = end_warden(f"--home={home_mark()}", f"-Dkit.home={home_mark()}", warden.STOP_TIMEOUT_S, lambda: say("stopping Kafka"))
     warden.state_file(workspace.run_dir()).unlink(missing_ok=True)
-    return bool(wardens or orphans)
+    return ended
 
 
 def status() -> Status:

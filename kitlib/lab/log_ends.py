@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription  # type: ignore[attr-defined]
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster, client_config
@@ -92,16 +92,13 @@ class LogEnds:
         names = sorted({topic for topic, _ in wanted})
         if not names:
             return [], {}
-        asked = self.admin.describe_topics(TopicCollection(names), request_timeout=DEADLINE_S)
         counts: dict[str, int] = {}
         reasons: dict[str, str] = {}
-        for topic, future in asked.items():
-            try:
-                counts[topic] = len(future.result(DEADLINE_S).partitions)
-            except KafkaException as error:
-                reasons[topic] = self._why(error.args[0])
-            except TimeoutError:
-                raise self._silent("no answer") from None
+        for topic, told in _described(self.admin, names).items():
+            if isinstance(told, KafkaError):
+                reasons[topic] = self._why(told)
+            else:
+                counts[topic] = len(told.partitions)
         known = [where for where in wanted if where[1] < counts.get(where[0], 0)]
         missing = [where for where in wanted if where[1] >= counts.get(where[0], 0)]
         return known, {where: reasons.get(where[0], "the topic has no such partition") for where in missing}
@@ -118,7 +115,17 @@ class LogEnds:
         return LabError(f"no Kafka answers at {self.bootstrap} within {DEADLINE_S:g} s ({why}). Look at `kit status`.")
 
 
-ANSWER_S = 20.0
+def _described(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription | KafkaError]:
+    """What the broker says of each topic, or why it says nothing. LabError when it is silent."""
+    found: dict[str, TopicDescription | KafkaError] = {}
+    for name, asked in admin.describe_topics(TopicCollection(list(names)), request_timeout=DEADLINE_S).items():
+        try:
+            found[name] = asked.result(DEADLINE_S)
+        except KafkaException as error:
+            found[name] = error.args[0]
+        except TimeoutError as error:
+            raise LabError(f"topic {name[:60]!r}: no answer within {DEADLINE_S:g} s. Look at `kit status`.") from error
+    return found
 
 
 def topics_now(admin: AdminClient, names: Iterable[str]) -> dict[str, tuple[str, int]]:
@@ -127,20 +134,13 @@ def topics_now(admin: AdminClient, names: Iterable[str]) -> dict[str, tuple[str,
     A topic that was made anew has another id. One that may not be described is left out: whether it is there, nobody tells.
     LabError when no broker answers.
     """
-    wanted = sorted(set(names))
-    if not wanted:
-        return {}
     found: dict[str, tuple[str, int]] = {}
-    for name, asked in admin.describe_topics(TopicCollection(wanted), request_timeout=ANSWER_S).items():
-        try:
-            told = asked.result(ANSWER_S)
+    wanted = sorted(set(names))
+    for name, told in _described(admin, wanted).items() if wanted else ():
+        if not isinstance(told, KafkaError):
             found[name] = str(told.topic_id).replace("+", "-").replace("/", "_"), len(told.partitions)
-        except KafkaException as error:
-            code = error.args[0].code()
-            if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                found[name] = "", 0
-            elif code != KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                raise LabError(f"topic {name[:60]!r} could not be described: {error.args[0].str()}. Look at `kit status`.") from error
-        except TimeoutError as error:
-            raise LabError(f"topic {name[:60]!r}: no answer within {ANSWER_S:g} s. Look at `kit status`.") from error
+        elif told.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            found[name] = "", 0
+        elif told.code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise LabError(f"topic {name[:60]!r} could not be described: {told.str()}. Look at `kit status`.")
     return found

@@ -9,7 +9,10 @@ they were made. A notebook that came from elsewhere, or was changed by anything 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -40,28 +43,25 @@ def sign_shipped(desk: copies.Desk, data_dir: Path) -> int:
     """Sign the shipped notebooks and their copies for the JupyterLab whose data folder this is; how many."""
     originals = shipped(desk.root)
     new = [desk.copy_of(original) for original in originals if copies.is_as_made(desk, original)]
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    notary = NotebookNotary(data_dir=str(data_dir))  # type: ignore[no-untyped-call]
-    try:
-        signed = 0
+    with _notary(data_dir) as notary:
         for path in originals + new:
             notary.sign(nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
-            signed += 1
-        return signed
-    finally:
-        notary.store.close()
+    return len(originals + new)
 
 
 def keep(before: NotebookNode, after: NotebookNode) -> None:
     """Sign a copy that the kit has refreshed, if JupyterLab trusted it as it was: its outputs are the learner's own."""
-    data_dir = jupyter.config_dir() / "data"
+    with _notary(jupyter.config_dir() / "data") as notary:
+        if notary.check_signature(before):
+            notary.sign(after)
+
+
+@contextmanager
+def _notary(data_dir: Path) -> Iterator[Any]:
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data_dir))  # type: ignore[no-untyped-call]
-    try:
-        if notary.check_signature(before):  # type: ignore[no-untyped-call]
-            notary.sign(after)  # type: ignore[no-untyped-call]
-    finally:
-        notary.store.close()
+    with closing(notary.store):
+        yield notary
 
 
 def _sha256(path: Path) -> str:

@@ -36,13 +36,12 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from kitlib.errors import LabError
-from kitlib.lab.clients import Cluster, client_config
+from kitlib.lab.clients import DENIED, Cluster, client_config
 
 OFFSETS_TOPIC = "__consumer_offsets"
 DEADLINE_S = 30.0  # how long the brokers may be silent
 BATCH = 5_000  # records a call
 NO_TIME = -1  # of a record without a timestamp
-DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 # A broker's words, and the client's, for a partition whose leader will answer in a moment.
 NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,

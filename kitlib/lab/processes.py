@@ -152,6 +152,24 @@ def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list
     return rest
 
 
+def end_warden(argument: str, orphans: str, seconds: float, say: Callable[[], object] = lambda: None) -> bool:
+    """End the warden with this argument in its command line, which ends what it looks after, and what one that was killed left behind.
+
+    By command lines, not by a state file: one that has just been started has not written it yet. Whether there was anything to end.
+    """
+    if wardens := find_by_argument(argument):
+        say()
+        for process in wardens:
+            with suppress(psutil.Error):
+                process.terminate()
+                process.resume()
+        _wait_gone(wardens, seconds * 2 + 5)
+        end_trees(filter(is_alive, wardens), 0.5)
+    left = find_by_argument(orphans)
+    end_trees(left, seconds)
+    return bool(wardens or left)
+
+
 def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int:
     """Kill what `find` finds until it finds nothing; the number of processes that had to be killed.
 

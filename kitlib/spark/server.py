@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
 from filelock import FileLock
 
 from kitlib.errors import DiskError, LabError
@@ -27,7 +26,7 @@ from kitlib.lab import java, processes, state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
 from kitlib.lab.brokers.start import home_mark, last_lines, say_on_stderr
 from kitlib.lab.jars import ensure_jars
-from kitlib.lab.processes import Identity, end_trees, find_by_argument, wait_until
+from kitlib.lab.processes import Identity, end_warden, wait_until
 from kitlib.spark import knock
 from kitlib.spark.warden import (
     LOOPBACK,
@@ -182,18 +181,9 @@ def last_start() -> str:
 
 def down() -> bool:
     """End the lab's Spark and its warden; whether there was anything to end."""
-    wardens = find_by_argument(f"--spark-of={home_mark()}")
-    for process in wardens:
-        with suppress(psutil.Error):
-            process.terminate()
-    try:
-        wait_until(lambda: not any(map(processes.is_alive, wardens)), STOP_TIMEOUT_S * 2, "Spark's warden has ended")
-    except LabError:
-        end_trees(wardens, 0.5)
-    orphans = find_by_argument(f"-Dkit.spark.home={home_mark()}")
-    end_trees(orphans, STOP_TIMEOUT_S)
+    ended = end_warden(f"--spark-of={home_mark()}", f"-Dkit.spark.home={home_mark()}", STOP_TIMEOUT_S)
     state_file(workspace.run_dir()).unlink(missing_ok=True)
-    return bool(wardens or orphans)
+    return ended
 
 
 @contextmanager

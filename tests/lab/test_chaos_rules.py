@@ -173,7 +173,7 @@ def test_strangers_are_known_by_their_first_bytes(data: bytes) -> None:
 
 
 def test_tags_without_end_are_not_walked_through() -> None:
-    """A header that claims billions of tagged fields costs nothing."""
-    with pytest.raises(GarbageError):
-        read_request(memoryview(flexible_produce(1, None, tags=b"\xff\xff\xff\xff\x7f" + b"\xff" * 20)))
-    assert read_request(memoryview(flexible_produce(1, None, tags=b"\xff\xff\xff\xff\x0f" + b"\0\0" * 5))) is None
+    """A header that claims billions of tagged fields costs nothing, and is none once the whole frame is there."""
+    for tags in (b"\xff\xff\xff\xff\x7f" + b"\xff" * 20, b"\xff\xff\xff\xff\x0f" + b"\0\0" * 5):
+        with pytest.raises(GarbageError):
+            read_request(memoryview(flexible_produce(1, None, tags=tags)))

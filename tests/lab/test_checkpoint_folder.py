@@ -76,7 +76,7 @@ def test_a_file_sinks_log_is_read_beside_it(folder: Path, tmp_path: Path) -> Non
     ("content", "told"),
     [
         (b"", None), (b"v1\n{}\nnot json\n", "no JSON"), (b"\xff\xfe", "codec"), (b"v1\n", "does not begin"),
-        (b"v1\n{}\n" + b"[" * 5000, "too deep"), (b"x" * (MOST_BYTES + 1), "more than"), (f"{EVIL}\n\n\n".encode(), "does not begin"),
+        (b"v1\n{}\n" + b"[" * 5000, "too deep"), (b"x" * (MOST_BYTES + 1), "at most"), (f"{EVIL}\n\n\n".encode(), "does not begin"),
     ],
     ids=["empty", "no JSON", "no text", "cut", "deep", "large", "another file"],
 )  # fmt: skip

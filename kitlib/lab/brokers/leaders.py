@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -53,7 +52,7 @@ class Leaders:
         created_resources.remember("topic", topic)
         leaders = cls(cluster, topic, AdminClient(client_config(cluster)))
         new = NewTopic(topic, num_partitions=1, replica_assignment=[list(replicas)], config=config)
-        leaders._done(leaders.admin.create_topics([new])[topic], f"topic {topic} could not be made")
+        answered(leaders.admin.create_topics([new])[topic], f"topic {topic} could not be made")
         leaders.wait(lambda found: found.leader == replicas[0] and set(found.in_sync) == set(replicas), "it is led by its first broker")
         return leaders
 
@@ -105,7 +104,4 @@ class Leaders:
     def _elect(self, how: ElectionType) -> None:
         """By the client that has just looked: the other may still take a dead broker for the one to ask."""
         asked = self.looker.elect_leaders(how, [TopicPartition(self.topic, 0)])
-        self._done(asked, f"{self.topic}-0: no leader could be elected")
-
-    def _done(self, asked: Any, trouble: str) -> None:
-        answered(asked, trouble)
+        answered(asked, f"{self.topic}-0: no leader could be elected")

@@ -7,7 +7,6 @@ find a cluster. Whoever is interrupted takes back what it had started.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -105,8 +104,10 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
     process = _spawn(token, brokers, chosen, paths)
     try:
         found = _wait_started(process, token)
-    except BaseException:
-        _take_back(process)
+    except BaseException:  # Ctrl-C, or a failure
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(warden.STOP_TIMEOUT_S * 2)
         raise
     for note in found.notes:
         say(note)
@@ -157,15 +158,6 @@ def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.Cluster
         return None
 
     return wait_until(look, START_TIMEOUT_S, "Kafka serves")  # type: ignore[return-value]
-
-
-def _take_back(process: subprocess.Popen[bytes]) -> None:
-    """End the warden that this caller has just started, after Ctrl-C or a failure."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(warden.STOP_TIMEOUT_S * 2)
 
 
 def last_lines(path: Path, count: int) -> list[str]:

@@ -78,44 +78,36 @@ def read_request(data: memoryview) -> Request | None:
     end = _REQUEST.size + max(0, name_length)
     if end > 4 + length:
         raise GarbageError(f"a client id of {name_length} bytes in a request of {length}")
-    # A Produce says further on whether it wants an answer.
-    needed = _acks_end(data, end, version, 4 + length) if api_key == PRODUCE else end
-    if needed is None or len(data) < needed:
-        return None
     client_id = bytes(data[_REQUEST.size : end]).decode("utf-8", "replace")
-    is_answered = api_key != PRODUCE or struct.unpack_from(">h", data, needed - 2) != (0,)
-    return Request(4 + length, api_key, version, correlation_id, client_id, is_answered)
+    is_answered = True
+    if api_key == PRODUCE:  # which says further on whether it wants an answer
+        try:
+            acks_at = _acks_at(data[: 4 + length], end, version)
+            is_answered = struct.unpack_from(">h", data[: 4 + length], acks_at) != (0,)
+        except (IndexError, struct.error):
+            if len(data) >= 4 + length:
+                raise GarbageError("a Produce that ends before its acks") from None
+            return None
+    return Request(4 + length, api_key, version, correlation_id, client_id, is_answered) if len(data) >= end else None
 
 
-def _acks_end(data: memoryview, at: int, version: int, size: int) -> int | None:
-    """Where the field acks of a Produce ends; None when that much is not there yet."""
-    if version >= FIRST_FLEXIBLE_PRODUCE:
-        tags, at = _varint(data, at)
-        for _ in range(tags or 0):
-            tag, at = _varint(data, at)
-            length, at = _varint(data, at)
-            if tag is None or length is None:
-                return None
-            at += length
+def _acks_at(data: memoryview, at: int, version: int) -> int:
+    """Where the field acks of a Produce is. IndexError or struct.error when the data end before that is said."""
+    if version < FIRST_FLEXIBLE_PRODUCE:
+        return at if version < 3 else at + 2 + max(0, struct.unpack_from(">h", data, at)[0])
+    tags, at = _varint(data, at)
+    for _ in range(tags):
+        _, at = _varint(data, at)
         length, at = _varint(data, at)
-        at += max(0, (length or 0) - 1)
-        there = tags is not None and length is not None
-    elif version >= 3:
-        there = len(data) >= at + 2
-        at += 2 + (max(0, struct.unpack_from(">h", data, at)[0]) if there else 0)
-    else:
-        there = True
-    if at + 2 > size:
-        raise GarbageError("a Produce that ends before its acks")
-    return at + 2 if there else None
+        at += length
+    length, at = _varint(data, at)
+    return at + max(0, length - 1)
 
 
-def _varint(data: memoryview, at: int) -> tuple[int | None, int]:
-    """An unsigned varint and where it ends; None when the data end before it does."""
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint and where it ends. IndexError when the data end before it does."""
     value = 0
     for shift in range(0, 35, 7):
-        if at >= len(data):
-            return None, at
         value |= (data[at] & 0x7F) << shift
         at += 1
         if data[at - 1] < 0x80:

@@ -291,21 +291,12 @@ class Wire:
         )  # fmt: skip
         return self._ask(request, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch), timeout_s)
 
-    def send_produce(
-        self,
-        topic: str,
-        batches: Sequence[WireBatch],
-        acks: int = -1,
-        timeout_ms: int = 30_000,
-        transactional_id: str | None = None,
-        version: int | None = None,
-    ) -> None:
+    def send_produce(self, topic: str, batches: Sequence[WireBatch], acks: int = -1, timeout_ms: int = 30_000) -> None:
         """Send one Produce request and do not wait; `receive` gives the answer, in the order of the requests.
 
-        Those batches of one partition go one after the other. Acks 0: there will be no answer. `version`: the
-        highest common one that names topics if None.
+        Those batches of one partition go one after the other. Acks 0: there will be no answer.
         """
-        future = self._send_produce(topic, batches, acks, timeout_ms, transactional_id, version)
+        future = self._send_produce(topic, batches, acks, timeout_ms, None, None)
         if acks:
             self._produced.append(future)
 
@@ -330,7 +321,10 @@ class Wire:
         transactional_id: str | None = None,
         version: int | None = None,
     ) -> Answers:
-        """Send one Produce request and wait for its answer. Acks 0: {} once the broker has dealt with it."""
+        """Send one Produce request and wait for its answer. Acks 0: {} once the broker has dealt with it.
+
+        `version`: the highest common one that names topics if None.
+        """
         deadline = self._deadline(timeout_s)
         future = self._send_produce(topic, batches, acks, 30_000, transactional_id, version)
         if not acks:
@@ -373,17 +367,12 @@ class Wire:
 
         return self._ask(request, read, timeout_s)
 
-    def list_offsets(
-        self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None, committed: bool = False
-    ) -> int:
+    def list_offsets(self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None) -> int:
         """The offset of the first record at or after `time_ms`, -1 if there is none; LATEST: the end, EARLIEST: the start of the log.
 
-        `committed`: the end is where readers of committed records may read to (the last stable offset). LabError
-        when the broker refuses.
+        LabError when the broker refuses.
         """
-        request = ListOffsetsRequest(
-            max_version=5, replica_id=-1, isolation_level=int(committed), topics=[(topic, [(partition, -1, time_ms)])]
-        )
+        request = ListOffsetsRequest(max_version=5, replica_id=-1, isolation_level=0, topics=[(topic, [(partition, -1, time_ms)])])
         return self._ask(request, lambda answer: int(self._one_partition("ListOffsets", answer.topics).offset), timeout_s)
 
     def fetch(

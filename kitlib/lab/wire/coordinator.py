@@ -44,7 +44,7 @@ from kafka.protocol.producer import (
 )
 
 from kitlib.errors import LabError
-from kitlib.lab.clients import RIGHTS, Cluster, addresses, kafka_python_config
+from kitlib.lab.clients import DENIED, RIGHTS, Cluster, addresses, kafka_python_config
 from kitlib.lab.wire.connection import ASK_AGAIN_S, NOT_YET, Wire, until_ready
 from kitlib.lab.wire.records import FetchedBatch
 
@@ -68,7 +68,6 @@ STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-DENIED = (29, 30, 31, 53)  # the authorization of a topic, a group, the cluster or a transactional id failed
 # The versions that name the errors of today; Produce and TxnOffsetCommit add to the transaction by themselves from these on.
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}

@@ -78,15 +78,10 @@ class ShareWire(Wire):
 
     def assigned(self, group: str) -> set[str]:
         """The client ids of the members with a partition; none before the group has a coordinator. LabError when the broker refuses."""
-
-        def read(answer: ShareGroupDescribeResponse) -> set[str]:
-            [found] = answer.groups
-            if found.error_code not in (0, GROUP_ID_NOT_FOUND, *NOT_YET):
-                trouble = f"error {found.error_code} ({found.error_message})"
-                raise LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
-            return {each.client_id for each in found.members or () if each.assignment.topic_partitions}
-
-        return self._ask(ShareGroupDescribeRequest(group_ids=[group], include_authorized_operations=False), read)
+        found = self.described(group)
+        if found.error_code not in (0, GROUP_ID_NOT_FOUND, *NOT_YET):
+            raise _refused(group, found)
+        return {each.client_id for each in found.members or () if each.assignment.topic_partitions}
 
     def described(self, group: str) -> Any:
         """The group's row of ShareGroupDescribe."""
@@ -98,8 +93,7 @@ class ShareWire(Wire):
         def read(answer: DescribeShareGroupOffsetsResponse) -> dict[tuple[str, int], tuple[int, int]]:
             [found] = answer.groups
             if found.error_code:
-                trouble = f"error {found.error_code} ({found.error_message})"
-                raise LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
+                raise _refused(group, found)
             rows = [(topic.topic_name, each) for topic in found.topics for each in topic.partitions]
             return {
                 (topic, each.partition_index): (each.start_offset, each.lag)
@@ -107,6 +101,11 @@ class ShareWire(Wire):
             }  # fmt: skip
 
         return self._ask(DescribeShareGroupOffsetsRequest(groups=[(group, None)]), read)
+
+
+def _refused(group: str, found: Any) -> LabError:
+    trouble = f"error {found.error_code} ({found.error_message})"
+    return LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
 
 
 def share_group(
