@@ -1,8 +1,11 @@
 """Ends everything a lab has started, also when the lab itself was killed and can end nothing any more.
 
-`kit lab` starts this program first and orders everything else from it over a pipe. It is a supervisor
-(`kitlib.lab.supervisor`): when its owner dies it ends JupyterLab, its kernels, and whatever these have started,
-after it has asked the broker to stop.
+`kit lab` starts this program first and orders everything else from it over a pipe, which closes when its owner dies, however it
+dies. Then it ends JupyterLab, its kernels, and whatever these have started, after it has asked the broker to stop. Where the system
+has such a thing (Linux), it is the foster parent of every orphan below it, so a process that ran away with `setsid` is still found;
+elsewhere it is found by the token that all of them carry in their environment.
+
+Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 
 Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path, "aside": bool}   {"stop": "gently" | "now"}
 Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exit code}  {"done": seconds}
@@ -11,6 +14,7 @@ Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exi
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -33,8 +37,8 @@ from kitlib.errors import LabError
 from kitlib.lab import supervisor, workspace
 from kitlib.lab.processes import find_by_token, identify, is_alive, sweep
 from kitlib.lab.state import read_json
-from kitlib.lab.supervisor import Supervisor
 
+PR_SET_CHILD_SUBREAPER = 36
 TOKEN_NAME = "KIT_RUN"
 SPARK = "kitlib.spark.server"  # by its name: that room is above this one
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
@@ -147,14 +151,9 @@ class Reaper:
 
 def wait_for_earlier(seconds: float) -> None:
     """Return when no reaper of an earlier lab is at work any more; LabError if one still is after `seconds`."""
-    try:
-        with FileLock(lock_path(), timeout=seconds, mode=0o600):
-            return
-    except Timeout:
-        raise LabError(
-            f"An earlier lab is still being ended after {seconds:.0f} s; look at its processes with "
-            "`kit status`, end them, and try again."
-        ) from None
+    trouble = f"An earlier lab is still being ended after {seconds:.0f} s; look at its processes with `kit status`, end them, try again."
+    with workspace.holding(lock_path(), seconds, trouble):
+        return
 
 
 def is_server(process: psutil.Process) -> bool:
@@ -166,11 +165,15 @@ def is_server(process: psutil.Process) -> bool:
     return not SERVERS.isdisjoint(words)
 
 
-class Program(Supervisor):
+class Program:
     """The reaper's own side: one command, its offspring, and their end."""
 
     def __init__(self, token: str) -> None:
-        super().__init__(token, by_token=True)  # a process that is not below it may carry the token too
+        self.token = token
+        self.known: set[psutil.Process] = set()  # what lived at the last look
+        self.ended: dict[int, int] = {}  # of each process collected so far its exit code, or the signal as a negative number
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
         self.aside: list[subprocess.Popen[bytes]] = []  # kept, because one that is forgotten would be collected elsewhere
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
@@ -243,7 +246,25 @@ class Program(Supervisor):
         until = time.monotonic() + SECONDS_BROKER
         for server in servers:
             server.join(max(0.0, until - time.monotonic()))
-        self.end_everything(SECONDS_LEFT)
+        deadline = time.monotonic() + SECONDS_LEFT
+        while time.monotonic() < deadline and sweep(self.offspring, seconds=1.0):
+            self.bury()
+
+    def offspring(self) -> list[psutil.Process]:
+        """Every living process that came of this one, or that carries the token: it may have left those above it."""
+        found = {*psutil.Process().children(recursive=True), *self.known, *find_by_token(self.token)}
+        self.known = {process for process in found if is_alive(process)}
+        return list(self.known)
+
+    def bury(self) -> bool:
+        """Collect what has ended, adopted orphans included; whether nothing is left below this process."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return False
+                self.ended[pid] = os.waitstatus_to_exitcode(status)
+        return True
 
     def end_child(self) -> None:
         """Ask JupyterLab to end, and kill it when it takes too long."""

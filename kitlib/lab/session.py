@@ -222,7 +222,10 @@ def start(
     jupyter.clear_leftovers()
     command = jupyter.command(asked, port is not None, desk.top, notebook)
     reaper.run(command, jupyter.log_path(), desk.top, jupyter.environment())
-    pid = next_report(reaper, "started", 10.0)
+    report = reaper.report(10.0)
+    if "started" not in report:
+        raise LabError(f"The lab's watcher reported {report or 'nothing'}, expected that JupyterLab was started. {jupyter.last_words()}")
+    pid = report["started"]
     notebook_trust.sign_shipped(desk, jupyter.config_dir() / "data")
     before = printer.steps
     cluster = kafka_server.ensure(progress=printer.step)
@@ -238,14 +241,6 @@ def is_running(pid: int) -> bool:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
-
-
-def next_report(reaper: Reaper, word: str, seconds: float) -> Any:
-    """The value of the report `word`; LabError if another one or none comes."""
-    report = reaper.report(seconds)
-    if word not in report:
-        raise LabError(f"The lab's watcher reported {report or 'nothing'} instead of {word!r}. {jupyter.last_words()}")
-    return report[word]
 
 
 def watch(reaper: Reaper, signals: Signals) -> int:

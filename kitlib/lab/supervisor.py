@@ -1,19 +1,11 @@
-"""A program that answers for all that comes of it: it knows every process below, and ends them all.
+"""How the kit's background programs are started, and what a warden is, the brokers' and Spark's: it outlives whoever started it.
 
-The lab's reaper (`kitlib.lab.reaper`) is one. Where the system has such a thing (Linux), a supervisor is the foster
-parent of every orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found
-by the token that all of them carry in their environment. `start` starts such a program for its owner, with a pipe
-to its stdin. The pipe closes when the owner dies, however it dies, and that is the order to end everything.
-
-A warden, the brokers' and Spark's, is no supervisor: it has to outlive its owner. `start_warden` starts one, and `Warden` is what
-both are.
-
-Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
+`start` starts a program for its owner, with a pipe to its stdin. The pipe closes when the owner dies, however it dies, which the
+lab's reaper, the children of client processes and the watcher of three brokers take for the order to end.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -27,14 +19,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import java, workspace
-from kitlib.lab.processes import find_by_token, is_alive, sweep
 
-PR_SET_CHILD_SUBREAPER = 36
 DEATHS, DEATHS_WINDOW_S = 3, 60.0
 
 
@@ -139,40 +128,3 @@ def too_often(deaths: list[float]) -> bool:
     now = time.monotonic()
     deaths[:] = [*(at for at in deaths if now - at < DEATHS_WINDOW_S), now]
     return len(deaths) >= DEATHS
-
-
-class Supervisor:
-    """What this process has started, and all that came of it."""
-
-    def __init__(self, token: str, *, by_token: bool = sys.platform != "linux") -> None:
-        """`by_token`: look also for processes that are not below this one. That takes a look at every process there is."""
-        self.token, self.by_token = token, by_token
-        self.known: set[psutil.Process] = set()  # what lived at the last look
-        self.ended: dict[int, int] = {}  # of each process collected so far its exit code, or the signal as a negative number
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-    def offspring(self) -> list[psutil.Process]:
-        """Every living process that came of this one."""
-        found = {*psutil.Process().children(recursive=True), *self.known}
-        if self.by_token:
-            found.update(find_by_token(self.token))
-        self.known = {process for process in found if is_alive(process)}
-        return list(self.known)
-
-    def bury(self) -> bool:
-        """Collect what has ended, adopted orphans included; whether nothing is left below this process."""
-        with suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return False
-                self.ended[pid] = os.waitstatus_to_exitcode(status)
-        return True
-
-    def end_everything(self, seconds: float) -> None:
-        """Kill whatever is left, again and again, until nothing is or the time is up."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and not (self.bury() and not self.by_token):
-            if not sweep(self.offspring, seconds=1.0):
-                return

@@ -14,14 +14,15 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
+from filelock import FileLock, Timeout
 
-from kitlib.errors import DiskError
+from kitlib.errors import DiskError, LabError
 
 # A Unix socket's or a log file's path below the workspace must stay under the 255 bytes that
 # common file systems allow for a name and well under the 4,096 they allow for a path.
@@ -223,6 +224,23 @@ def remove(path: Path) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise disk_error(f"{error.filename or path} could not be removed", error, path) from error
+
+
+@contextmanager
+def holding(lock: Path, seconds: float, trouble: str, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Hold a lock that ends with its holder. `waiting` is called when somebody else has it; LabError with `trouble` after `seconds`."""
+    # A block may end in another thread than it began in.
+    file = FileLock(lock, mode=0o600, thread_local=False)
+    try:
+        try:
+            held = file.acquire(timeout=min(2.0, seconds))
+        except Timeout:
+            waiting()
+            held = file.acquire(timeout=seconds)
+    except Timeout:
+        raise LabError(trouble) from None
+    with held:
+        yield
 
 
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from confluent_kafka.admin import AdminClient, ConfigSource  # type: ignore[attr-defined]
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import workspace
@@ -37,16 +36,11 @@ def broker_setting(cluster: Cluster, name: str, value: str, wait_s: float = LOCK
     """
     must_be_own(cluster, f"another value of {name}")
     admin = AdminClient(client_config(cluster))
-    # The block may end in another thread than it began in.
-    lock = FileLock(workspace.run_dir() / f"broker-setting-{name}.lock", mode=0o600, thread_local=False)
-    try:
-        held = lock.acquire(timeout=wait_s)
-    except Timeout:
-        raise LabError(
-            f"{name} of the kit's brokers is already changed, and was not restored within {wait_s:g} s. "
-            "End the block or the program that changed it, then try again."
-        ) from None
-    with held:
+    trouble = (
+        f"{name} of the kit's brokers is already changed, and was not restored within {wait_s:g} s. "
+        "End the block or the program that changed it, then try again."
+    )
+    with workspace.holding(workspace.run_dir() / f"broker-setting-{name}.lock", wait_s, trouble):
         _set(admin, name, None)  # of a block that was killed
         try:
             _set(admin, name, value)

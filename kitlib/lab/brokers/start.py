@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -59,22 +59,12 @@ def present_state() -> state.ClusterState | None:
     return found if isinstance(found, state.ClusterState) else None
 
 
-@contextmanager
-def only_starter(say: Say) -> Iterator[None]:
+def only_starter(say: Say) -> AbstractContextManager[None]:
     """One caller at a time looks for a cluster and starts one; the lock ends with its holder."""
-    lock = FileLock(workspace.run_dir() / "kafka.start.lock", mode=0o600)
-    try:
-        lock.acquire(timeout=2.0)
-    except Timeout:
-        say("another process is starting Kafka; waiting for it")
-        try:
-            lock.acquire(timeout=600.0)
-        except Timeout:
-            raise LabError("Another process has been starting Kafka for 10 minutes. End it, then try again.") from None
-    try:
-        yield
-    finally:
-        lock.release()
+    return workspace.holding(
+        workspace.run_dir() / "kafka.start.lock", 600.0, "Another process has been starting Kafka for 10 minutes. End it, then try again.",
+        lambda: say("another process is starting Kafka; waiting for it"),
+    )
 
 
 def lock_is_free() -> bool:
