@@ -2,107 +2,121 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kitlib.errors import LabError
-from kitlib.lab.wire.columns import Columns
-from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
+from kitlib.lab.clients import SILENT
 from kitlib.mechanisms.log import Fetch, FetchError
 
-FETCH_BYTES = 1 << 20
+ANSWER_S = 10.0
+BATCH = 10_000
+SILENCE_S = 20.0
 COLUMNS = pa.schema([
     ("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
     ("timestamp", pa.timestamp("us", "UTC")), ("retry", pa.int32()),
 ])  # fmt: skip
 
-Security = Mapping[str, Any]  # what kafka-python needs to be let in
 Piece = tuple[int, int, int]  # first offset, last offset, which retry
-Answer = TypeVar("Answer")
+_consumers: dict[tuple[str, str, int], Consumer] = {}  # of this process, one for each partition: a task costs no connection
+
+
+def _consumer(topic: str, partition: int, config: Mapping[str, Any]) -> Consumer:
+    where = config["bootstrap.servers"], topic, partition
+    if where not in _consumers:
+        _consumers[where] = Consumer({
+            **config, "group.id": "kit.source", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
+            "check.crcs": True, "isolation.level": "read_uncommitted", "fetch.wait.max.ms": 50, "queued.max.messages.kbytes": 8192,
+        }, logger=SILENT)  # fmt: skip
+    return _consumers[where]
 
 
 @dataclass(frozen=True, slots=True)
-class WireLog:
-    """One partition as a planner asks for it: where it begins and ends. It gives out no records."""
+class PartitionLog:
+    """One partition as a planner asks for it: where it begins and ends. It gives out no records. LabError when nobody answers."""
 
-    bootstrap: str
     topic: str
     partition: int
-    security: Security
+    config: Mapping[str, Any]  # librdkafka's
 
     def start(self) -> int:
-        return self._list(EARLIEST)
+        return self._ask(lambda consumer, where: consumer.get_watermark_offsets(where, timeout=ANSWER_S)[0])
 
     def end(self) -> int:
-        return self._list(LATEST)
+        return self._ask(lambda consumer, where: consumer.get_watermark_offsets(where, timeout=ANSWER_S)[1])
 
     def fetch(self, offset: int) -> Fetch:
         """Whether this offset may be asked for."""
         return Fetch() if self.start() <= offset <= self.end() else Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
 
     def offset_before(self, time: int) -> int | None:
-        found = self._list(time)
+        found = self._ask(lambda consumer, where: consumer.offsets_for_times([where], timeout=ANSWER_S)[0].offset, time)
         return None if found < 0 else found
 
-    def _list(self, time: int) -> int:
-        where = self.bootstrap, self.topic, self.partition
-        return ask(*where, self.security, lambda wire: wire.list_offsets(self.topic, self.partition, time))
+    def _ask(self, question: Callable[[Consumer, TopicPartition], int], time: int = 0) -> int:
+        try:
+            return question(_consumer(self.topic, self.partition, self.config), TopicPartition(self.topic, self.partition, time))
+        except KafkaException as error:
+            raise LabError(f"{self.topic}-{self.partition} does not answer: {error.args[0].str()}. Look at `kit status`.") from error
 
 
-_wires: dict[tuple[str, str, int], Wire] = {}  # of this process, to the leader of each partition: a task costs no connection
+def read_pieces(topic: str, partition: int, pieces: Sequence[Piece], config: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """The records at these offsets (ascending) that are still there, BATCH at a time; `config` is librdkafka's.
 
-
-def ask(bootstrap: str, topic: str, partition: int, security: Security, question: Callable[[Wire], Answer]) -> Answer:
-    """The leader's answer, on the connection that is open, else on a new one. LabError when that fails too."""
-    where = bootstrap, topic, partition
-    if (wire := _wires.get(where)) is not None:
-        with suppress(LabError):
-            return question(wire)
-        _wires.pop(where).close()
-    _wires[where] = wire = Wire.open_leader(*where, **security)
-    return question(wire)
-
-
-def read_pieces(
-    bootstrap: str, topic: str, partition: int, pieces: Sequence[Piece], security: Security
-) -> Iterator[pa.RecordBatch]:
-    """The records at these offsets (ascending) that are still there, about FETCH_BYTES at a time.
-
-    LabError when the broker does not give them: the log ends before the pieces do, or the leader is not found.
+    LabError when the broker does not give them: the log ends before the pieces do, or it is silent for SILENCE_S.
     """
     firsts, lasts, retries = (np.array(column, np.int64) for column in zip(*pieces, strict=True))
+    consumer, heard_s = _consumer(topic, partition, config), time.monotonic()
     at, end = int(firsts[0]), int(lasts[-1]) + 1
-    while at < end:
-        found = ask(bootstrap, topic, partition, security, partial(_fetch, topic, partition, at))
-        if found.next_offset is None or found.next_offset <= at:
-            raise LabError(
-                f"{topic}-{partition}: the broker gives nothing from offset {at} on, and the batch ends at {end}. "
-                "The log was cut after the batch had been planned; begin with a new checkpoint."
-            )
-        offsets = np.array(found.offsets, np.int64)
-        piece = np.searchsorted(firsts, offsets, "right") - 1
-        is_wanted = (piece >= 0) & (offsets <= lasts[piece]) & (offsets >= at)
-        if is_wanted.any():
-            batch = _columns_of(found, topic, partition, offsets, retries[piece])
-            yield batch if is_wanted.all() else batch.filter(pa.array(is_wanted))
-        left = int(np.searchsorted(lasts, found.next_offset))
-        at = max(found.next_offset, int(firsts[left])) if left < len(lasts) else end
+    consumer.assign([TopicPartition(topic, partition, at)])
+    try:
+        while at < end:
+            told = consumer.consume(min(BATCH, end - at), timeout=0.2)
+            found = [each for each in told if each.error() is None]
+            if found:
+                offsets, heard_s = np.array([each.offset() for each in found], np.int64), time.monotonic()
+                piece = np.searchsorted(firsts, offsets, "right") - 1
+                is_wanted = (piece >= 0) & (offsets <= lasts[piece]) & (offsets >= at)
+                if is_wanted.any():
+                    batch = _columns_of(found, topic, partition, offsets, retries[piece])
+                    yield batch if is_wanted.all() else batch.filter(pa.array(is_wanted))
+                at = int(offsets[-1]) + 1
+            errors = [error for each in told if (error := each.error()) is not None]
+            if any(error.code() == KafkaError._PARTITION_EOF for error in errors):
+                at = max(at, *(each.offset() or 0 for each in told))  # markers and what was compacted are no messages
+            if at < end:
+                _check(f"{topic}-{partition}", at, end, errors, heard_s)
+                if (wanted := int(firsts[np.searchsorted(lasts, at)])) > at:
+                    at = wanted
+                    consumer.seek(TopicPartition(topic, partition, at))
+    finally:
+        consumer.unassign()
 
 
-def _fetch(topic: str, partition: int, at: int, wire: Wire) -> Columns:
-    return wire.fetch_columns(topic, partition, at, FETCH_BYTES)
+def _check(where: str, at: int, end: int, errors: Sequence[KafkaError], heard_s: float) -> None:
+    """LabError when no more comes."""
+    codes = {error.code() for error in errors}
+    if codes & {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}:
+        raise LabError(
+            f"{where}: the broker gives nothing from offset {at} on, and the batch ends at {end}. "
+            "The log was cut after the batch had been planned; begin with a new checkpoint."
+        )
+    if KafkaError._BAD_MSG in codes or time.monotonic() - heard_s > SILENCE_S:
+        why = errors[0].str() if errors else f"nothing came for {SILENCE_S:g} s"
+        raise LabError(f"{where}: {why}, at offset {at} of a batch that ends at {end}. Look at `kit status`.")
 
 
-def _columns_of(found: Columns, topic: str, partition: int, offsets: Any, retries: Any) -> pa.RecordBatch:
-    count = len(offsets)
-    times = pa.array(np.array(found.times_ms, np.int64) * 1000).view(pa.timestamp("us", "UTC"))
+def _columns_of(found: Sequence[Any], topic: str, partition: int, offsets: Any, retries: Any) -> pa.RecordBatch:
+    count = len(found)
+    times = pa.array(np.array([each.timestamp()[1] for each in found], np.int64) * 1000).view(pa.timestamp("us", "UTC"))
+    keys, values = ([each.key() for each in found], pa.binary()), ([each.value() for each in found], pa.binary())
     return pa.RecordBatch.from_arrays([
-        pa.array(found.keys, pa.binary()), pa.array(found.values, pa.binary()), pa.repeat(pa.scalar(topic), count),
-        pa.repeat(pa.scalar(partition, pa.int32()), count), pa.array(offsets), times, pa.array(retries.astype(np.int32)),
+        pa.array(*keys), pa.array(*values), pa.repeat(pa.scalar(topic), count), pa.repeat(pa.scalar(partition, pa.int32()), count),
+        pa.array(offsets), times, pa.array(retries.astype(np.int32)),
     ], schema=COLUMNS)  # fmt: skip

@@ -6,7 +6,7 @@ one for each task fetches. So what only one of them needs is imported there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kitlib.experiments.kafka_backend import KafkaBackend
-    from kitlib.pipelines.partition_manager_fetch import Piece, Security, WireLog
+    from kitlib.pipelines.partition_manager_fetch import PartitionLog, Piece
 
 SECONDS_TO_ANSWER = 10.0
 
@@ -39,11 +39,10 @@ class Desk:
 class Pieces(InputPartition):
     """What one task reads: offsets of one partition, ascending."""
 
-    bootstrap: str
     topic: str
     partition: int
     pieces: Sequence[Piece]
-    security: Security = field(repr=False)  # with passwords, as Spark's own source sends them to its tasks
+    config: Mapping[str, Any] = field(repr=False)  # librdkafka's, with passwords, as Spark's own source sends them to its tasks
 
 
 class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -110,7 +109,7 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
                 self.gone[partition] = sum(max(0, min(last + 1, log_start) - first) for first, last, _ in pieces)
                 pieces = [(max(first, log_start), last, retry) for first, last, retry in pieces if last >= log_start]
             if pieces:
-                tasks.append(Pieces(self._open().cluster.bootstrap, self.settings.topic, partition, pieces, self._security()))
+                tasks.append(Pieces(self.settings.topic, partition, pieces, self._log(partition).config))
         return tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -118,7 +117,7 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
         from kitlib.pipelines.partition_manager_fetch import read_pieces
 
         assert isinstance(partition, Pieces)
-        return read_pieces(partition.bootstrap, partition.topic, partition.partition, partition.pieces, partition.security)
+        return read_pieces(partition.topic, partition.partition, partition.pieces, partition.config)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing: a manager commits when its batch is finished, and so after the last one too."""
@@ -144,15 +143,11 @@ class PartitionManagerReader(DataSourceStreamReader, SupportsTriggerAvailableNow
             raise LabError(f"{FORMAT}: there is no topic {self.settings.topic} at {self._open().cluster.bootstrap}. Create it first.")
         return found
 
-    def _log(self, partition: int) -> WireLog:
-        from kitlib.pipelines.partition_manager_fetch import WireLog
+    def _log(self, partition: int) -> PartitionLog:
+        from kitlib.lab.clients import client_config
+        from kitlib.pipelines.partition_manager_fetch import PartitionLog
 
-        return WireLog(self._open().cluster.bootstrap, self.settings.topic, partition, self._security())
-
-    def _security(self) -> Security:
-        from kitlib.lab.clients import kafka_python_config
-
-        return kafka_python_config(self._open().cluster)
+        return PartitionLog(self.settings.topic, partition, client_config(self._open().cluster))
 
     def _new_manager(self, partition: int) -> BatchPartitionManager:
         backend, settings = self._open(), self.settings

@@ -20,7 +20,7 @@ from kitlib.lab.kafka_server import Cluster, client_config
 from kitlib.mechanisms.spout_errors import FailedFetchError
 from kitlib.more.spout.batches import Batch
 from kitlib.pipelines.partition_manager_failures import Failures
-from kitlib.pipelines.partition_manager_fetch import WireLog
+from kitlib.pipelines.partition_manager_fetch import PartitionLog
 from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
 from kitlib.pipelines.partition_manager_source import SourceOptions, partition_manager_stream
 from kitlib.spark import sessions as kit_spark
@@ -250,7 +250,7 @@ def test_a_topic_that_is_not_there_and_a_log_that_was_cut_are_told(broker: Clust
     with pytest.raises(LabError, match="the next record is 20, but the log ends at 3: the topic was made anew"):
         reader.latestOffset({"0": Batch(20, 20).to_json()}, reader.getDefaultReadLimit())
     reader.stop()
-    assert WireLog(broker.bootstrap, topic, 0, {}).end() == 3
+    assert PartitionLog(topic, 0, client_config(broker)).end() == 3
 
 
 @pytest.mark.kafka

@@ -34,7 +34,6 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Write
 from kitlib.errors import LabError
 from kitlib.lab.clients import addresses
 from kitlib.lab.processes import wait_until
-from kitlib.lab.wire.columns import Columns, read_columns
 from kitlib.lab.wire.records import FetchedBatch, WireBatch, decode_batches, encode_batch
 
 logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # a connection that is lost is told by a LabError, once
@@ -383,12 +382,6 @@ class Wire:
         LabError when the broker refuses (an offset outside of the log: error 1).
         """
         return decode_batches(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b"")
-
-    def fetch_columns(
-        self, topic: str, partition: int, offset: int, max_bytes: int = FETCH_BYTES, timeout_s: float | None = None
-    ) -> Columns:
-        """The same as columns, several times faster. LabError as `fetch`, and as `read_columns`."""
-        return read_columns(bytes(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b""))
 
     def fetch_committed(self, topic: str, offset: int) -> tuple[list[FetchedBatch], list[tuple[int, int]], int]:
         """(batches, [(producer id, first offset) of aborted transactions], last stable offset) of partition 0.
