@@ -37,8 +37,8 @@ from kitlib.errors import LabError
 from kitlib.lab import supervisor, workspace
 from kitlib.lab.processes import find_by_token, identify, is_alive, sweep
 from kitlib.lab.state import read_json
+from kitlib.lab.supervisor import PR_SET_CHILD_SUBREAPER
 
-PR_SET_CHILD_SUBREAPER = 36
 TOKEN_NAME = "KIT_RUN"
 SPARK = "kitlib.spark.server"  # by its name: that room is above this one
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave

@@ -24,6 +24,7 @@ from filelock import FileLock, Timeout
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import java, workspace
 
+PR_SET_CHILD_SUBREAPER = 36
 DEATHS, DEATHS_WINDOW_S = 3, 60.0
 
 

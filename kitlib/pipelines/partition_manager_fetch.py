@@ -90,26 +90,17 @@ def read_pieces(topic: str, partition: int, pieces: Sequence[Piece], config: Map
             errors = [error for each in told if (error := each.error()) is not None]
             if any(error.code() == KafkaError._PARTITION_EOF for error in errors):
                 at = max(at, *(each.offset() or 0 for each in told))  # markers and what was compacted are no messages
-            if at < end:
-                _check(f"{topic}-{partition}", at, end, errors, heard_s)
-                if (wanted := int(firsts[np.searchsorted(lasts, at)])) > at:
-                    at = wanted
-                    consumer.seek(TopicPartition(topic, partition, at))
+            if at < end and (errors or time.monotonic() - heard_s > SILENCE_S):
+                why = errors[0].str() if errors else f"silent for {SILENCE_S:g} s"
+                raise LabError(
+                    f"{topic}-{partition}: the broker gives nothing from offset {at} on ({why}), and the batch ends at {end}. "
+                    "If the log was cut after the batch had been planned, begin with a new checkpoint; else look at `kit status`."
+                )
+            if at < end and (wanted := int(firsts[np.searchsorted(lasts, at)])) > at:
+                at = wanted
+                consumer.seek(TopicPartition(topic, partition, at))
     finally:
         consumer.unassign()
-
-
-def _check(where: str, at: int, end: int, errors: Sequence[KafkaError], heard_s: float) -> None:
-    """LabError when no more comes."""
-    codes = {error.code() for error in errors}
-    if codes & {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}:
-        raise LabError(
-            f"{where}: the broker gives nothing from offset {at} on, and the batch ends at {end}. "
-            "The log was cut after the batch had been planned; begin with a new checkpoint."
-        )
-    if KafkaError._BAD_MSG in codes or time.monotonic() - heard_s > SILENCE_S:
-        why = errors[0].str() if errors else f"nothing came for {SILENCE_S:g} s"
-        raise LabError(f"{where}: {why}, at offset {at} of a batch that ends at {end}. Look at `kit status`.")
 
 
 def _columns_of(found: Sequence[Any], topic: str, partition: int, offsets: Any, retries: Any) -> pa.RecordBatch:
