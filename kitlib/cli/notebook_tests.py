@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +27,6 @@ def test_notebooks(
     Kafka runs meanwhile. Addresses, durations, times and process ids may differ. Nothing is saved; all that a notebook started is
     ended, apart from a Kafka that ran before.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
     from kitlib.cli.notebooks import cells_of
     from kitlib.lab import notebook_tests
     from kitlib.lab import notebooks as runner
@@ -41,8 +37,8 @@ def test_notebooks(
     ensure_jars("spark", progress=printer.step)  # a kernel that fetched them would say so in the notebook
     with runner.broker(printer.step):
         for path in chosen:
-            with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-                found = notebook_tests.compare(path, seconds, rules=rules, progress=cells_of(bar, path.stem))
+            with cells_of(path.stem) as draw:
+                found = notebook_tests.compare(path, seconds, rules=rules, progress=draw)
             done.append(found)
             shown, count = notebook_tests.shown_path(path), len(found.problems)
             told = f"{count} problem{'s' * (count > 1)}" if count else f"{found.cells} cells, no difference"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +14,6 @@ from kitlib.cli.asking import confirm
 from kitlib.errors import KnobError, LabError
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from kitlib.lab.notebooks import Result
     from kitlib.lab.session import Printer
 
@@ -88,21 +87,19 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def cells_of(bar: Progress, name: str) -> Callable[[int, int], None]:
-    """What draws a notebook's progress: called with the number of cells done and of all cells."""
-    task = bar.add_task(name, total=None)
+@contextmanager
+def cells_of(name: str) -> Iterator[Callable[[int, int], None]]:
+    """What draws a notebook's progress where a bar can be drawn: called with the number of cells done and of all cells."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def draw(done: int, of: int) -> None:
-        bar.update(task, completed=done, total=of)
-
-    return draw
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 def run_all(printer: Printer, only: list[str]) -> Iterator[Result]:
     """Run the notebooks one after the other with the broker up; a line for each, and a bar where one can be drawn."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from kitlib.lab import jupyter
     from kitlib.lab import notebooks as runner
     from kitlib.lab.jars import ensure_jars
@@ -111,7 +108,7 @@ def run_all(printer: Printer, only: list[str]) -> Iterator[Result]:
     ensure_jars("spark", progress=printer.step)  # a kernel that fetched them would say so in the notebook
     with runner.broker(printer.step):
         for path in paths:
-            with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
-                result = runner.run(path, cells_of(bar, path.stem))
+            with cells_of(path.stem) as draw:
+                result = runner.run(path, draw)
             printer.step(f"{path.stem}: {result.problem or 'every cell ran'} ({result.seconds:.1f} s)")
             yield result

@@ -82,7 +82,7 @@ def offsets(
         log = read_files(source, group, since_ms, until_ms)
         raise typer.Exit(_tell_history(snapshots_of(log, group), log, group, commits, plot, as_json))
     cluster = kafka_server.ensure()
-    log = read_commit_log(cluster, group, since_ms, until_ms, progress=_say_progress)
+    log = read_commit_log(cluster, group, since_ms, until_ms, progress=lambda count: typer.echo(f"kit: {count:,} records read", err=True))
     if group is not None and not log.history.commits and not log.seen(group):
         check_group_exists(cluster, group)
     gone = [where for where, found in log.history.commits.items() if any(each.offset is None for each in found)]
@@ -169,14 +169,10 @@ def watch(
         console = _console()
         if as_json or once or not console.is_terminal:
             raise typer.Exit(_go_on(watched, every, ends_s, lambda found: _print_look(found, as_json)))
+        rows = max(1, (console.height - 8) // 3)  # there is room for so many partitions; a reason takes some lines
         with Live(console=console, auto_refresh=False, transient=False) as live:
-            code = _go_on(watched, every, ends_s, lambda found: live.update(look_table(found, _rows(console)), refresh=True))
+            code = _go_on(watched, every, ends_s, lambda found: live.update(look_table(found, rows), refresh=True))
         raise typer.Exit(code)
-
-
-def _rows(console: Console) -> int:
-    """How many partitions a terminal has room for; a reason takes some lines."""
-    return max(1, (console.height - 8) // 3)
 
 
 def _go_on(watched: GroupWatch, every_s: float, ends_s: float | None, show: Callable[[Diagnosis], None]) -> int:
@@ -274,10 +270,6 @@ def _number(value: int | None) -> str:
 
 def _clock(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone().strftime("%H:%M:%S")
-
-
-def _say_progress(records: int) -> None:
-    typer.echo(f"kit: {records:,} records read", err=True)
 
 
 def time_of(name: str, text: str | None, now_ms: int | None = None) -> int | None:

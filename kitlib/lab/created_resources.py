@@ -18,7 +18,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,7 +56,7 @@ def remember(kind: Kind, name: str | Path, store: str = "") -> None:
     path = path_of(notebook())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = json.dumps({"kind": made.kind, "name": made.name, "store": made.store}) + "\n"
+        line = json.dumps(asdict(made)) + "\n"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.write(handle, line.encode())  # one write: two kernels never mix their lines
@@ -140,7 +140,7 @@ def forget(name: str, gone: list[Made]) -> None:
     if not rest:
         path_of(name).unlink(missing_ok=True)
         return
-    lines = [json.dumps({"kind": made.kind, "name": made.name, "store": made.store}) for made in rest]
+    lines = [json.dumps(asdict(made)) for made in rest]
     workspace.write_atomic(path_of(name), "\n".join(lines) + "\n")
 
 

@@ -29,8 +29,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from filelock import FileLock
-
 from kitlib.errors import KitError, SupplyError
 from kitlib.lab import java, workspace
 
@@ -40,6 +38,7 @@ SETS: tuple[SetName, ...] = ("kafka", "spark")
 
 FETCHERS = 6  # connections at once
 SILENCE_SECONDS = 20  # a server that sends nothing for so long is given up
+LONGEST_FETCH_S = 3_600.0  # of another process
 LINE_SECONDS = 2.0  # how often a line is printed where no bar can be drawn
 
 
@@ -109,25 +108,14 @@ def ensure_jars(set_name: SetName, progress: Progress | None = None) -> list[Pat
     jars = LOCK[set_name]
     if any(check_jars(set_name)):
         workspace.ensure()
-        with _only_one(progress):
+        with workspace.holding(
+            workspace.jars_dir() / ".lock", LONGEST_FETCH_S, "Another process has been fetching jars for an hour. End it, then try again.",
+            lambda: _say(progress, "another process is fetching jars; waiting for it"),
+        ):
             missing, damaged = check_jars(set_name)
             if missing or damaged:
                 _repair(set_name, missing, damaged, progress)
     return [jar.path for jar in jars]
-
-
-@contextlib.contextmanager
-def _only_one(progress: Progress | None) -> Iterator[None]:
-    lock = FileLock(workspace.jars_dir() / ".lock")
-    try:
-        lock.acquire(timeout=1)
-    except TimeoutError:
-        _say(progress, "another process is fetching jars; waiting for it")
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _repair(set_name: str, missing: list[Jar], damaged: list[Jar], progress: Progress | None) -> None:

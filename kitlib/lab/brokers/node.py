@@ -7,16 +7,16 @@ brokers only. Everything listens on 127.0.0.1. Left out: authentication, TLS, JM
 
 from __future__ import annotations
 
-import base64
+import json
 import logging
 import logging.handlers
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
 import threading
-import uuid
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -135,14 +135,8 @@ def settings(node: int, brokers: int, port: int, controller_port: int, is_contro
 
 
 def properties_text(values: dict[str, str]) -> str:
-    """A Java properties file, in the ASCII that `Properties.load` reads everywhere."""
-
-    def escaped(text: str) -> str:
-        units = text.replace("\\", "\\\\").encode("utf-16-be")
-        codes = [int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2)]
-        return "".join(chr(code) if 0x20 < code < 0x7F or code == 0x20 else f"\\u{code:04x}" for code in codes)
-
-    return "".join(f"{key}={escaped(value)}\n" for key, value in values.items())
+    """A Java properties file, in the ASCII that `Properties.load` reads everywhere; JSON escapes what it escapes, as it does."""
+    return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in values.items())
 
 
 def java_command(machinery: Machinery, node: int, main_class: str, *arguments: str) -> list[str]:
@@ -354,22 +348,17 @@ def log_file(run_dir: Path, node: int) -> Path:
 # What a broker cut off when it started
 
 HIGH_WATERMARKS = "replication-offset-checkpoint"  # written again and again, see node.settings
+HIGH_WATERMARK = re.compile(r"^(\S+) (\d+) (\d+)$", re.MULTILINE)  # the first two lines are the version and the number of entries
 _CUT = re.compile(r"LogLoader partition=(?P<log>\S+-\d+), dir=.*truncating to offset (?P<offset>\d+)")
 
 
 def high_watermarks(data: Path) -> dict[str, int]:
     """The high watermark of each log ("topic-partition") as the broker last wrote it down; {} when there is no such file."""
     try:
-        lines = (data / HIGH_WATERMARKS).read_text(encoding="utf-8").splitlines()
+        text = (data / HIGH_WATERMARKS).read_text(encoding="utf-8")
     except (OSError, ValueError):
         return {}
-    found = {}
-    for line in lines[2:]:  # after the version and the number of entries
-        topic, _, rest = line.partition(" ")
-        partition, _, offset = rest.partition(" ")
-        if topic and partition.isdecimal() and offset.isdecimal():
-            found[f"{topic}-{partition}"] = int(offset)
-    return found
+    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in HIGH_WATERMARK.findall(text)}
 
 
 def cuts(log_lines: Iterable[str], before: dict[str, int], node: int) -> list[str]:
@@ -427,10 +416,8 @@ def prepare(nodes: list[Node], brokers: int, say: Callable[[str], None], check_s
 
 def new_cluster_id() -> str:
     """A random cluster id in the form of Kafka's own: a UUID in URL-safe base 64 that does not begin with a dash."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not text.startswith("-"):
-            return text
+    text = secrets.token_urlsafe(16)
+    return new_cluster_id() if text.startswith("-") else text
 
 
 def _check_metas(metas: dict[int, dict[str, str] | None], nodes: list[Node]) -> None:

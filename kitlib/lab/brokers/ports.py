@@ -33,24 +33,15 @@ def ask(port: int, api_key: int, body: bytes, timeout_s: float, host: str = "127
     client_id = b"kit-probe"
     request = struct.pack(">hhih", api_key, 0, CORRELATION_ID, len(client_id)) + client_id + body
     try:
-        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+        with socket.create_connection((host, port), timeout=timeout_s) as connection, connection.makefile("rb") as answers:
             connection.sendall(struct.pack(">i", len(request)) + request)
-            size, correlation_id = struct.unpack(">ii", _read(connection, 8))
+            size, correlation_id = struct.unpack(">ii", answers.read(8))
             if correlation_id != CORRELATION_ID or not 4 <= size <= LONGEST_ANSWER_BYTES:
                 return None
-            return _read(connection, size - 4)
-    except (OSError, EOFError):
+            answer = answers.read(size - 4)
+            return answer if len(answer) == size - 4 else None
+    except (OSError, struct.error):
         return None
-
-
-def _read(connection: socket.socket, count: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        part = connection.recv(count - len(parts))
-        if not part:
-            raise EOFError
-        parts += part
-    return bytes(parts)
 
 
 def answers(port: int, timeout_s: float = 0.5) -> bool:
