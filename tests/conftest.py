@@ -41,7 +41,6 @@ MARKERS = {
     "slow": "takes more than five seconds",
     "quick": "runs in `make quick` although it needs more than Python",
     "alone": "has so near a deadline that no other test may run beside it",
-    "pace": "measures how quick the kit is: `make bench` runs it, and no run of tests that does not ask for it by `-m`",
 }
 WORKER_BYTES = 4_000_000_000  # what a worker may need at once, with Spark, three brokers and a browser
 
