@@ -18,12 +18,10 @@ A message, wherever it comes from, has
 
 A run's trace topic holds them as the words `acker_init`, `acker_ack` and `acker_fail`. The query's folder:
 
-    acker.json    the timeout and whose messages they are
     query/        Spark's own checkpoint, the state store in it
     batches/N     what batch N had to say, as Parquet
 
-A batch that is done again after a crash writes its folder again, so each batch counts once. Whatever was
-asked of the query is answered from the folder alone, also after the process that ran it is gone.
+A batch that is done again after a crash writes its folder again, so each batch counts once.
 
 Time is event time. Spark drops as late what is not above its watermark, which begins at 0; but a message may
 come at 0 ms, and a batch may begin in the very millisecond in which the one before ended. So event time is
@@ -47,9 +45,8 @@ from __future__ import annotations
 
 import html
 import json
-import shutil
+import tempfile
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
@@ -62,8 +59,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, KnobError, LabError
-from kitlib.lab import created_resources, workspace
-from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, settings, trace_topic
+from kitlib.lab import workspace
+from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import html_table
 from kitlib.trace_lines import MAX_LINE_CHARS
@@ -71,7 +68,6 @@ from kitlib.trace_lines import MAX_LINE_CHARS
 MESSAGES: Final = "n BIGINT, at_ms BIGINT, kind STRING, root BIGINT, val BIGINT, spout_task INT"
 COLUMNS: Final = ("n", "at_ms", "kind", "root", "val", "spout_task")
 STEP: Final = "n BIGINT, at_ms BIGINT, what STRING, data STRUCT<root: BIGINT, val: BIGINT, spout_task: INT>"
-HEADER: Final = "kit_trace INT, knobs STRUCT<topology_message_timeout_secs: DOUBLE>"
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # Storm's own topology.message.timeout.secs
 
@@ -97,16 +93,6 @@ def legal(messages: DataFrame) -> DataFrame:
         kind == "ack", F.col("val").isNotNull()
     ).otherwise(kind == "fail")  # fmt: skip
     return messages.select(*COLUMNS).where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
-
-
-def timeout_ms_of(topics: Topics, spark: SparkSession, run: str) -> int:
-    """The message timeout that a run had, from its trace's header; Storm's own when the header does not say."""
-    check_trace_exists(topics, run)
-    text = F.try_validate_utf8(F.col("value").cast("string"))
-    found = topics.read_trace(spark, run).orderBy("line").limit(1).select(F.from_json(text, HEADER).alias("header")).collect()
-    told = found[0]["header"]["knobs"] if found and found[0]["header"] else None
-    seconds = told["topology_message_timeout_secs"] if told else None
-    return DEFAULT_TIMEOUT_MS if seconds is None else checked_timeout(round(seconds * 1000))
 
 
 def checked_timeout(timeout_ms: int) -> int:
@@ -204,28 +190,8 @@ class Folder:
         numbers = [int(entry.name) for entry in log.iterdir() if entry.name.isdecimal()] if log.is_dir() else []
         if not numbers:
             return 0
-        name = log / str(max(numbers))
-        try:
-            return int(json.loads(name.read_text(encoding="utf-8").splitlines()[1])["batchWatermarkMs"])
-        except (OSError, ValueError, LookupError) as error:
-            raise LabError(f"checkpoint {self.path}: query/offsets/{name.name} cannot be read ({error}). Choose another folder.") from error
-
-    def claim(self, timeout_ms: int, source: str) -> None:
-        """Make the folder, or check that it is this query's. LabError when it is another's."""
-        told = {"timeout_ms": timeout_ms, "source": source}
-        file = self.path / "acker.json"
-        try:
-            if file.exists():
-                found = json.loads(file.read_text(encoding="utf-8"))
-                if found != told:
-                    raise LabError(f"checkpoint {self.path}: acker.json says {found}, expected {told}. Choose another folder.")
-                return
-            if self.path.is_dir() and any(entry.name != created_resources.MARKER for entry in self.path.iterdir()):
-                raise LabError(f"checkpoint {self.path}: it is not empty and has no acker.json. Choose another folder.")
-            self.path.mkdir(parents=True, exist_ok=True)
-            workspace.write_atomic(file, json.dumps(told))
-        except (OSError, ValueError) as error:
-            raise LabError(f"checkpoint {self.path}: it cannot be used ({error}). Choose another folder.") from error
+        lines = (log / str(max(numbers))).read_text(encoding="utf-8").splitlines()
+        return int(json.loads(lines[1])["batchWatermarkMs"])
 
 
 def finish(query: StreamingQuery) -> None:
@@ -271,60 +237,43 @@ def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
 
 
 def follow(
-    session: SparkSession,
-    run: str,
-    *,
-    timeout_ms: int | None = None,
-    checkpoint: str | PathLike[str] | None = None,
-    bootstrap: str | None = None,
-    lines_per_batch: int | None = None,
+    session: SparkSession, run: str, *, timeout_ms: int = DEFAULT_TIMEOUT_MS, bootstrap: str | None = None
 ) -> AckerResult:
-    """Follow every tree of a finished run by its trace topic.
+    """Follow every tree of a finished run by its trace topic; `timeout_ms` is Storm's own unless given.
 
-    `timeout_ms` is that of the run unless given. With a `checkpoint` folder a later call goes on where this one
-    stopped; without, everything is read and nothing is kept. LabError when a topic is not there, no broker
-    answers, or the folder is another's; KnobError for a name that no run has.
+    LabError when a topic is not there or no broker answers; KnobError for a name that no run has, and for a timeout below 1.
     """
     topics = Topics.find(bootstrap)
-    with one_sentence(f"acker on Spark of run {run}"):
-        timeout = timeout_ms_of(topics, session, run) if timeout_ms is None else checked_timeout(timeout_ms)
-    own = workspace.spark_dir() / "ackers" / f"{run}-{uuid.uuid4().hex[:8]}"
-    folder = Path(checkpoint) if checkpoint is not None else own
-    try:
+    check_trace_exists(topics, run)
+    workspace.spark_dir().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="acker-", dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
         begin = time.monotonic()
-        messages = messages_of(topics.stream_trace(session, run, lines_per_batch))
-        finish(start(messages, folder, timeout, source=f"{run} {topics.identity(trace_topic(run))}"))
+        finish(start(messages_of(topics.stream_trace(session, run)), folder, timeout_ms))
         with one_sentence(f"acker on Spark of run {run}"):
-            found = outcomes(session, folder).toPandas()
+            found = outcomes(session, folder, timeout_ms).toPandas()
         return result_of(run, found, time.monotonic() - begin)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
 
 
-def start(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int, *, source: str = "messages") -> StreamingQuery:
+def start(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int) -> StreamingQuery:
     """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
 
-    `source` says whose messages they are: a folder is gone on with for the same ones only. The query ends when
-    it has read what is there now. LabError for another's folder.
+    The query ends when it has read what is there now.
     """
     place = Folder(Path(folder))
-    place.claim(checked_timeout(timeout_ms), source)
+    aggregate = parts(messages, checked_timeout(timeout_ms))
 
     def keep(said: DataFrame, batch: int) -> None:
         said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
 
     with one_sentence("acker on Spark"), settings(messages.sparkSession, STATE_STORE):
-        writer = parts(messages, timeout_ms).writeStream.outputMode("update").trigger(availableNow=True)
+        writer = aggregate.writeStream.outputMode("update").trigger(availableNow=True)
         return kit_spark.start(writer.option("checkpointLocation", str(place.query)), keep)
 
 
-def outcomes(spark: SparkSession, folder: str | PathLike[str]) -> DataFrame:
+def outcomes(spark: SparkSession, folder: str | PathLike[str], timeout_ms: int) -> DataFrame:
     """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
 
     An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
     """
     place = Folder(Path(folder))
-    if not place.batches():
-        return spark.createDataFrame([], OUTCOMES)
-    told = json.loads((place.path / "acker.json").read_text(encoding="utf-8"))
-    return whole(spark, place, told["timeout_ms"])
+    return whole(spark, place, timeout_ms) if place.batches() else spark.createDataFrame([], OUTCOMES)

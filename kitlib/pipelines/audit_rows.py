@@ -1,4 +1,4 @@
-"""What the batch audit and the streaming one share: queries whose few rows are brought here.
+"""What the audit brings here from its queries: few rows.
 
 A lane's row and a lane's counts are as many as there are partitions, so they may leave Spark; records
 and steps stay there.
@@ -23,7 +23,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class TraceRead:
-    """What was read of a trace topic, line by line; a stream adds batch to batch."""
+    """What was read of a trace topic, line by line."""
 
     steps: int = 0
     repeated: int = 0
@@ -35,13 +35,8 @@ class TraceRead:
     cut_at: int | None = None  # the run was cut at this max_steps
 
     @classmethod
-    def of(cls, steps: DataFrame) -> TraceRead:
-        """Count the lines that `read_steps` has told apart."""
-        return next(iter(cls.of_runs(steps).values()), cls())
-
-    @classmethod
     def of_runs(cls, steps: DataFrame) -> dict[str, TraceRead]:
-        """The same for many runs, by their names; a run without a line is not in it."""
+        """Count the lines that `read_steps` has told apart, by their runs' names; a run without a line is not in it."""
         kinds: dict[str, dict[str, Any]] = {}
         for row in steps.groupBy("run", "kind").agg(
             F.count("*").alias("lines"), F.max("n").alias("last_n"), F.max("backend").alias("backend"),
@@ -62,35 +57,20 @@ class TraceRead:
 
         return {run: of_run(rows) for run, rows in kinds.items()}
 
-    def __add__(self, later: TraceRead) -> TraceRead:
-        return TraceRead(
-            self.steps + later.steps, self.repeated + later.repeated, self.unreadable + later.unreadable,
-            max(self.last_n, later.last_n), self.backend or later.backend, self.sends + later.sends,
-            self.cuts + later.cuts, self.cut_at if later.cut_at is None else later.cut_at,
-        )  # fmt: skip
 
-
-def follow(spark: SparkSession, steps: DataFrame, carried: Rows) -> Rows:
-    """The rows of `follow_lanes`, brought here: there are as many as partitions."""
-    before = spark.createDataFrame(carried, frames.LANES)
-    return [row.asDict(recursive=True) for row in frames.follow_lanes(steps, before).collect()]
-
-
-def follow_records(spark: SparkSession, condensed: DataFrame, lanes: Rows) -> DataFrame:
-    """`delivery_frames.follow_records` with lanes that were brought here by `follow`."""
-    columns = f"{frames.LANES}, {frames.MOVES}"
-    return frames.follow_records(condensed, spark.createDataFrame([{"moves": None} | lane for lane in lanes], columns))
-
-
-def count(spark: SparkSession, condensed: DataFrame, lanes: Rows, cut: DataFrame | None) -> Rows:
+def count(condensed: DataFrame, lanes: DataFrame, cut: DataFrame | None) -> Rows:
     """The rows of `count_anomalies`, brought here: one for each partition. `cut` are the steps of runs that may have been cut."""
-    records = follow_records(spark, condensed, lanes)
+    records = frames.follow_records(condensed, lanes)
     if cut is None:
         records = records.withColumn("is_open", F.lit(None).cast("boolean"))
     else:
         records = records.join(frames.in_flight(cut), [*frames.LANE, "offset"], "left")
-    counted = frames.count_anomalies(records)
-    return [row.asDict(recursive=True) for row in counted.collect()]
+    return to_rows(frames.count_anomalies(records))
+
+
+def to_rows(frame: DataFrame) -> Rows:
+    """All rows of a small frame."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
 
 
 def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:

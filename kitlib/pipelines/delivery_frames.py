@@ -3,15 +3,13 @@
 `kitlib.monitor.delivery` walks through a trace step by step, which is the way to understand a verdict
 but not the way to reach one over millions of records. Here the same definitions are DataFrames. The
 idea is to keep only the steps that can still matter: for each record its first append, its first
-emit, its first process and its repetitions. Such *facts* can be condensed again and again without
-changing the verdict, so that a batch job condenses once and a stream condenses after each batch.
+emit, its first process and its repetitions.
 
     lines ─> read_steps ─┬─> facts ─> condense ─┬─> follow_records ─> count_anomalies
                          └─> follow_lanes ──────┘
 
 A *lane* is one partition of one topic in one run. What happens to a lane in order (the committed
-position, the log's end, commits without progress) needs windows over its steps; `follow_lanes` takes
-the row with which an earlier batch ended, so that a stream goes on where it stopped.
+position, the log's end, commits without progress) needs windows over its steps.
 
 Left out: which setting allows an anomaly; the trace's own verdict says that.
 """
@@ -59,27 +57,13 @@ DATA: Final = (
 
 RANGES: Final = "ARRAY<ARRAY<BIGINT>>"
 
-FACTS: Final = (
-    "run STRING, topic STRING, partition INT, offset BIGINT, part INT, word STRING, n BIGINT, at_ms BIGINT, times BIGINT, "
-    "parts BIGINT"  # how many the record should have; only with `append`, and only where that says so
-)
 
-MOVES: Final = "moves ARRAY<STRUCT<n: BIGINT, `to`: BIGINT, word: STRING>>"
-
-LANES: Final = (
-    "run STRING, topic STRING, partition INT, first_n BIGINT, last_n BIGINT, position BIGINT, log_end BIGINT, "
-    "log_start BIGINT, idle_commits BIGINT, idle_first STRUCT<n: BIGINT, offset: BIGINT>, "
-    "stalled BIGINT, stalled_first STRUCT<n: BIGINT, offset: BIGINT>, "
-    "rewound BIGINT, rewound_first STRUCT<n: BIGINT, offset: BIGINT>"
-)
-
-
-def read_steps(lines: DataFrame, last_n: int = -1) -> DataFrame:
+def read_steps(lines: DataFrame) -> DataFrame:
     """Each line of a trace topic with what it is: `header`, `step`, `repeated` or `unreadable`.
 
     `lines` has run, line (its offset in the trace topic) and value (bytes). A step whose number is
-    not above all earlier ones (`last_n` and those of lower lines) is a repetition: whoever published
-    the trace twice has not delivered twice.
+    not above those of all lower lines is a repetition: whoever published the trace twice has not
+    delivered twice.
     """
     text = F.try_validate_utf8(F.col("value").cast("string"))
     parsed = lines.select(
@@ -94,7 +78,7 @@ def read_steps(lines: DataFrame, last_n: int = -1) -> DataFrame:
     )
     step_n = F.when(F.col("kind") == "step", F.col("n"))
     earlier = Window.partitionBy("run").orderBy("line").rowsBetween(Window.unboundedPreceding, -1)
-    highest = F.greatest(F.max(step_n).over(earlier), F.lit(last_n))
+    highest = F.coalesce(F.max(step_n).over(earlier), F.lit(-1))
     return judged.withColumn("highest", highest).select(
         "run", "line", "experiment", "backend", "knobs.isolation", "n", "at_ms", "actor", "what", "state.committed_input", *DATA,
         F.col("data.kind").alias("kind_of_marker"),
@@ -149,9 +133,10 @@ def _has_legal_parts(data: Column) -> Column:
 
 
 def facts(steps: DataFrame) -> DataFrame:
-    """One row for each record that a step touched: FACTS, with word `append`, `emit`, `process`, `compact` or `given`.
+    """One row for each record that a step touched: LANE, offset, part, word, n, at_ms, parts.
 
-    `given` = given up, by a clearing ack, a retry limit, a share group, or as a tombstone that has had its time.
+    The word is `append`, `emit`, `process`, `compact` or `given`: given up, by a clearing ack, a retry limit, a share group, or as
+    a tombstone that has had its time. `parts` is how many the record should have: only with `append`, and only where that says so.
     """
     what = F.col("what")
     named = F.when(F.size("offsets") > 0, F.col("offsets")).otherwise(F.sequence("first", "last"))
@@ -171,12 +156,12 @@ def facts(steps: DataFrame) -> DataFrame:
     records = F.explode(F.arrays_zip("touched", of_each.alias("parts")))
     return delivery.withColumn("touched", touched).withColumn("record", records).select(
         *LANE, F.col("record.touched").alias("offset"), F.when(what == "process", F.col("part")).otherwise(0).alias("part"),
-        word.alias("word"), "n", "at_ms", F.lit(1).cast("long").alias("times"), "record.parts",
+        word.alias("word"), "n", "at_ms", "record.parts",
     )  # fmt: skip
 
 
 def found_facts(source: DataFrame) -> DataFrame:
-    """FACTS for records that lie in the topic itself: word `found`, or `unreadable` for those that are not text.
+    """Facts for records that lie in the topic itself: word `found`, or `unreadable` for those that are not text.
 
     `source` has run, topic, partition, offset and value (bytes).
     """
@@ -184,15 +169,14 @@ def found_facts(source: DataFrame) -> DataFrame:
     none = F.lit(None).cast("long")
     return source.select(
         *LANE, "offset", F.lit(0).alias("part"), F.when(readable, "found").otherwise("unreadable").alias("word"),
-        none.alias("n"), none.alias("at_ms"), F.lit(1).cast("long").alias("times"), none.alias("parts"),
+        none.alias("n"), none.alias("at_ms"), none.alias("parts"),
     )  # fmt: skip
 
 
 def condense(all_facts: DataFrame) -> DataFrame:
-    """The fewest FACTS with the same verdict: the first of each word for each record and part.
+    """The fewest facts with the same verdict: the first of each word for each record and part, and how many `times` there are.
 
-    Processing the same part of a record again is kept as one more row, word `again`, with how often
-    and when first. Condensing what is condensed, with later facts, gives what condensing all at once gives.
+    Processing the same part of a record again is kept as one more row, word `again`.
     """
     together = all_facts.repartition(*LANE, "offset")  # one exchange serves this and `follow_records`
     in_order = Window.partitionBy(*LANE, "offset", "part", "word").orderBy("n")
@@ -203,7 +187,7 @@ def condense(all_facts: DataFrame) -> DataFrame:
         .agg(
             F.min("n").alias("n"),
             F.min_by("at_ms", "n").alias("at_ms"),
-            F.sum("times").alias("times"),
+            F.count("*").alias("times"),
             F.min_by("parts", "n").alias("parts"),
         )
     )
@@ -216,24 +200,22 @@ def lane_steps(steps: DataFrame) -> DataFrame:
     return steps.where((F.col("kind") == "step") & F.col("topic").isNotNull()).withColumn("what", F.coalesce(told, "what"))
 
 
-def follow_lanes(steps: DataFrame, carried: DataFrame) -> DataFrame:
-    """One row for each lane: LANES after these steps, and `moves`, the jumps over records in them.
+def follow_lanes(steps: DataFrame) -> DataFrame:
+    """One row for each lane after these steps.
 
-    `carried` has LANES: the rows with which an earlier batch ended; the lanes of both are in the answer.
+    LANE, first_n, last_n, position, log_end, log_start; stalled, stalled_first, rewound, rewound_first (each first one a struct of
+    the step's number and an offset); and `moves`, the jumps over records: structs of n, to, word.
     A *stretch* is a maximal run of commits without progress; a start or a commit with progress ends it.
     """
     what, before = F.col("what"), F.col("position_before")
     idle = F.coalesce((what == "commit") & (F.col("position") == before) & (F.col("log_end") > before), F.lit(False))
-    breaks = what.isin("start", "carried") | ((what == "commit") & ~F.col("idle"))
-    back = F.when(what == "reset", F.col("to") < F.col("from")).when(what != "carried", F.col("moved_to") < before)
+    breaks = (what == "start") | ((what == "commit") & ~F.col("idle"))
+    back = F.when(what == "reset", F.col("to") < F.col("from")).otherwise(F.col("moved_to") < before)
     so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    events = _lane_events(steps, carried)
-    stretches = events.withColumns({"idle": idle, "back": F.coalesce(back, F.lit(False))}).withColumn(
+    stretches = _lane_events(steps).withColumns({"idle": idle, "back": F.coalesce(back, F.lit(False))}).withColumn(
         "stretch", F.sum(breaks.cast("int")).over(so_far)
     ).groupBy(*LANE, "stretch").agg(
-        F.max("carried").alias("carried"),
-        (F.count_if("idle") + F.coalesce(F.max("carried.idle_commits"), F.lit(0))).alias("commits"),
-        F.coalesce(F.max("carried.idle_first"), F.min(F.when(F.col("idle"), F.struct("n", "offset")))).alias("idle_first"),
+        F.count_if("idle").alias("commits"), F.min(F.when(F.col("idle"), F.struct("n", "offset"))).alias("idle_first"),
         F.count_if("back").alias("rewound"),
         F.min(F.when(F.col("back"), F.struct(F.col("n"), F.coalesce("to", "offset").alias("offset")))).alias("rewound_first"),
         F.min("n").alias("first_n"), F.max("n").alias("last_n"), F.max_by("position", "n").alias("position"),
@@ -241,40 +223,27 @@ def follow_lanes(steps: DataFrame, carried: DataFrame) -> DataFrame:
         F.collect_list(_move()).alias("moves"),
     )  # fmt: skip
     is_stall = F.col("commits") >= STALL_COMMITS
-    was_stall = F.coalesce(F.col("carried.idle_commits"), F.lit(0)) >= STALL_COMMITS
     return stretches.groupBy(*LANE).agg(
-        F.coalesce(F.max("carried.first_n"), F.min("first_n")).alias("first_n"), F.max("last_n").alias("last_n"),
-        F.max_by("position", "last_n").alias("position"),
+        F.min("first_n").alias("first_n"), F.max("last_n").alias("last_n"), F.max_by("position", "last_n").alias("position"),
         F.max("log_end").alias("log_end"), F.max("log_start").alias("log_start"),
-        F.max_by("commits", "stretch").alias("idle_commits"), F.max_by("idle_first", "stretch").alias("idle_first"),
-        (F.count_if(is_stall & ~was_stall) + F.coalesce(F.max("carried.stalled"), F.lit(0))).alias("stalled"),
-        F.least(F.min(F.when(is_stall, F.col("idle_first"))), F.max("carried.stalled_first")).alias("stalled_first"),
-        (F.sum("rewound") + F.coalesce(F.max("carried.rewound"), F.lit(0))).alias("rewound"),
-        F.least(F.min("rewound_first"), F.max("carried.rewound_first")).alias("rewound_first"),
+        F.count_if(is_stall).alias("stalled"), F.min(F.when(is_stall, F.col("idle_first"))).alias("stalled_first"),
+        F.sum("rewound").alias("rewound"), F.min("rewound_first").alias("rewound_first"),
         F.flatten(F.collect_list("moves")).alias("moves"),
     )  # fmt: skip
 
 
-def _lane_events(steps: DataFrame, carried: DataFrame) -> DataFrame:
+def _lane_events(steps: DataFrame) -> DataFrame:
     """Each step of a lane with the committed position and the log's bounds as they are after it."""
     what = F.col("what")
     written = (what == "commit") & F.coalesce("written", F.lit(True))
-    none = F.lit(None).cast("long")
-    of_batch = lane_steps(steps).select(
+    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
+    return lane_steps(steps).select(
         *LANE, "n", "what", "offset", "from", "to",
         F.when((what == "start") | written, F.col("offset")).alias("moved_to"),
         F.when(what == "append", F.col("last") + 1).otherwise(0).alias("ends"),
         F.when(what == "delete", F.col("to")).otherwise(0).alias("starts"),
-        F.lit(None).cast(f"struct<{LANES}>").alias("carried"),
-    )  # fmt: skip
-    earlier = carried.select(
-        *LANE, F.col("last_n").alias("n"), F.lit("carried").alias("what"), none.alias("offset"), none.alias("from"),
-        none.alias("to"), F.col("position").alias("moved_to"), F.col("log_end").alias("ends"),
-        F.col("log_start").alias("starts"), F.struct("*").alias("carried"),
-    )  # fmt: skip
-    so_far = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    before = Window.partitionBy(*LANE).orderBy("n").rowsBetween(Window.unboundedPreceding, -1)
-    return of_batch.unionByName(earlier).withColumns({
+    ).withColumns({
         "position_before": F.last("moved_to", ignorenulls=True).over(before),
         "position": F.last("moved_to", ignorenulls=True).over(so_far),
         "log_end": F.max("ends").over(so_far),
@@ -311,7 +280,7 @@ def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
         first("process").alias("processed"), F.min_by("at_ms", F.when(word == "process", n)).alias("processed_ms"),
         F.coalesce(F.count_if(is_wanted) == F.max("wanted"), F.count_if(word == "process") > 0).alias("done"),
         first("again").alias("again"), F.sum(F.when(word == "again", F.col("times"))).alias("times_again"),
-        first("skip").alias("skipped"), first("given").alias("given"), first("compact").alias("replaced"),
+        first("given").alias("given"), first("compact").alias("replaced"),
         F.count_if(word.isin("found", "unreadable")).alias("found"), F.count_if(word == "unreadable").alias("unreadable"),
     )  # fmt: skip
 
@@ -325,23 +294,10 @@ def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
 
     return (
         records.join(F.broadcast(lanes.select(*LANE, "position", "log_start", "last_n", "moves")), LANE, "left")
-        .withColumn("skipped", F.least("skipped", passed_by("skip")))
+        .withColumn("skipped", passed_by("skip"))
         .withColumn("given", F.least("given", "skipped", passed_by("given")))
         .drop("moves")
     )
-
-
-def remembered(condensed: DataFrame, records: DataFrame) -> DataFrame:
-    """The FACTS that a stream keeps after a batch: the condensed ones, and what `follow_records` learned."""
-    learned = records.select(*LANE, "offset", F.explode(F.array(*(
-        F.struct(F.lit(word).alias("word"), F.col(column).alias("n")) for word, column in (("skip", "skipped"), ("given", "given"))
-    ))).alias("fact")).where("fact.n IS NOT NULL")  # fmt: skip
-    none = F.lit(None).cast("long")
-    kept = condensed.where(~F.col("word").isin("skip", "given"))
-    return kept.unionByName(learned.select(
-        *LANE, "offset", F.lit(0).alias("part"), "fact.word", "fact.n",
-        none.alias("at_ms"), F.lit(1).cast("long").alias("times"), none.alias("parts"),
-    ))  # fmt: skip
 
 
 def is_cut() -> Column:

@@ -7,7 +7,7 @@ What there is at the end is counted by another query, from the topics alone.
 
     topic ──> spark.readStream.format(source).options(...) ──> foreachBatch: the work ──> results
 
-Left out: sinks with a key or a transaction, for which what is done twice does not count (`kitlib.pipelines.kafka_sink`).
+Left out: sinks with a key or a transaction, for which what is done twice does not count (`kitlib.pipelines.word_count`).
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ class Topics:
         """The lines of the runs' trace topics: run, line (its offset), value."""
         return _lines(self._read(spark, assign=_first_partitions(*runs)))
 
-    def stream_trace(self, spark: SparkSession, run: str, lines_per_batch: int | None) -> DataFrame:
+    def stream_trace(self, spark: SparkSession, run: str) -> DataFrame:
         """The same as a stream; it fails when lines that were not read yet are gone."""
-        return _lines(self._stream(spark, lines_per_batch, assign=_first_partitions(run)))
+        return _lines(self._stream(spark, None, assign=_first_partitions(run)))
 
     def read_records(self, spark: SparkSession, topics: Collection[str]) -> DataFrame:
         """The committed records that lie in the topics now: topic, partition, offset, key, value."""

@@ -129,6 +129,6 @@ def test_sum_of_the_exercise_is_what_the_aggregate_on_spark_says(spark: Any, tmp
     spark.createDataFrame(told, MESSAGES).coalesce(1).write.parquet(str(tmp_path / "source"))
     messages = spark.readStream.schema(MESSAGES).parquet(str(tmp_path / "source"))
     finish(acker_stream.start(messages, tmp_path / "stream", 60_000))
-    ends = acker_stream.outcomes(spark, tmp_path / "stream").collect()
+    ends = acker_stream.outcomes(spark, tmp_path / "stream", 60_000).collect()
     told_ends = {end["root"]: end["outcome"] for end in ends if end["outcome"] != "orphan"}
     assert told_ends == {root: nb_06.by_the_sum(tree) for root, tree in enumerate(nb_06.TREES.values(), 1)}

@@ -15,7 +15,7 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
 from kitlib.pipelines.audit_result import AuditResult
-from kitlib.pipelines.audit_rows import TraceRead, count, follow, follow_records, result_of
+from kitlib.pipelines.audit_rows import TraceRead, count, result_of, to_rows
 from kitlib.trace import Step, Trace
 from tests.monitor.stories import DELIVERY
 
@@ -103,38 +103,26 @@ def as_lines(traces: Sequence[Trace]) -> list[tuple[str, int, bytes | None]]:
 
 
 @pytest.fixture(scope="session")
-def audit_lines(spark: Any) -> Callable[..., dict[str, AuditResult]]:
-    """Audit lines that lie in memory, of many runs in one Spark job, in one or more batches."""
+def audit_lines(spark: Any) -> Callable[[Lines], dict[str, AuditResult]]:
+    """Audit lines that lie in memory, of many runs in one Spark job."""
 
-    def audit_in_memory(*batches: Lines) -> dict[str, AuditResult]:
-        carried: list[dict[str, Any]] = []
-        stored: list[dict[str, Any]] = []
-        known = spark.createDataFrame([], frames.FACTS)
-        for lines in batches:
-            steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY")).persist()
-            if len(batches) == 1:  # producers are not audited as a stream
-                transacted = transaction_audit.find_lanes(steps)
-                stored = transaction_audit.count(spark, steps, transacted, None)
-                steps = production.without(spark, steps, transacted)
-                produced, _ = production.split_lanes(steps)
-                stored += production.count(spark, steps, produced, None)
-                steps = production.without(spark, steps, produced)
-            lanes = follow(spark, steps, carried)
-            condensed = frames.condense(frames.facts(steps).unionByName(known)).persist()
-            known = frames.remembered(condensed, follow_records(spark, condensed, lanes)).localCheckpoint()
-            steps.unpersist()
-            condensed.unpersist()
-            carried = [{name: value for name, value in lane.items() if name != "moves"} for lane in lanes]
-        every = [line for lines in batches for line in lines]
-        whole = frames.read_steps(spark.createDataFrame(every, "run STRING, line BIGINT, value BINARY"))
-        counted = count(spark, known, carried, whole) + stored
-        runs = {run for lines in batches for run, _, _ in lines}
+    def audit_in_memory(lines: Lines) -> dict[str, AuditResult]:
+        steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY")).persist()
+        transacted = transaction_audit.find_lanes(steps)
+        counted = transaction_audit.count(spark, steps, transacted, None)
+        left = production.without(spark, steps, transacted)
+        produced, _ = production.split_lanes(left)
+        counted += production.count(spark, left, produced, None)
+        others = production.without(spark, left, produced)
+        followed = frames.follow_lanes(others)
+        lanes = to_rows(followed)
+        counted += count(frames.condense(frames.facts(others)), followed, others)
+        steps.unpersist()
         return {
             run: result_of(
-                run, TraceRead(), [row for row in carried if row["run"] == run],
-                [row for row in counted if row["run"] == run], set(),
+                run, TraceRead(), [row for row in lanes if row["run"] == run], [row for row in counted if row["run"] == run], set()
             )
-            for run in runs
+            for run in {run for run, _, _ in lines}
         }  # fmt: skip
 
     return audit_in_memory

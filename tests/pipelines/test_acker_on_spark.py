@@ -95,7 +95,7 @@ def stream_of(spark: Any, source: Path) -> DataFrame:
 def followed(spark: Any, source: Path, folder: Path) -> Outcomes:
     """The outcomes of the files that are there now."""
     acker_stream.finish(acker_stream.start(stream_of(spark, source), folder, TIMEOUT_MS))
-    rows = acker_stream.outcomes(spark, folder).toPandas()
+    rows = acker_stream.outcomes(spark, folder, TIMEOUT_MS).toPandas()
     return Outcomes(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
 
 
@@ -167,36 +167,28 @@ def test_aggregate_differs_from_the_plain_acker_where_it_says_so_and_nowhere_els
 
 @pytest.mark.timeout(300)
 @pytest.mark.kafka
-def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: Cluster, spark: Any, tmp_path: Path) -> None:
-    """The outcomes of a run's trace topic are the ends in the trace, and a checkpoint goes on."""
+def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: Cluster, spark: Any) -> None:
+    """The outcomes of a run's trace topic are the ends in the trace."""
     trace = experiments.get("tuple_tree").run(backend="model", records=40, fail_percent=20, max_spout_pending=10)
     publish(trace, broker)
     ends = {"ack": "acked", "fail": "failed"}
     expected = {step.data["root"]: ends[step.data["end"]] for step in trace if step.data.get("end")}
     assert set(expected.values()) == {"acked", "failed"}
     opened = {step.data["root"] for step in trace if step.what == "acker_init"}
-    found = acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own", lines_per_batch=len(trace) // 2)
+    found = acker_stream.follow(spark, trace.run)
     assert {root: end for root, end in found.roots.items() if end in ends.values()} == expected
     assert set(found.roots) == opened
     assert found.counts["acked"] == list(expected.values()).count("acked")
     assert repr(found).startswith(f"Run {trace.run}: of {len(opened)} trees ")
     assert str(found.counts["failed"]) in found._repr_html_()
-    again = acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own")
-    assert again.roots == found.roots
-    with pytest.raises(LabError, match=r"acker\.json says"):
-        acker_stream.follow(spark, trace.run, checkpoint=tmp_path / "own", timeout_ms=1)
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run"):
         acker_stream.follow(spark, "no-such-run")
 
 
 def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: Path) -> None:
-    """A timeout below 1, a folder of something else and a column that is missing are each told in a sentence."""
+    """A timeout below 1 and a column that is missing are each told in a sentence."""
     messages = spark.createDataFrame([], "n BIGINT")
     with pytest.raises(KnobError, match="timeout_ms is 0, expected"):
         acker_stream.start(messages, tmp_path / "a", 0)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").touch()
-    with pytest.raises(LabError, match=r"not empty and has no acker\.json"):
-        acker_stream.start(messages, tmp_path / "other", 1_000)
     with pytest.raises(KitError, match="no column at_ms, kind, root, val, spout_task"):
         acker_stream.start(messages, tmp_path / "b", 1_000)

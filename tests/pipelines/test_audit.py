@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_backend import TRACE_PREFIX, publish
+from kitlib.experiments.kafka_backend import publish
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines import topics
-from kitlib.pipelines.audit import AuditResult, audit, audit_stream, steps_of
-from kitlib.pipelines.folded_stream import CheckpointError
+from kitlib.pipelines.audit import AuditResult, audit, steps_of
 from kitlib.trace import Trace
 from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.conftest import wait_for
@@ -99,7 +95,7 @@ REAL = ["unflushed_sends", "partitions_added"]
 @pytest.mark.kafka
 @pytest.mark.parametrize("name", REAL)
 def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker: Cluster, spark: Any) -> None:
-    """Batch and stream reach the counts and first witnesses of the verdict, and find no record that the trace lacks."""
+    """It reaches the counts and first witnesses of the verdict, and find no record that the trace lacks."""
     trace = experiments.get(name).run(backend="kafka", **SMALL.get(name, {}))
     found = audit(trace.run)
     assert found.differences(judge(trace)) == ()
@@ -130,15 +126,13 @@ def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: A
 
 @pytest.mark.kafka
 def test_audit_of_a_run_that_was_cut_says_so_and_equals_the_verdict(
-    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
+    run_on_model: Callable[..., Trace], spark: Any
 ) -> None:
-    """The cut is a step of the trace; what was in flight is lost for none of the two verdicts, in batch and stream."""
+    """The cut is a step of the trace; what was in flight is lost for none of the two verdicts."""
     trace = run_on_model("worker_pool", max_steps=100)
     verdict, found = judge(trace), audit(trace.run)
     assert (found.differences(verdict), found.cut_at, found.steps) == ((), 100, 100)
     assert found.sentence.startswith("The run was cut at max_steps=100, so the rest of its story is missing; ")
-    with audit_stream(trace.run, checkpoint=tmp_path) as stream:
-        assert stream.finish() == found
 
 
 def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark: Any) -> None:
@@ -150,49 +144,20 @@ def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark:
         audit(trace.run)
 
 
-def test_audit_of_any_steps_equals_the_verdict_in_one_batch_and_in_two(audit_lines: AuditLines) -> None:
-    """Whatever the steps are, and wherever a stream's first batch ends, the audit's counts are the verdict's."""
-    made: list[tuple[Any, float]] = []
+def test_audit_of_any_steps_equals_the_verdict(audit_lines: AuditLines) -> None:
+    """Whatever the steps are, the audit's counts are the verdict's."""
+    made: list[Any] = []
 
     @settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(runs_of_steps(), st.floats(0, 1))
-    def make(steps: Any, cut: float) -> None:
-        made.append((steps, cut))
+    @given(runs_of_steps())
+    def make(steps: Any) -> None:
+        made.append(steps)
 
     make()
-    traces = [as_trace(f"run-{number}", steps, is_cut=number % 2 == 1) for number, (steps, _) in enumerate(made)]
-    cuts = {trace.run: round(cut * (len(trace) + 1)) for trace, (_, cut) in zip(traces, made, strict=True)}
-    lines = as_lines(traces)
-    whole = audit_lines(lines)
-    first = [line for line in lines if line[1] < cuts[line[0]]]
-    halves = audit_lines(first, [line for line in lines if line[1] >= cuts[line[0]]])
+    traces = [as_trace(f"run-{number}", steps, is_cut=number % 2 == 1) for number, steps in enumerate(made)]
+    found = audit_lines(as_lines(traces))
     for trace in traces:
-        assert whole[trace.run].differences(judge(trace)) == (), "\n".join(trace.to_json_lines())
-        assert halves[trace.run] == whole[trace.run], f"cut at {cuts[trace.run]}\n" + "\n".join(trace.to_json_lines())
-
-
-@pytest.mark.kafka
-def test_audit_stream_stopped_in_the_middle_goes_on_where_it_was(
-    run_on_model: Callable[..., Trace], write_lines: WriteLines, spark: Any, tmp_path: Path
-) -> None:
-    """A stream that is stopped, restarted, and whose last batch is done again counts each step exactly once."""
-    trace = run_on_model("small_max_offset_behind", cut=150)
-    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=80) as stream:
-        stream.catch_up()
-        first = stream.result()
-        assert first.steps == 150
-        assert first.differences(judge(replace(trace, steps=trace.steps[:150]))) == ()
-    write_lines(trace.run, [step.to_json().encode() for step in trace.steps[150:]])
-    last = max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name))
-    forget(last)  # as if the crash had come between the batch and Spark's note of it
-    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50, lines_per_batch=80) as stream:
-        assert stream.finish().differences(judge(trace)) == ()
-    forget(max((tmp_path / "here/query/commits").glob("[0-9]*"), key=lambda path: int(path.name)))
-    forget(max((tmp_path / "here/state").glob("*.json"), key=lambda path: int(path.stem)))  # ... and before its end
-    with audit_stream(trace.run, checkpoint=tmp_path / "here", every_ms=50) as stream:
-        result = stream.finish()
-    assert (result.differences(judge(trace)), result.steps, result.repeated_steps) == ((), len(trace), 0)
-    assert result == audit(trace.run)
+        assert found[trace.run].differences(judge(trace)) == (), "\n".join(trace.to_json_lines())
 
 
 def delete_topic(broker: Cluster, topic: str) -> None:
@@ -200,67 +165,6 @@ def delete_topic(broker: Cluster, topic: str) -> None:
     admin = AdminClient(client_config(broker))
     admin.delete_topics([topic])[topic].result(20)
     assert wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, 20)
-
-
-def forget(file: Path) -> None:
-    """Remove a file of a checkpoint and its checksum."""
-    file.unlink()
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-
-
-@pytest.mark.kafka
-def test_audit_of_a_damaged_checkpoint_names_the_file_and_changes_nothing(
-    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
-) -> None:
-    """A checkpoint that is cut, incomplete or another's is refused with the file's name; nothing in it is touched."""
-    trace, other = run_on_model("happy_path"), run_on_model("happy_path")
-    for run, folder, lines in ((trace.run, "good", 50), (other.run, "other", None)):
-        with audit_stream(run, checkpoint=tmp_path / folder, every_ms=50, lines_per_batch=lines) as stream:
-            stream.finish()
-    foreign_metadata = (tmp_path / "other/query/metadata").read_text()
-    damages: dict[str, Callable[[Path], Any]] = {
-        "query/offsets/1 is cut short": lambda folder: (folder / "query/offsets/1").write_text(""),
-        "query/offsets/2 is damaged": lambda folder: (folder / "query/offsets/2").write_text("v1\n{\n{\n"),
-        "query/offsets/1 is missing": lambda folder: forget(folder / "query/offsets/1"),
-        "query/offsets/2 is missing": lambda folder: forget(folder / "query/offsets/2"),
-        "query/commits/1 is missing": lambda folder: [forget(folder / f"query/commits/{batch}") for batch in (1, 2)],
-        "query/metadata is missing or of another query": lambda folder: (folder / "query/metadata").write_text(foreign_metadata),
-        "state/2.json is missing": lambda folder: forget(folder / "state/2.json"),
-        "state/2.json is damaged": lambda folder: (folder / "state/2.json").write_text('{"read":'),
-        "state/facts-2 is missing": lambda folder: shutil.rmtree(folder / "state/facts-2"),
-        "audit.json is damaged": lambda folder: (folder / "audit.json").write_text("?"),
-        "belongs to run": lambda folder: shutil.copy(tmp_path / "other/audit.json", folder / "audit.json"),
-        "no audit.json": lambda folder: forget(folder / "audit.json"),
-    }
-    for number, (told, damage) in enumerate(damages.items()):
-        folder = Path(shutil.copytree(tmp_path / "good", tmp_path / str(number)))
-        damage(folder)
-        before = content(folder)
-        with pytest.raises(CheckpointError) as caught:
-            audit_stream(trace.run, checkpoint=folder)
-        assert told in str(caught.value)
-        assert "choose another checkpoint folder" in str(caught.value)
-        assert content(folder) == before
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder."""
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
-
-
-@pytest.mark.kafka
-def test_audit_stream_whose_topic_is_deleted_and_made_anew_ends_with_a_sentence(
-    run_on_model: Callable[..., Trace], broker: Cluster, spark: Any, tmp_path: Path
-) -> None:
-    """Steps that were not yet read are gone: the stream ends and says so, and nothing is counted as read."""
-    trace = run_on_model("happy_path")
-    with audit_stream(trace.run, checkpoint=tmp_path / "running", every_ms=50) as stream:
-        stream.catch_up()
-        delete_topic(broker, TRACE_PREFIX + trace.run)
-        publish(replace(trace, steps=trace.steps[:10]), broker)
-        with pytest.raises(LabError, match=f"streaming audit of run {trace.run}: it ended, "):
-            wait_for(lambda: stream.catch_up(), 60)
-        assert stream.result().steps == len(trace)
 
 
 @pytest.mark.kafka
@@ -274,19 +178,6 @@ def test_kit_audit_prints_the_audit_as_json(broker: Cluster, command_line: Comma
     code, told, complaint = command_line("audit", "no-such-run")
     assert (code, told) == (3, "")
     assert complaint.startswith("kit: audit of run no-such-run: there is no topic")
-
-
-@pytest.mark.kafka
-def test_audit_stream_on_a_checkpoint_in_use_says_so(
-    run_on_model: Callable[..., Trace], spark: Any, tmp_path: Path
-) -> None:
-    """Two audits never share a checkpoint."""
-    trace = run_on_model("start_position")
-    with (
-        audit_stream(trace.run, checkpoint=tmp_path / "one", every_ms=50),
-        pytest.raises(LabError, match="another audit uses it now"),
-    ):
-        audit_stream(trace.run, checkpoint=tmp_path / "one")
 
 
 @pytest.mark.kafka
@@ -337,18 +228,3 @@ def test_audit_without_its_topics_says_what_is_missing(broker: Cluster, spark: A
     with pytest.raises(LabError, match="pass source=False"):
         audit(trace.run)
     assert audit(trace.run, source=False).differences(judge(trace)) == ()
-
-
-@pytest.mark.kafka
-def test_audit_stream_over_a_topic_made_anew_refuses_to_go_on(
-    run_on_model: Callable[..., Trace], broker: Cluster, spark: Any, tmp_path: Path
-) -> None:
-    """When the trace topic was deleted and made again, its old checkpoint speaks of another topic and is refused."""
-    trace = run_on_model("start_position")
-    with audit_stream(trace.run, checkpoint=tmp_path / "old", every_ms=50) as stream:
-        stream.finish()
-    topic = TRACE_PREFIX + trace.run
-    delete_topic(broker, topic)
-    publish(trace, broker)
-    with pytest.raises(CheckpointError, match="deleted and recreated"):
-        audit_stream(trace.run, checkpoint=tmp_path / "old")

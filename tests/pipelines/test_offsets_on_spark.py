@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from kitlib.lab.log_ends import topics_now
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.diagnosis import signs
 from kitlib.more.hashes import group_partition
+from kitlib.pipelines.folded_stream import CheckpointError
 from kitlib.pipelines.offsets import LagRules, OffsetsReport, ends_now, offsets, offsets_stream, partitions_of
 from kitlib.pipelines.topics import Topics
 from tests.more.offsets.commit_bytes import commit
@@ -125,6 +127,64 @@ def test_job_and_stream_judge_a_real_topic(broker: Cluster, spark: Any, topic: s
         write(broker, topic, first["alpha"] * 9, "alpha")
         with pytest.raises(LabError, match="deleted and recreated while it was read"):
             stream.catch_up()
+    with pytest.raises(CheckpointError, match="deleted and recreated since"):
+        offsets_stream(checkpoint=tmp_path / "other", **where)
+
+
+def test_batch_that_is_done_again_counts_once(broker: Cluster, spark: Any, topic: str, tmp_path: Path) -> None:
+    """A crash between a batch and Spark's note of it, and one before the batch's end: the report is the same."""
+    where: dict[str, Any] = {"topic": topic, "log_ends": ENDS, "spark": spark, "rules": LONG_AGO, "checkpoint": tmp_path, "every_ms": 20}
+    write(broker, topic, commits("alpha", *range(9)), "alpha")
+    first = offsets_stream(records_per_batch=3, **where).finish()
+    assert told(first) == {"alpha": ("STOP", 92, 8, 9, 0, 0)}
+    for crashed in (["query/commits/2"], ["query/commits/2", "state/2.json"]):
+        for name in crashed:
+            forget(tmp_path / name)
+        again = offsets_stream(**where).finish()
+        assert told(again) == told(first) and again.reading.decoded == first.reading.decoded
+
+
+def test_damaged_checkpoint_names_the_file_and_changes_nothing(broker: Cluster, spark: Any, topic: str, tmp_path: Path) -> None:
+    """A checkpoint that is cut, incomplete or another's is refused with the file's name; nothing in it is touched."""
+    where: dict[str, Any] = {"topic": topic, "log_ends": ENDS, "spark": spark, "rules": LONG_AGO, "every_ms": 20}
+    write(broker, topic, commits("alpha", *range(9)), "alpha")
+    for folder, group in (("good", None), ("other", "alpha")):
+        offsets_stream(group, checkpoint=tmp_path / folder, records_per_batch=3, **where).finish()
+    foreign_metadata = (tmp_path / "other/query/metadata").read_text()
+    damages: dict[str, Callable[[Path], Any]] = {
+        "query/offsets/1 is cut short": lambda folder: (folder / "query/offsets/1").write_text(""),
+        "query/offsets/2 is damaged": lambda folder: (folder / "query/offsets/2").write_text("v1\n{\n{\n"),
+        "query/offsets/1 is missing": lambda folder: forget(folder / "query/offsets/1"),
+        "query/offsets/2 is missing": lambda folder: forget(folder / "query/offsets/2"),
+        "query/commits/1 is missing": lambda folder: [forget(folder / f"query/commits/{batch}") for batch in (1, 2)],
+        "query/metadata is missing or of another query": lambda folder: (folder / "query/metadata").write_text(foreign_metadata),
+        "state/2.json is missing": lambda folder: forget(folder / "state/2.json"),
+        "state/2.json is damaged": lambda folder: (folder / "state/2.json").write_text('{"read":'),
+        "state/facts-2 is missing": lambda folder: shutil.rmtree(folder / "state/facts-2"),
+        "offsets.json is damaged": lambda folder: (folder / "offsets.json").write_text("?"),
+        "belongs to run": lambda folder: shutil.copy(tmp_path / "other/offsets.json", folder / "offsets.json"),
+        "no offsets.json": lambda folder: forget(folder / "offsets.json"),
+    }
+    for number, (trouble, damage) in enumerate(damages.items()):
+        folder = Path(shutil.copytree(tmp_path / "good", tmp_path / str(number)))
+        damage(folder)
+        before = content(folder)
+        with pytest.raises(CheckpointError) as caught:
+            offsets_stream(checkpoint=folder, **where)
+        assert trouble in str(caught.value)
+        assert "choose another checkpoint folder" in str(caught.value)
+        assert content(folder) == before
+
+
+def forget(file: Path) -> None:
+    """Remove a file of a checkpoint and its checksum."""
+    file.unlink()
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
 
 
 def test_real_group_is_judged_by_the_records_that_the_broker_has_written(broker: Cluster, spark: Any) -> None:
