@@ -162,4 +162,4 @@ def test_logs_show_what_the_exercises_are_about() -> None:
     cut = [(entries, active) for entries, active in logs() if len(left_after(entries, active)) < len(entries)]
     assert len(cut) >= 10
     assert any(looks_ahead(entries, active) != left_after(entries, active) for entries, active in logs())
-    assert [fate(case, Clock.COMMIT) for case in CASES] == BOTH["2.0"]
+    assert [fate(committed_h, empty_h, Clock.COMMIT) for _, committed_h, empty_h in CASES] == BOTH["2.0"]
