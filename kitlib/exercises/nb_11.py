@@ -177,6 +177,11 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
 
 @exercise(Function(tables, mapping), solution=solutions.rebuilt)
 def rebuilt(got: Any, old: dict[str, str], left: list[tuple[str, str | None]]) -> Rows:
-    right = {key: text for key, text in dict(left).items() if text is not None}
+    right: dict[str, str] = {}
+    for key, text in left:
+        if text is None:
+            right.pop(key, None)
+        else:
+            right[key] = text
     stale = sorted(set(got) & set(old) - set(right))
     yield dict(got) != right and Unlike(right, "stale" if stale else "", stale=", ".join(stale))
