@@ -1,8 +1,7 @@
 """A picture of every step of a run, small enough to be sent at once: what two pictures share is kept once.
 
 From one step to the next nearly all of a picture stays. So pictures are kept as numbered nodes: an element with
-the numbers of what is inside it. Equal elements are one node, and a node whose inside differs little from that of
-the last one with its head is told as that difference. The player builds the picture of the first step and changes
+the numbers of what is inside it. Equal elements are one node. The player builds the picture of the first step and changes
 of it what differs at the next one (`player_film.js`); it never reads markup and knows nothing of what is drawn.
 
 A `Reel` is one picture of a player over all steps. Left out: the drawing. Whoever draws fast gives back the same
@@ -19,9 +18,7 @@ from typing import Any
 
 from kitlib.views.svg import Item, Svg, el
 
-LONG = 6  # shorter nodes are told as they are
 FAR = 1_000  # nodes that lie farther back are told by their own numbers, which repeat as distances do not
-PART = re.compile("(?<=[,;:.]) ")  # where words may be taken apart
 Node = tuple[Any, ...]  # the number of its head, then what is inside: numbers of nodes, and text
 
 
@@ -33,7 +30,6 @@ class Film:
         self.numbers: dict[Node, int] = {}
         self.told: list[list[Any]] = []  # the nodes as they are sent
         self._known: dict[Svg, int] = {}  # by identity: what was drawn once and is shown again
-        self._last: dict[int, tuple[int, Node]] = {}  # head -> its newest node
 
     def add(self, drawn: Svg) -> int:
         """The number of a drawing; its nodes are kept unless they are known."""
@@ -45,7 +41,7 @@ class Film:
             number = self.numbers.get(key)
             if number is None:
                 number = self.numbers[key] = len(self.told)
-                self.told.append(self._tell(number, key))
+                self.told.append([key[0], *(_distance(number, part) for part in key[1:])])
             self._known[drawn] = number
         return number
 
@@ -60,39 +56,9 @@ class Film:
             else:
                 self._put_inside(part, node)
 
-    def _tell(self, number: int, node: Node) -> list[Any]:
-        """The node with the numbers in it told as `_distance` does, or where that is shorter what differs from the last one of its head.
-
-        A difference begins with the distance of the other node, below zero: [-distance, place, what is there now, ...].
-        """
-        if len(node) > LONG:
-            before = self._last.get(node[0])
-            self._last[node[0]] = number, node
-            if before is not None and len(before[1]) == len(node):
-                places = [place for place, (part, was) in enumerate(zip(node, before[1], strict=True)) if part != was]
-                if 2 * len(places) < len(node) - 1:
-                    there = ((place, node[place]) for place in places)
-                    return [
-                        before[0] - number,
-                        *(each for place, part in there for each in (place, _distance(number, part))),
-                    ]
-        return [node[0], *[_distance(number, part) for part in node[1:]]]
-
     def to_json(self) -> dict[str, Any]:
-        """All of it, for the player.
-
-        A head is [tag, attributes], or [which earlier one it is like, value, ...] with 0 for each value that is the same.
-        """
-        heads: list[list[Any]] = []
-        last: dict[tuple[str, ...], tuple[int, dict[str, str]]] = {}  # tag and attributes -> the newest such head
-        for number, (tag, attributes) in enumerate(map(_parsed, self.heads)):
-            place, like = last.get((tag, *attributes), (-1, {}))
-            values: list[Any] = [value if value != like.get(name) else 0 for name, value in attributes.items()]
-            while values and values[-1] == 0:
-                values.pop()
-            heads.append([tag, attributes] if place < 0 else [place, *values])
-            last[tag, *attributes] = number, attributes
-        return {"heads": heads, "nodes": self.told}
+        """All of it, for the player: heads as [tag, attributes], and the nodes."""
+        return {"heads": [*map(_parsed, self.heads)], "nodes": self.told}
 
 
 def _distance(number: int, part: int | str) -> int | str:
@@ -273,14 +239,12 @@ class Reel:
             self.seen.append((steps, masks))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, for the player. Words that are the same at many steps are told once, and so are their parts up to a comma."""
+        """All of it, for the player. Words that are the same at many steps are told once."""
         row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend")}
         row["seen"] = [[_differences(steps), masks] for steps, masks in self.seen]
         told: dict[str, int] = {}
         row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
-        parts: dict[str, int] = {}
-        row["words"] = [[parts.setdefault(part, len(parts)) for part in PART.split(words)] for words in told]
-        row["parts"] = list(parts)
+        row["words"] = list(told)
         row["tracks"] = [track.to_json() for track in self.tracks]
         if self.cursor is not None:
             row["cursor"] = {name: getattr(self.cursor, name) for name in Cursor.__slots__ if name != "track"}

@@ -21,28 +21,11 @@ class Projector:
     def __init__(self, sent: bytes) -> None:
         self.row = json.loads(sent)
         self.reels = self.row["reels"]
-        self.heads: list[tuple[str, dict[str, str]]] = []
-        for like, *told in self.row["heads"]:
-            if isinstance(like, str):
-                self.heads.append((like, told[0]))
-            else:
-                tag, attributes = self.heads[like]
-                changed = {name: value for name, value in zip(attributes, told, strict=False) if value != 0}
-                self.heads.append((tag, attributes | changed))
-        self.nodes: list[list[Any]] = []
-        for number, node in enumerate(self.row["nodes"]):
-            self.nodes.append(self._whole(number, node))
-
-    def _whole(self, number: int, node: list[Any]) -> list[Any]:
-        def part(one: Any) -> Any:
-            return one if isinstance(one, str) else -1 - one if one < 0 else number - one
-
-        if node[0] >= 0:
-            return [node[0], *map(part, node[1:])]
-        whole = list(self.nodes[number + node[0]])
-        for place, one in zip(node[1::2], node[2::2], strict=True):
-            whole[place] = part(one)
-        return whole
+        self.heads: list[tuple[str, dict[str, str]]] = self.row["heads"]
+        self.nodes: list[list[Any]] = [
+            [head, *(part if isinstance(part, str) else -1 - part if part < 0 else number - part for part in inside)]
+            for number, (head, *inside) in enumerate(self.row["nodes"])
+        ]
 
     def node(self, number: int) -> Node:
         """A node with all that is inside it."""

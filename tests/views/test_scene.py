@@ -78,8 +78,7 @@ def test_the_player_sends_body_and_panels_once_and_nothing_else() -> None:
     assert reel["question"] == "When is it quiet?" and sent.row["said"][1] == "ring!"
     told = ["".join(map(text_of, sent.track(reel["tracks"][0], step)[2:])) for step in range(6)]
     assert told == [text_of(to_node(scene_of(bell()).panel_after(step))) for step in range(6)]
-    assert reel["wordsOf"] == [0, 1, 1, 2, 2, 3] and reel["words"] == [[0], [1], [2], [3]]
-    assert reel["parts"] == [f"rung {n} times" for n in range(4)]
+    assert reel["wordsOf"] == [0, 1, 1, 2, 2, 3] and reel["words"] == [f"rung {n} times" for n in range(4)]
     assert reel["cursor"]["x"] == sorted(reel["cursor"]["x"]) and len(reel["cursor"]["x"]) == 6
     assert b"<" not in player.frames
     shown = player._repr_mimebundle_()[0]

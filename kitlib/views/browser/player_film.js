@@ -19,22 +19,12 @@ class Film {
   constructor({ heads, nodes }, hatch) {
     const isSafe = ([name]) => !/^on|href/.test(name);
     const own = ([name, value]) => [name, value === "url(#hatch)" ? hatch : value];
-    // A head is a tag with attributes, or one that came before with other values, where 0 is the same value.
-    const whole = [];
-    for (const [like, ...told] of heads) {
-      const { tag, entries } = whole[like] ?? { tag: DRAWN_TAGS.has(like) ? like : "g", entries: Object.entries(told[0]) };
-      whole.push({ tag, entries: typeof like === "string" ? entries : entries.map(([name, value], place) => [name, told[place] || value]) });
-    }
-    this.heads = whole.map(({ tag, entries }) => ({ tag, attributes: Object.fromEntries(entries.filter(isSafe).map(own)) }));
-    // Inside a node the others are told by their distance, or below zero by their number; one that begins below zero is told by
-    // what differs.
-    this.nodes = [];
-    nodes.forEach((node, number) => {
-      const part = (one) => (typeof one === "string" ? one : one < 0 ? -1 - one : number - one);
-      const whole = node[0] < 0 ? this.nodes[number + node[0]].slice() : [node[0], ...node.slice(1).map(part)];
-      for (let i = 1; node[0] < 0 && i < node.length; i += 2) whole[node[i]] = part(node[i + 1]);
-      this.nodes.push(whole);
-    });
+    this.heads = heads.map(([tag, attributes]) => ({
+      tag: DRAWN_TAGS.has(tag) ? tag : "g", attributes: Object.fromEntries(Object.entries(attributes).filter(isSafe).map(own)),
+    }));
+    // What is inside a node is told by how far back it lies, or below zero by its number.
+    const numberOf = (part, number) => (typeof part === "string" ? part : part < 0 ? -1 - part : number - part);
+    this.nodes = nodes.map(([head, ...inside], number) => [head, ...inside.map((part) => numberOf(part, number))]);
   }
 
   // The element of a node, or text.
@@ -202,9 +192,9 @@ class ReelView {
 
   // A picture without words of its own says what stands in its rows.
   describe(step, { said }) {
-    const { words, wordsOf, parts } = this.reel;
+    const { words, wordsOf } = this.reel;
     const rows = () => [...this.front.querySelectorAll(":scope > g > text")].map(({ childNodes }) => [...childNodes].map((part) => part.textContent).join(": ")).join(", ");
-    const told = words[wordsOf[step]]?.map((one) => parts[one]).join(" ") ?? rows();
+    const told = words[wordsOf[step]] ?? rows();
     put(this.description, "text", step < 0 ? "There are no steps." : `After step ${step} of ${said.length - 1}: ${said[step]} ${told}`.trim());
   }
 }
