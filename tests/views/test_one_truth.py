@@ -12,7 +12,6 @@ from kitlib.views.frames import to_frames
 from kitlib.views.partition.reader import LaneView
 from kitlib.views.partition.strip import sums_of
 from kitlib.views.stage.picture import stage_of
-from kitlib.views.stage.score import ANSWER, UP
 
 SAMPLES = 40  # steps of a run that are looked at
 
@@ -72,7 +71,7 @@ def test_stage_strip_and_curves_say_one_number_for_one_thing(name: str) -> None:
         of_strip = stage_words(views[number]) if number in views else of_strip
         for who, words in of_strip.items():
             shown = next((text for since, text in reversed(stage.actors[who].lines) if since <= place), words)
-            assert shown == words or stage.actors[who].at(place) != UP, f"{who} at step {number}"
+            assert shown == words or stage.actors[who].at(place) != "up", f"{who} at step {number}"
 
 
 def stage_words(view: LaneView) -> dict[str, str]:
@@ -93,7 +92,7 @@ def test_an_offset_store_is_empty_until_something_is_written() -> None:
     assert [step.data["stored"] for step in starts] == [None, None]
     assert [text for _, text in stage.actors["commit"].lines] == ["empty"]
     assert not [each for each in stage.travellers if "commit" in (each.source, each.target)]
-    from_log = [each.label for each in stage.travellers if (each.source, each.target, each.style) == ("log", "spout", ANSWER)]
+    from_log = [each.label for each in stage.travellers if (each.source, each.target, each.style.name) == ("log", "spout", "answer")]
     assert from_log == [f"{step.data['offset']}" for step in starts]
     (view,) = frames.lanes_after(len(trace) - 1)
     assert (view.is_stored, "C" in view.codes) == (False, False)

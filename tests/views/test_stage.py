@@ -16,24 +16,7 @@ from kitlib.views.film import Film
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.stage.domains import STAGES
 from kitlib.views.stage.picture import stage_of, staged, to_json
-from kitlib.views.stage.score import (
-    AWAY,
-    BACK,
-    DOWN,
-    DROPPED,
-    FENCED,
-    FROZEN,
-    HOP_S,
-    LANES,
-    LOST,
-    MOST_AT_ONCE,
-    MOST_ON_A_WAY,
-    UP,
-    Stage,
-    Traveller,
-    gathered,
-    to_stage,
-)
+from kitlib.views.stage.score import HOP_S, LANES, MOST_AT_ONCE, MOST_ON_A_WAY, Stage, Traveller, gathered, to_stage
 from kitlib.words import DOMAINS
 from tests.views.payloads import HOSTILE
 
@@ -110,12 +93,12 @@ def test_what_dies_goes_dark_and_comes_back(name: str, kills: str, who: list[str
     dies = step_of(trace, kills)
     for each in who:
         actor = stage.actors[each]
-        assert actor.at(frames.clock.places[dies] - 0.01) != DOWN
-        assert actor.at(frames.clock.places[dies]) == DOWN
+        assert actor.at(frames.clock.places[dies] - 0.01) != "down"
+        assert actor.at(frames.clock.places[dies]) == "down"
         if returns:
             back = next(step.number for step in trace.steps[dies:] if step.what == returns)
             states = [state for since, state in actor.states if since >= frames.clock.places[back] - 0.01]
-            assert states[:2] == [BACK, UP]
+            assert states[:2] == ["back", "up"]
 
 
 def test_broker_that_restarts_in_one_step_is_seen_to_be_down() -> None:
@@ -123,7 +106,7 @@ def test_broker_that_restarts_in_one_step_is_seen_to_be_down() -> None:
     trace, frames, stage = run_of("broker_restart")
     place = frames.clock.places[step_of(trace, "restart")]
     states = [(round(since - place, 2), state) for since, state in stage.actors["broker"].states if since >= place]
-    assert states == [(0.0, DOWN), (1.1, BACK), (2.2, UP)]
+    assert states == [(0.0, "down"), (1.1, "back"), (2.2, "up")]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +116,7 @@ def test_what_was_in_flight_falls_when_its_process_dies(name: str, kills: str, n
     """As many tuples fall as the step says were lost, they do not arrive, and they lie until their process is back."""
     trace, frames, stage = run_of(name)
     place = frames.clock.places[step_of(trace, kills)]
-    fallen = [each for each in stage.travellers if each.fate == DROPPED and abs(each.t1 - place) < 0.6]
+    fallen = [each for each in stage.travellers if each.fate == "dropped" and abs(each.t1 - place) < 0.6]
     if number is not None:
         assert sum(each.count for each in fallen) == number
     assert fallen
@@ -144,7 +127,7 @@ def test_what_an_exiting_producer_held_falls_and_what_it_had_sent_arrives() -> N
     """Fifty records were only in its accumulator; the requests on the wire are written after it has gone."""
     trace, frames, stage = run_of("unflushed_sends")
     place = frames.clock.places[step_of(trace, "exit")]
-    fallen = [each for each in stage.travellers if each.fate == DROPPED]
+    fallen = [each for each in stage.travellers if each.fate == "dropped"]
     assert sum(each.count for each in fallen) == 50
     assert {each.source for each in fallen} == {"accumulator"}
     assert sum(each.style.name == "request" and each.t0 < place < each.t1 for each in stage.travellers) >= 5
@@ -153,7 +136,7 @@ def test_what_an_exiting_producer_held_falls_and_what_it_had_sent_arrives() -> N
 def test_lost_answers_fall_on_their_way_to_the_producer() -> None:
     """Each answer that the network loses sets off at the broker and does not arrive."""
     trace, _, stage = run_of("answers_lost")
-    lost = [each for each in stage.travellers if each.fate == LOST and each.source == "broker"]
+    lost = [each for each in stage.travellers if each.fate == "lost" and each.source == "broker"]
     assert sum(each.count for each in lost) == sum(step.what == "lose_answer" for step in trace.steps)
     assert {each.target for each in lost} == {"producer"}
 
@@ -162,14 +145,14 @@ def test_cleared_records_fall_off_the_spout() -> None:
     """What a clear takes out of pending is seen to fall, each record of it."""
     trace, _, stage = run_of("small_max_offset_behind")
     cleared = sum(b - a + 1 for step in trace.steps if step.what == "clear" for a, b in step.data["ranges"])
-    assert sum(each.count for each in stage.travellers if each.fate in (DROPPED, LOST)) == cleared
+    assert sum(each.count for each in stage.travellers if each.fate in ("dropped", "lost")) == cleared
 
 
 def test_member_that_joins_later_is_away_until_then() -> None:
     """A member is pale before it joins, and its partitions are tied to it while it owns them."""
     trace, frames, stage = run_of("rebalance")
     place = frames.clock.places[step_of(trace, "join", "C")]
-    assert [stage.actors["C"].at(when) for when in (0.0, place)] == [AWAY, UP]
+    assert [stage.actors["C"].at(when) for when in (0.0, place)] == ["away", "up"]
     at_end = {tie.one: tie.other for tie in stage.ties if tie.t1 >= frames.clock.length}
     assert at_end == {f"orders {name.rpartition('-')[2]}": owner for name, owner in trace.steps[-1].state["group"]["owners"].items()}
 
@@ -196,7 +179,7 @@ def test_zombie_is_paused_and_then_fenced() -> None:
     """A frozen producer looks frozen, resumes, and ends fenced."""
     _, _, stage = run_of("zombie")
     states = [state for _, state in stage.actors["producer"].states]
-    assert states == [UP, FROZEN, BACK, FENCED]
+    assert states == ["up", "frozen", "back", "fenced"]
 
 
 def test_equal_travellers_are_one_with_their_number() -> None:

@@ -19,24 +19,11 @@ from kitlib.views.play_clock import PlayClock
 from kitlib.views.scene import AXIS_LEFT, Scene, Window
 from kitlib.views.scenes.timeline import FILLS, Bar, Item, apart, draw_box, draw_glyph, draw_ticks, swatch
 from kitlib.views.stage.picture import stage_of
-from kitlib.views.stage.score import (
-    AWAY,
-    CUT_OFF,
-    DOWN,
-    DROPPED,
-    FENCED,
-    FROZEN,
-    HOP_S,
-    LOST,
-    STYLES,
-    Actor,
-    Stage,
-    Traveller,
-)
+from kitlib.views.stage.score import HOP_S, STYLES, Actor, Stage, Traveller
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import CROSS, RED, Glyph
 
-BROKEN = {FROZEN: "2 4", CUT_OFF: "6 4", FENCED: "6 4"}  # how the line of one who is not at work is dashed
+BROKEN = {"frozen": "2 4", "cut off": "6 4", "fenced": "6 4"}  # how the line of one who is not at work is dashed
 FALLEN = Glyph("lost in transit", CROSS, RED, 2.4)
 Spell = tuple[str, Bar, str | None]  # on whose lane it lies, what held from when to when, and the ref of the thing that it stands for
 BEFORE = 5  # the place where it is going an arrow ends
@@ -130,7 +117,7 @@ class Lanes:
         """A line as far as it runs."""
         found = []
         for (since, state), (until, _) in pairwise([*actor.states, (float(len(self.xs) + 8), "")]):
-            if state not in (DOWN, AWAY) and until > since:
+            if state not in ("down", "away") and until > since:
                 x0, x1 = self._x(since) if since else AXIS_LEFT, self._x(until)
                 dash = BROKEN.get(state)
                 found.append(el("path", d=f"M{x0:g} {y:g}H{x1:g}", cls="grey-line", stroke_width=0.8, stroke_dasharray=dash))
@@ -218,7 +205,7 @@ class Lanes:
         spells = [(swatch(kind), FILLS[kind].meaning) for kind in dict.fromkeys(bar.kind for _, bar, _ in self.spells)]
         used = {each.style.name for each in self.ways if has_arrows}
         told: dict[str, str] = {}
-        for style in STYLES:
+        for style in STYLES.values():
             if style.name in used and style.meaning and style.meaning not in told.get(style.colour, ""):
                 told[style.colour] = "; ".join([*filter(None, [told.get(style.colour)]), style.meaning])
         lines = [(el("path", d=ARROW, fill="none", stroke=colour, stroke_width=1.8), words) for colour, words in told.items()]
@@ -238,7 +225,7 @@ def _word(line: str, y: int, is_bold: bool) -> Svg:
 
 def is_lost(each: Traveller) -> bool:
     """Whether it never came there; what is refused has arrived."""
-    return each.fate in (LOST, DROPPED)
+    return each.fate in ("lost", "dropped")
 
 
 def _apart_where_cut(ways: list[Traveller]) -> list[Traveller]:

@@ -18,19 +18,7 @@ from kitlib.views.stage.deeds import (
     says,
     span_of,
 )
-from kitlib.views.stage.score import (
-    AWAY,
-    BACK,
-    COMMIT,
-    DOWN,
-    QUESTION,
-    RECORD,
-    REQUEST,
-    WORK,
-    Part,
-    Play,
-    Setting,
-)
+from kitlib.views.stage.score import Part, Play, Setting
 
 
 def _work(step: Step) -> str:
@@ -68,13 +56,13 @@ CONNECT = Setting(
     ),
     {
         "configure": (says("group", "connectors configured"),),
-        "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
-        "leave": (hops(WHO, "group", QUESTION, "leave"), becomes(AWAY)),
-        "kill": (becomes(DOWN), drops(WHO, _work)),
+        "start": (becomes("back"), hops(WHO, "group", "question", "join")),
+        "leave": (hops(WHO, "group", "question", "leave"), becomes("away")),
+        "kill": (becomes("down"), drops(WHO, _work)),
         "evict": (says("group", "removes {member}", True),),
         "prepare": (says("group", "rebalance"),),
-        "assigned": (hops("group", WHO, WORK, _work),),
-        "revoked": (hops(WHO, "group", WORK, _work),),
+        "assigned": (hops("group", WHO, "work", _work),),
+        "revoked": (hops(WHO, "group", "work", _work),),
         "delay": (says("group", lambda step: f"waits {step.data['delay_ms'] // 1000} s for its return", True),),
     },
     _runs,
@@ -84,7 +72,7 @@ CONNECT = Setting(
 
 def _dealt(play: Play, step: Step) -> None:
     for name, tasks in step.data["active"].items():
-        play.hop("group", str(name), WORK, f"{len(tasks)} tasks")
+        play.hop("group", str(name), "work", f"{len(tasks)} tasks")
         play.show(str(name), f"{len(tasks)} tasks")
 
 
@@ -95,17 +83,17 @@ STREAMS = Setting(
         Part(r"(?!run$|group$).+", "worker", 0.75, is_away=True),
     ),
     {
-        "start": (becomes(BACK), hops(WHO, "group", QUESTION, "join")),
-        "kill": (becomes(DOWN), drops(WHO, "{tasks:len()} tasks")),
+        "start": (becomes("back"), hops(WHO, "group", "question", "join")),
+        "kill": (becomes("down"), drops(WHO, "{tasks:len()} tasks")),
         "lose_thread": (drops(WHO, "{tasks:len()} tasks"), says(WHO, "{thread} has died", True)),
         "evict": CONNECT.rows["evict"],
         "prepare": CONNECT.rows["prepare"],
         "assigned": (_dealt,),
         "restoring": (
-            leaves("changelog", WHO, RECORD, lambda step: (step.actor, step.data["task"]), "{behind:,}"), says(WHO, "restores {task}"),
+            leaves("changelog", WHO, "record", lambda step: (step.actor, step.data["task"]), "{behind:,}"), says(WHO, "restores {task}"),
         ),
         "running": (arrives(lambda step: (step.actor, step.data["task"])),),
-        "standby": (hops("changelog", WHO, RECORD),),
+        "standby": (hops("changelog", WHO, "record"),),
         "ask": (says(WHO, "{key}: [outcome=value?{value}|{outcome}]"),),
     },
     still="topology idle",
@@ -119,15 +107,15 @@ SOURCE = Setting(
         Part("offsets", "store", 0.45, is_always=True, is_below=True, label=lambda name: "source offsets"),
     ),
     {
-        "send": (hops("source", "task", RECORD, many), leaves("task", "topic", REQUEST, lambda step: "written", many)),
+        "send": (hops("source", "task", "record", many), leaves("task", "topic", "request", "written", many)),
         "write": (
-            arrives(lambda step: "written"),
+            arrives("written"),
             lambda play, step: play.show("topic", f"end {step.data['offset'] + step.data['last'] - step.data['first'] + 1}"),
         ),
-        "flush": (hops("task", "offsets", COMMIT, "{offset}"), lambda play, step: play.show("offsets", f"{step.data['offset']}")),
-        "crash": (becomes(DOWN, "task"), loses_all("task"), says("task", "at {position:,}, stored {stored:,}", True)),
+        "flush": (hops("task", "offsets", "commit", "{offset}"), lambda play, step: play.show("offsets", f"{step.data['offset']}")),
+        "crash": (becomes("down", "task"), loses_all("task"), says("task", "at {position:,}, stored {stored:,}", True)),
         "aborted": (says("topic", lambda step: f"{span_of(step)} never readable", True),),
-        "begins": (becomes(BACK, "task"), hops("offsets", "task", COMMIT, "{position}")),
+        "begins": (becomes("back", "task"), hops("offsets", "task", "commit", "{position}")),
     },
 )
 
@@ -139,8 +127,8 @@ PARTITIONS = Setting(
     ),
     {
         "partitions": (says("producer", "{count} partitions now"),),
-        "append": (hops("producer", place_of, RECORD, many),),
-        "process": (hops(place_of, WHO, RECORD, "{offset}", record_ref),),
+        "append": (hops("producer", place_of, "record", many),),
+        "process": (hops(place_of, WHO, "record", "{offset}", record_ref),),
     },
     still="commit result",
 )

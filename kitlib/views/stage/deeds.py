@@ -7,19 +7,7 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.stage.score import (
-    ARRIVED,
-    BACK,
-    BACK_S,
-    COPY,
-    DOWN,
-    DROPPED,
-    EFFECT,
-    LOST,
-    Deed,
-    Play,
-    Style,
-)
+from kitlib.views.stage.score import BACK_S, Deed, Fate, Play, State
 from kitlib.words.template import teller
 
 MOST_LABEL = 16  # characters
@@ -51,32 +39,30 @@ def _label(text: Name) -> Value:
     return lambda step: plain_text(told(step), MOST_LABEL)
 
 
-def _look(style: Style | Value) -> Value:
-    return (lambda step: style) if isinstance(style, Style) else style
-
-
-def hops(source: Name, target: Name, style: Style | Value, label: Name = "", ref: Name = "", fate: str = ARRIVED) -> Deed:
+def hops(source: Name, target: Name, style: Name, label: Name = "", ref: Name = "", fate: Fate = "arrived") -> Deed:
     """Something crosses from one actor to another one."""
-    begin, end, look, told, about = reads(source), reads(target), _look(style), _label(label), reads(ref)
+    begin, end, look, told, about = reads(source), reads(target), reads(style), _label(label), reads(ref)
     return lambda play, step: play.hop(begin(step), end(step), look(step), told(step), about(step), fate)
 
 
-def leaves(source: Name, target: Name, style: Style | Value, key: Value, label: Name = "", ref: Name = "") -> Deed:
+def leaves(source: Name, target: Name, style: Name, key: Name, label: Name = "", ref: Name = "") -> Deed:
     """Something sets off, and a later step says when it arrives."""
-    begin, end, look, told, about = reads(source), reads(target), _look(style), _label(label), reads(ref)
-    return lambda play, step: play.leave(key(step), begin(step), end(step), look(step), told(step), about(step))
+    begin, end, look, told, about, named = reads(source), reads(target), reads(style), _label(label), reads(ref), reads(key)
+    return lambda play, step: play.leave(named(step), begin(step), end(step), look(step), told(step), about(step))
 
 
-def arrives(key: Value) -> Deed:
+def arrives(key: Name) -> Deed:
     """What set off with this key is there."""
-    return lambda play, step: play.arrive(key(step))
+    named = reads(key)
+    return lambda play, step: play.arrive(named(step))
 
 
-def falls(key: Value, fate: str = LOST) -> Deed:
+def falls(key: Name, fate: Fate = "lost") -> Deed:
     """What set off with this key is lost on its way."""
+    named = reads(key)
 
     def deed(play: Play, step: Step) -> None:
-        play.fall(key(step), fate)
+        play.fall(named(step), fate)
 
     return deed
 
@@ -103,7 +89,7 @@ def says(name: Name, text: Name, is_alarm: bool = False) -> Deed:
     return deed
 
 
-def becomes(state: str, *names: Name) -> Deed:
+def becomes(state: State, *names: Name) -> Deed:
     """The step's actor (or those named) goes into a state."""
     whom = [reads(name) for name in names or (WHO,)]
 
@@ -121,8 +107,8 @@ def blinks(name: Name) -> Deed:
     def deed(play: Play, step: Step) -> None:
         who = named(step)
         was_up = play.has(who) and play.stage.actors[who].is_up
-        play.be(who, DOWN)
-        play.be(who, BACK, after=BACK_S if was_up else 0.0)
+        play.be(who, "down")
+        play.be(who, "back", after=BACK_S if was_up else 0.0)
 
     return deed
 
@@ -136,7 +122,7 @@ def loses_all(*names: Name) -> Deed:
         for key, waiting in list(play.open.items()):
             if any(under.source in lost or under.target in lost for under in waiting):
                 first = waiting[0]
-                play.fall(key, DROPPED, first.target if first.target in lost else first.source)
+                play.fall(key, "dropped", first.target if first.target in lost else first.source)
 
     return deed
 
@@ -180,7 +166,7 @@ def effect(store: str) -> Deed:
         made, copies = play.memory.get("effects", (0, 0))
         made, copies = play.memory["effects"] = (made + 1, copies + (again > 0))
         play.show(store, f"{made:,}, {copies:,} again" if copies else f"{made:,}")
-        play.hop(step.actor, store, COPY if again else EFFECT, f"{step.data['offset']}" if again else "", record_ref(step))
+        play.hop(step.actor, store, "copy" if again else "effect", f"{step.data['offset']}" if again else "", record_ref(step))
 
     return deed
 

@@ -30,30 +30,12 @@ from kitlib.views.stage.deeds import (
     says,
     span_of,
 )
-from kitlib.views.stage.score import (
-    ACK,
-    AGAIN,
-    AWAY,
-    BACK,
-    COMMIT,
-    CUT_OFF,
-    DOWN,
-    FAIL,
-    FROZEN,
-    QUESTION,
-    RECORD,
-    REFUSED,
-    UP,
-    Part,
-    Play,
-    Setting,
-    Style,
-)
+from kitlib.views.stage.score import Part, Play, Setting
 
 
 def _took(play: Play, step: Step) -> None:
     """A poll returns a record."""
-    play.hop(place_of(step), step.actor, RECORD, f"{step.data['offset']}", record_ref(step))
+    play.hop(place_of(step), step.actor, "record", f"{step.data['offset']}", record_ref(step))
     play.tie(place_of(step), step.actor)
     play.memory["position", place_of(step)] = step.data["offset"] + 1
 
@@ -61,7 +43,7 @@ def _took(play: Play, step: Step) -> None:
 def _committed(play: Play, step: Step) -> None:
     has_failed = is_refused(step)
     target = "coordinator" if play.has("coordinator") else "zookeeper"
-    play.hop(step.actor, target, FAIL if has_failed else COMMIT, f"{step.data['offset']}", "", "refused" if has_failed else "arrived")
+    play.hop(step.actor, target, "fail" if has_failed else "commit", f"{step.data['offset']}", "", "refused" if has_failed else "arrived")
     if has_failed:
         play.say(step.actor, str(step.data["error"]), True)
     else:
@@ -70,14 +52,14 @@ def _committed(play: Play, step: Step) -> None:
 
 def _message_lost(play: Play, step: Step) -> None:
     key = ("lost", step.number)
-    play.leave(key, str(step.data["member"]), "coordinator", QUESTION, f"{step.data['message']} {step.data['number']}")
+    play.leave(key, str(step.data["member"]), "coordinator", "question", f"{step.data['message']} {step.data['number']}")
     play.fall(key)
 
 
 def _owns(play: Play, step: Step) -> None:
     for topic, number, *owner in step.data.get("owners") or step.data.get("partitions") or ():
         play.tie(f"{topic} {number}", owner[0] if owner else step.actor)
-    play.be(step.actor, UP)
+    play.be(step.actor, "up")
 
 
 def _gives_up(play: Play, step: Step) -> None:
@@ -87,7 +69,7 @@ def _gives_up(play: Play, step: Step) -> None:
 
 
 def _member_dies(play: Play, step: Step) -> None:
-    play.be(step.actor, DOWN)
+    play.be(step.actor, "down")
     number = 0
     for partition, owner in play.tied:
         if owner == step.actor:
@@ -108,14 +90,14 @@ def _unties(play: Play, step: Step) -> None:
 
 
 def _leaves(play: Play, step: Step) -> None:
-    if not play.has(step.actor) or play.stage.actors[step.actor].at(play.now) != DOWN:
-        play.be(step.actor, AWAY)
+    if not play.has(step.actor) or play.stage.actors[step.actor].at(play.now) != "down":
+        play.be(step.actor, "away")
     _unties(play, step)
 
 
 def _notified(play: Play, step: Step) -> None:
     for name in step.data["members"]:
-        play.hop("zookeeper", str(name), QUESTION)
+        play.hop("zookeeper", str(name), "question")
 
 
 GROUPS = Setting(
@@ -130,25 +112,25 @@ GROUPS = Setting(
     ),
     {
         "append": (lambda play, step: play.show(place_of(step), f"end {step.data['last'] + 1}"),),
-        "start": (becomes(UP), hops("coordinator", WHO, QUESTION, "{offset}"), lambda play, step: play.tie(place_of(step), step.actor)),
+        "start": (becomes("up"), hops("coordinator", WHO, "question", "{offset}"), lambda play, step: play.tie(place_of(step), step.actor)),
         "emit": (_took,),
         "process": (effect("effects"),),
         "commit": (_committed,),
-        "join": (becomes(UP), hops(WHO, "coordinator", QUESTION, "join"), hops(WHO, "zookeeper", QUESTION, "join")),
-        "assigned": (hops("coordinator", WHO, ACK), _owns),
+        "join": (becomes("up"), hops(WHO, "coordinator", "question", "join"), hops(WHO, "zookeeper", "question", "join")),
+        "assigned": (hops("coordinator", WHO, "ack"), _owns),
         "revoked": (_gives_up,),
         "lost": (_gives_up, says(WHO, "lost its partitions", True)),
-        "leave": (hops(WHO, "coordinator", QUESTION, "leave"), _leaves),
+        "leave": (hops(WHO, "coordinator", "question", "leave"), _leaves),
         "kill": (_member_dies,),
-        "freeze": (becomes(FROZEN),),
-        "thaw": (becomes(BACK),),
+        "freeze": (becomes("frozen"),),
+        "thaw": (becomes("back"),),
         "lose_message": (_message_lost,),
-        "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", QUESTION, "leave")),
-        "cut_off": (becomes(CUT_OFF),),
-        "reconnect": (becomes(BACK),),
+        "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", "question", "leave")),
+        "cut_off": (becomes("cut off"),),
+        "reconnect": (becomes("back"),),
         "error": (says(WHO, "[error?{error}|error]", True),),
-        "alter": (hops("operator", "coordinator", COMMIT, "{offset}"), says("operator", "sets the offset to {offset}", True)),
-        "forget": (says("operator", "deletes the offset", True), hops("operator", "coordinator", FAIL)),
+        "alter": (hops("operator", "coordinator", "commit", "{offset}"), says("operator", "sets the offset to {offset}", True)),
+        "forget": (says("operator", "deletes the offset", True), hops("operator", "coordinator", "fail")),
         "reset": (says(WHO, "reset: {from} → {to}", True),),
         "refuse": (says(WHO, "known: not repeated"),),
         "partitions": (says("coordinator", "{count} partitions"),),
@@ -215,22 +197,22 @@ REPLICATION = Setting(
     ),
     {
         **GROUPS.rows,
-        "append": (hops("producer", WHO, RECORD, many),),
-        "start": (becomes(UP),),
-        "emit": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, f"{step.data['offset']}", record_ref(step)),),
+        "append": (hops("producer", WHO, "record", many),),
+        "start": (becomes("up"),),
+        "emit": (lambda play, step: play.hop(_leader(play), step.actor, "record", f"{step.data['offset']}", record_ref(step)),),
         "process": (),
-        "commit": (lambda play, step: play.hop(step.actor, _leader(play), COMMIT, f"{step.data['offset']}"),),
+        "commit": (lambda play, step: play.hop(step.actor, _leader(play), "commit", f"{step.data['offset']}"),),
         "refused": (says("producer", "refused: {error}", True), drops("producer", "{count}")),
-        "kill": (becomes(DOWN), loses_all()),
-        "restart": (becomes(BACK),),
-        "pause": (becomes(FROZEN),),
-        "wake": (becomes(BACK),),
+        "kill": (becomes("down"), loses_all()),
+        "restart": (becomes("back"),),
+        "pause": (becomes("frozen"),),
+        "wake": (becomes("back"),),
         "flip": (says(WHO, "a bit flips on its disk", True),),
         "recover": (drops(WHO, "{gone()}"), says(WHO, "truncates a corrupt log", True)),
-        "copy": (lambda play, step: play.hop(_leader(play), step.actor, RECORD, f"to {step.data['to']}"),),
+        "copy": (lambda play, step: play.hop(_leader(play), step.actor, "record", f"to {step.data['to']}"),),
         "truncate": (drops(WHO, "{gone()}"), says(WHO, "truncates its log", True)),
-        "lead": (_leads, hops("controller", WHO, ACK, "lead")),
-        "follow": (hops("controller", WHO, QUESTION, "follow"),),
+        "lead": (_leads, hops("controller", WHO, "ack", "lead")),
+        "follow": (hops("controller", WHO, "question", "follow"),),
         "isr": (says("controller", "in sync: [in_sync?{in_sync:listed()}|none]"),),
         "elect": (says("controller", "[unclean?unclean: ]broker {leader} leads", True),),
         "none": (says("controller", "no leader", True),),
@@ -244,10 +226,6 @@ REPLICATION = Setting(
 
 def _delivery(step: Step) -> tuple[Any, ...]:
     return "delivery", step.actor, step.data["offset"]
-
-
-def _style(step: Step) -> Style:
-    return RECORD if step.data["delivery"] == 1 else AGAIN
 
 
 def _lines(play: Play, step: Step) -> None:
@@ -267,23 +245,24 @@ SHARE = Setting(
     {
         "append": (says("log", appended),),
         "acquire": (
-            hops("log", "broker", RECORD, "{offset}", record_ref), leaves("broker", WHO, _style, _delivery, "{offset}", record_ref),
+            hops("log", "broker", "record", "{offset}", record_ref),
+            leaves("broker", WHO, "[delivery=1?record|again]", _delivery, "{offset}", record_ref),
         ),
         "process": (arrives(_delivery), effect("effects")),
         "fail": (arrives(_delivery), says(WHO, "cannot do {offset}", True)),
-        "accept": (hops(WHO, "broker", ACK, "", record_ref),),
-        "release": (hops(WHO, "broker", FAIL, "", record_ref),),
-        "reject": (hops(WHO, "broker", FAIL, "", record_ref), drops("broker", "{offset}")),
-        "renew": (hops(WHO, "broker", ACK, "", record_ref),),
-        "refused": (hops(WHO, "broker", ACK, span_of, "", REFUSED), says("broker", "too late", True)),
-        "ignored": (hops(WHO, "broker", ACK, "", record_ref, REFUSED),),
+        "accept": (hops(WHO, "broker", "ack", "", record_ref),),
+        "release": (hops(WHO, "broker", "fail", "", record_ref),),
+        "reject": (hops(WHO, "broker", "fail", "", record_ref), drops("broker", "{offset}")),
+        "renew": (hops(WHO, "broker", "ack", "", record_ref),),
+        "refused": (hops(WHO, "broker", "ack", span_of, "", "refused"), says("broker", "too late", True)),
+        "ignored": (hops(WHO, "broker", "ack", "", record_ref, "refused"),),
         "time_out": (says("broker", "{member}: lock on {offset} over", True),),
         "hand_back": (says("broker", "{member} is gone", True),),
         "archive": (drops("broker", "{offset}"), says("broker", "archives {offset}", True)),
         "full": (says("broker", "all {locks} locks taken", True),),
         "move": (says("broker", "starts at {offset}"),),
-        "kill": (becomes(DOWN), loses_all()),
-        "freeze": (becomes(FROZEN),),
+        "kill": (becomes("down"), loses_all()),
+        "freeze": (becomes("frozen"),),
     },
     _lines,
     still="start end",

@@ -17,24 +17,7 @@ from kitlib.views.frames import Frames
 from kitlib.views.lives import processes_of
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.stage.domains import STAGES
-from kitlib.views.stage.score import (
-    ARRIVED,
-    AWAY,
-    BACK,
-    CUT_OFF,
-    DOWN,
-    FENCED,
-    FROZEN,
-    STYLES,
-    TALL,
-    UP,
-    WIDE,
-    Actor,
-    Stage,
-    Style,
-    Traveller,
-    to_stage,
-)  # fmt: skip
+from kitlib.views.stage.score import STYLES, TALL, WIDE, Actor, Stage, Style, Traveller, to_stage
 from kitlib.views.svg import Svg, el, group, line_paint
 from kitlib.words.glyphs import GREEN, RED, SKY
 
@@ -59,12 +42,12 @@ ICONS = {  # around 0, 0
     "buffer": "M-7 -6V6H7V-6M-4 6V1H4V6M-4 1V-3H4V1",
     "worker": "M-7 -6H7V3H-7ZM-3 6H3M0 3V6",
 }
-NAMES = {DOWN: "down", FROZEN: "paused", CUT_OFF: "cut off", AWAY: "not running", FENCED: "fenced", BACK: "back"}
+NAMES = {"down": "down", "frozen": "paused", "cut off": "cut off", "away": "not running", "fenced": "fenced", "back": "back"}
 BADGES = {
-    DOWN: "M-6 -6L6 6M6 -6L-6 6",
-    FROZEN: "M-3 -6V6M3 -6V6",
-    CUT_OFF: "M-2 -8L2 -3L-2 2L2 7",
-    FENCED: "M-5 -6V6M0 -6V6M5 -6V6M-7 0H7",
+    "down": "M-6 -6L6 6M6 -6L-6 6",
+    "frozen": "M-3 -6V6M3 -6V6",
+    "cut off": "M-2 -8L2 -3L-2 2L2 7",
+    "fenced": "M-5 -6V6M0 -6V6M5 -6V6M-7 0H7",
 }
 
 
@@ -73,21 +56,21 @@ def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, 
     """An actor around 0, 0, as it is in this state."""
     x, y, r = -wide / 2, -tall / 2, min(9.0, tall / 3)
     box = {"x": x, "y": y, "width": wide, "height": tall, "rx": r}
-    is_dark, is_flat = state == DOWN, tall < FLAT
+    is_dark, is_flat = state == "down", tall < FLAT
     parts = []
-    if state == BACK:
+    if state == "back":
         parts.append(el("rect", x=x - 4, y=y - 4, width=wide + 8, height=tall + 8, rx=r + 4, fill="none", stroke=GREEN, stroke_width=3.5))
     edge: dict[str, Any] = {"cls": "kit-lit ink-line", "stroke_width": 1.6}
     if is_dark:
         edge = {"cls": "kit-dark", "stroke": RED, "stroke_width": 3.5}
-    elif state in (CUT_OFF, FENCED):
-        edge = {"cls": "paper", "stroke": RED, "stroke_width": 2.5, "stroke_dasharray": "6 4" if state == CUT_OFF else None}
-    elif state == FROZEN:
+    elif state in ("cut off", "fenced"):
+        edge = {"cls": "paper", "stroke": RED, "stroke_width": 2.5, "stroke_dasharray": "6 4" if state == "cut off" else None}
+    elif state == "frozen":
         edge = {"cls": "paper", "stroke": SKY, "stroke_width": 3, "stroke_dasharray": "4 3"}
-    elif state == AWAY:
+    elif state == "away":
         edge = {"cls": "paper grey-line", "stroke_width": 1.2, "stroke_dasharray": "2 3"}
     parts.append(el("rect", **box, **edge))
-    ink: dict[str, Any] = {"fill": "#FFFFFF"} if is_dark else {"cls": "grey" if state == AWAY else "ink"}
+    ink: dict[str, Any] = {"fill": "#FFFFFF"} if is_dark else {"cls": "grey" if state == "away" else "ink"}
     line: dict[str, Any] = {"stroke": "#FFFFFF"} if is_dark else line_paint("grey")
     middle = 0.0 if is_flat else -9.0
     sign = el("path", d=ICONS.get(kind, ICONS["worker"]), fill="none", stroke_width=1.3, stroke_linejoin="round", **line)
@@ -98,9 +81,9 @@ def draw_body(ref: str | None, kind: str, label: str, wide: float, tall: float, 
     fits = label if len(label) <= most else f"{label[: most - 1]}…"
     parts.append(el("text", fits, el("title", label), x=x + 26, y=middle + 4, font_weight="bold", font_size=size, **ink))
     if state in BADGES:
-        badge = el("path", d=BADGES[state], fill="none", stroke=SKY if state == FROZEN else RED, stroke_width=3.4, stroke_linecap="round")
+        badge = el("path", d=BADGES[state], fill="none", stroke=SKY if state == "frozen" else RED, stroke_width=3.4, stroke_linecap="round")
         disc = el(
-            "path", d="M-11 0a11 11 0 1 0 22 0a11 11 0 1 0 -22 0Z", cls="paper", stroke=SKY if state == FROZEN else RED, stroke_width=1.6
+            "path", d="M-11 0a11 11 0 1 0 22 0a11 11 0 1 0 -22 0Z", cls="paper", stroke=SKY if state == "frozen" else RED, stroke_width=1.6
         )
         parts.append(group(disc, badge, transform=f"translate({-x - 5:g} {y + 4:g}) scale({0.8 if is_flat else 1})"))
     told = NAMES.get(state)
@@ -134,14 +117,14 @@ def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
     if only is not None:
         moments = [max((since for since in moments if since <= only), default=0.0)]
     states, lines = iter(actor.states), iter(actor.lines)
-    state, text = UP, ""
+    state, text = "up", ""
     next_state, next_line = next(states, None), next(lines, None)
     for moment in moments:
         while next_state is not None and next_state[0] <= moment:
             state, next_state = next_state[1], next(states, None)
         while next_line is not None and next_line[0] <= moment:
             text, next_line = next_line[1], next(lines, None)
-        has_line = text and state == UP
+        has_line = text and state == "up"
         track.show(
             0 if only is not None else _cs(moment),
             [_body(actor, state), draw_line(text, actor.wide, actor.tall) if has_line else NOTHING],
@@ -263,8 +246,8 @@ def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, An
         "paths": paths,
         "travellers": _rows(used, ways, styles, refs, stage),
         "refs": list(refs),
-        "legend": [[style.shape, style.colour, style.meaning] for style in STYLES if style in styles and style.meaning],
-        "hasLost": any(each.fate != ARRIVED for each in used),
+        "legend": [[style.shape, style.colour, style.meaning] for style in STYLES.values() if style in styles and style.meaning],
+        "hasLost": any(each.fate != "arrived" for each in used),
         "words": [[_cs(moment), told] for moment, told in words_of(stage)],
     }
 
@@ -302,7 +285,7 @@ def _rows(
         is_bubble = each.style.shape == "bubble"
         label = f"× {each.count:,}" if each.count > 1 and not is_bubble else each.label
         lane = round(stage.actors[each.source].tall / 2) if is_bubble else each.lane
-        more = [int(each.fate != ARRIVED and not is_bubble), round(100 * each.reach), refs.get(each.ref, -1)]
+        more = [int(each.fate != "arrived" and not is_bubble), round(100 * each.reach), refs.get(each.ref, -1)]
         plain = [0, 100, -1]
         while more and more[-1] == plain[len(more) - 1]:
             more.pop()
@@ -318,7 +301,7 @@ def words_of(stage: Stage) -> list[tuple[float, str]]:
     for moment in moments:
         kept: dict[str, list[str]] = {}
         for actor in stage.actors.values():
-            if (state := actor.at(moment)) not in (UP, BACK):
+            if (state := actor.at(moment)) not in ("up", "back"):
                 kept.setdefault(state, []).append(actor.label)
         told = "; ".join(f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {NAMES[state]}" for state, names in kept.items())
         found.append((moment, f"{told[:1].upper()}{told[1:]}." if told else "All are at work."))

@@ -18,22 +18,7 @@ from kitlib.views.stage.deeds import (
     says,
     span_of,
 )
-from kitlib.views.stage.score import (
-    ACK,
-    AGAIN,
-    ANSWER,
-    BACK,
-    BAD_ANSWER,
-    DOWN,
-    FAIL,
-    QUESTION,
-    RECORD,
-    REQUEST,
-    Deed,
-    Part,
-    Play,
-    Setting,
-)
+from kitlib.views.stage.score import Deed, Part, Play, Setting
 
 # Error names as a broker says them -> what fits under a mark.
 SHORT_ERRORS = {
@@ -85,9 +70,9 @@ def _arrived(style: Any, node: Any) -> Deed:
         waiting = play.open.get(key)
         target = node(play, step)
         source = waiting[0].source if waiting else _client(play)
-        play.arrive(key, "arrived" if style is ANSWER else "refused", target)
+        play.arrive(key, "arrived" if style == "answer" else "refused", target)
         back = "sender" if play.has("sender") else source
-        label = error_word(step.data["error"]) if style is BAD_ANSWER else "again" if step.what == "recognise" else "stored"
+        label = error_word(step.data["error"]) if style == "bad answer" else "again" if step.what == "recognise" else "stored"
         if play.stage.actors.get(target) is not None:
             play.leave(_answer(step), target, back, style, label, f"answer:{step.data.get('request')}")
             if step.data.get("copy", 1) > 1:
@@ -111,7 +96,7 @@ def _is_lost(play: Play, step: Step) -> None:
 def _again(play: Play, step: Step) -> None:
     """A second copy of a request is under way."""
     for under in play.open.get(_request(step), [])[:1]:
-        play.leave(_request(step), under.source, under.target, AGAIN, "twice", under.ref)
+        play.leave(_request(step), under.source, under.target, "again", "twice", under.ref)
 
 
 def _cut(play: Play, step: Step) -> None:
@@ -137,24 +122,24 @@ IDEMPOTENCE = Setting(
         Part("broker", "broker", 1.0, is_always=True),
     ),
     {
-        "send": (hops("application", WHO, RECORD, span_of),),
+        "send": (hops("application", WHO, "record", span_of),),
         "request": (
-            leaves(WHO, "broker", lambda step: AGAIN if step.data.get("attempt") else REQUEST, _request, span_of, "request:{request}"),
+            leaves(WHO, "broker", "[attempt>0?again|request]", _request, span_of, "request:{request}"),
         ),
         "answer": (arrives(_answer), says(WHO, lambda step: "" if step.data["error"] == "NONE" else in_words(step.data["error"]), True)),
         "no_answer": (_is_lost, says(WHO, "was it stored?", True)),
-        "delivered": (hops(WHO, "application", ACK, span_of),),
-        "undelivered": (hops(WHO, "application", FAIL, span_of), says("application", "{error}", True)),
+        "delivered": (hops(WHO, "application", "ack", span_of),),
+        "undelivered": (hops(WHO, "application", "fail", span_of), says("application", "{error}", True)),
         "id": (says(WHO, "[pid>=0?id {pid}, epoch {epoch}]"),),
-        "refuse_to_start": (says(WHO, "refuses to start", True), becomes(DOWN)),
+        "refuse_to_start": (says(WHO, "refuses to start", True), becomes("down")),
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
         "cut": (_cut,),
-        "write": (_arrived(ANSWER, lambda play, step: "broker"),),
-        "recognise": (_arrived(ANSWER, lambda play, step: "broker"), says("broker", "known: not written again")),
-        "refuse": (_arrived(BAD_ANSWER, lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
-        "down": (_cut, becomes(DOWN, "broker")),
+        "write": (_arrived("answer", lambda play, step: "broker"),),
+        "recognise": (_arrived("answer", lambda play, step: "broker"), says("broker", "known: not written again")),
+        "refuse": (_arrived("bad answer", lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
+        "down": (_cut, becomes("down", "broker")),
         "restart": (_cut, blinks("broker")),
         "expire": (says("broker", "forgets producer id {pid}", True),),
         "delete": (says("broker", "log deleted up to {to}", True),),
@@ -200,7 +185,7 @@ def _collects(play: Play, step: Step) -> None:
 def _exit(play: Play, step: Step) -> None:
     waiting = play.memory.get("waiting", 0)
     for name in ("user", "accumulator", "sender"):
-        play.be(name, DOWN)
+        play.be(name, "down")
     if waiting:
         for place in range(min(waiting, 24)):
             play.fall_from("accumulator", "", count=waiting // min(waiting, 24) + (place < waiting % min(waiting, 24)))
@@ -217,11 +202,11 @@ SEND_PATH = Setting(
     {
         "call": (says("user", "[record?send({record})|send]"),),
         "blocked": (says("user", "send blocks[: {on}]", True),),
-        "send": (hops("user", "accumulator", RECORD, span_of), _collects),
+        "send": (hops("user", "accumulator", "record", span_of), _collects),
         "undelivered": (
-            hops("accumulator", "user", FAIL, span_of), drops("accumulator", span_of), says("user", "[error?{error}|fails]", True),
+            hops("accumulator", "user", "fail", span_of), drops("accumulator", span_of), says("user", "[error?{error}|fails]", True),
         ),
-        "delivered": (hops("sender", "user", ACK, span_of),),
+        "delivered": (hops("sender", "user", "ack", span_of),),
         "flush": (says("user", "flush: waits"),),
         "exit": (_exit,),
         "request_update": (says("sender", "needs metadata"),),
@@ -229,33 +214,25 @@ SEND_PATH = Setting(
         "failed_update": (says("sender", "no metadata", True),),
         "leader": (says("sender", "learns the new leader"),),
         "request": (
-            leaves(
-                "accumulator",
-                node_of,
-                lambda step: AGAIN if step.data.get("attempt") else REQUEST,
-                _request,
-                span_of,
-                lambda step: f"request:{step.data.get('request')}",
-            ),
-            _collects,
+            leaves("accumulator", node_of, "[attempt>0?again|request]", _request, span_of, "[request?request:{request}]"), _collects,
         ),
         "answer": (arrives(_answer),),
         "no_answer": (_is_lost, says("sender", "was it stored?", True)),
         "requeue": (_collects,),
         "expire": (drops("accumulator", span_of), says("accumulator", "timed out", True), _collects),
-        "connect": (hops("sender", node_of, QUESTION),),
-        "connected": (hops(node_of, "sender", ACK),),
+        "connect": (hops("sender", node_of, "question"),),
+        "connected": (hops(node_of, "sender", "ack"),),
         "disconnected": (says("sender", lambda step: f"no connection to {node_of(step)}", True),),
-        "metadata_request": (hops("sender", node_of, QUESTION, "metadata?"), hops(node_of, "sender", ACK)),
-        "id_request": (hops("sender", node_of, QUESTION, "id?"), hops(node_of, "sender", ACK)),
-        "refuse": (_arrived(BAD_ANSWER, lambda play, step: node_of(step)), says(node_of, "[error?{error}|refused]", True)),
+        "metadata_request": (hops("sender", node_of, "question", "metadata?"), hops(node_of, "sender", "ack")),
+        "id_request": (hops("sender", node_of, "question", "id?"), hops(node_of, "sender", "ack")),
+        "refuse": (_arrived("bad answer", lambda play, step: node_of(step)), says(node_of, "[error?{error}|refused]", True)),
         "move_leader": (says(node_of, "the leader now"),),
-        "destroy": (loses_all(node_of), becomes(DOWN, node_of), drops(node_of, "[records_gone>0?{records_gone} records]")),
+        "destroy": (loses_all(node_of), becomes("down", node_of), drops(node_of, "[records_gone>0?{records_gone} records]")),
         "fault": (says("sender", "[cause?{cause}|]", True),),
-        "killed": (loses_all(node_of), becomes(DOWN, node_of)),
-        "started": (becomes(BACK, node_of),),
-        "write": (_arrived(ANSWER, lambda play, step: node_of(step)),),
-        "recognise": (_arrived(ANSWER, lambda play, step: node_of(step)),),
+        "killed": (loses_all(node_of), becomes("down", node_of)),
+        "started": (becomes("back", node_of),),
+        "write": (_arrived("answer", lambda play, step: node_of(step)),),
+        "recognise": (_arrived("answer", lambda play, step: node_of(step)),),
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),

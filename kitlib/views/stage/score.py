@@ -8,9 +8,9 @@ leaves one actor at one time and arrives at another one, or is lost in transit a
 What each verb does on the stage is read from one table per domain (`kitlib.views.stage.domains`); a row is a few *deeds*
 (`kitlib.views.stage.deeds`):
 
-    "emit": (hops("log", WHO, RECORD, "{offset}"), leaves(WHO, "bolt", TUPLE, tuple_key, "{offset}")),
+    "emit": (hops("log", WHO, "record", "{offset}"), leaves(WHO, "bolt", "tuple", tuple_key, "{offset}")),
     "process": (arrives(tuple_key),),
-    "crash": (becomes(DOWN, "spout", "bolt"), loses_all("spout", "bolt")),
+    "crash": (becomes("down", "spout", "bolt"), loses_all("spout", "bolt")),
 
 The actors of each part stand in a column of their own, or in a row at the foot. Many equal travellers become one, with their
 number. Left out: the drawing (`kitlib.views.stage.picture`).
@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
@@ -35,8 +35,8 @@ MOST_REST_S = 7.0  # or until whoever lost it is back, but no longer than this
 BACK_S = 1.1  # how long what came back is marked
 SAYS_S = 1.5  # how long a bubble stands
 LANES = 11  # side by side, what crosses between the same two
-UP, DOWN, BACK, FROZEN, CUT_OFF, AWAY, FENCED = "up", "down", "back", "frozen", "cut off", "away", "fenced"
-ARRIVED, LOST, REFUSED, DROPPED = "arrived", "lost", "refused", "dropped"
+State = Literal["up", "down", "back", "frozen", "cut off", "away", "fenced"]  # of an actor
+Fate = Literal["arrived", "lost", "refused", "dropped"]  # of a traveller
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +50,28 @@ class Style:
     text: str = "#000000"
 
 
-RECORD = Style("record", "a record", SKY)
-TUPLE = Style("tuple", "a tuple, in flight", ORANGE)
-AGAIN = Style("again", "sent once more", RED)
-EFFECT = Style("effect", "its effect", GREEN, "dot")
-COPY = Style("copy", "its effect once more", PINK)
-ACK = Style("ack", "an ack, or an answer", BLUE, "dot")
-FAIL = Style("fail", "a failure, or a refusal", RED, "dot")
-COMMIT = Style("commit", "a commit", BLUE, "square", "#FFFFFF")
-REQUEST = Style("request", "a request with its records", ORANGE, "square")
-QUESTION = Style("question", "a question, or an order", SKY, "dot")
-ANSWER = Style("answer", "an answer", BLUE, "pill", "#FFFFFF")
-BAD_ANSWER = Style("bad answer", "an answer with an error", RED, "pill")
-ABORT = Style("abort", "an abort", RED, "square")
-WORK = Style("work", "connectors and tasks", ORANGE)
-DROP = Style("drop", "", ORANGE)
-SAYS = Style("says", "", "paper", "bubble", "ink")
-STYLES = (RECORD, TUPLE, AGAIN, EFFECT, COPY, ACK, FAIL, COMMIT, REQUEST, QUESTION, ANSWER, BAD_ANSWER, ABORT, WORK, DROP, SAYS)
+STYLES = {
+    each.name: each
+    for each in (
+        Style("record", "a record", SKY),
+        Style("tuple", "a tuple, in flight", ORANGE),
+        Style("again", "sent once more", RED),
+        Style("effect", "its effect", GREEN, "dot"),
+        Style("copy", "its effect once more", PINK),
+        Style("ack", "an ack, or an answer", BLUE, "dot"),
+        Style("fail", "a failure, or a refusal", RED, "dot"),
+        Style("commit", "a commit", BLUE, "square", "#FFFFFF"),
+        Style("request", "a request with its records", ORANGE, "square"),
+        Style("question", "a question, or an order", SKY, "dot"),
+        Style("answer", "an answer", BLUE, "pill", "#FFFFFF"),
+        Style("bad answer", "an answer with an error", RED, "pill"),
+        Style("abort", "an abort", RED, "square"),
+        Style("work", "connectors and tasks", ORANGE),
+        Style("drop", "", ORANGE),
+        Style("says", "", "paper", "bubble", "ink"),
+        Style("warns", "", RED, "bubble", "ink"),
+    )
+}
 
 
 @dataclass(slots=True)
@@ -80,18 +85,18 @@ class Actor:
     y: float = 0.0
     wide: float = 104.0
     tall: float = 50.0
-    states: list[tuple[float, str]] = field(default_factory=list)  # from when on it is what
+    states: list[tuple[float, State]] = field(default_factory=list)  # from when on it is what
     lines: list[tuple[float, str]] = field(default_factory=list)  # from when on it shows which text
     ref: str | None = None  # by which a page asks for its life; None where it has none
 
-    def at(self, place: float) -> str:
+    def at(self, place: float) -> State:
         """What it is at a time."""
-        return next((state for since, state in reversed(self.states) if since <= place), UP)
+        return next((state for since, state in reversed(self.states) if since <= place), "up")
 
     @property
     def is_up(self) -> bool:
         """Whether it is at work after what happened so far."""
-        return not self.states or self.states[-1][1] in (UP, BACK)
+        return not self.states or self.states[-1][1] in ("up", "back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Traveller:
     t0: float
     t1: float
     t2: float
-    fate: str = ARRIVED
+    fate: Fate = "arrived"
     reach: float = 1.0  # 0 to 1: how far it has come at `t1`
     lane: int = 0  # which of the lanes between the two, 0 in the middle
     count: int = 1  # how many equal ones it stands for
@@ -162,25 +167,12 @@ class Setting:
     still: str = ""  # the verbs of which nothing is seen here
 
 
-@dataclass(slots=True)
-class Open:
-    """A traveller that is under way."""
-
-    source: str
-    target: str
-    style: Style
-    label: str
-    ref: str
-    t0: float
-    lane: int
-
-
 class Play:
     """The score while it is written: what is under way, and what has been."""
 
     def __init__(self, trace: Trace, clock: PlayClock, stage: Stage) -> None:
         self.trace, self.clock, self.stage = trace, clock, stage
-        self.open: dict[Hashable, list[Open]] = {}
+        self.open: dict[Hashable, list[Traveller]] = {}  # what sets off with each key, its end not known yet
         self.now = 0.0
         self.lanes: dict[tuple[str, str], int] = {}
         self.tied: dict[tuple[str, str], float] = {}  # two that belong together, and since when
@@ -194,21 +186,23 @@ class Play:
         number = self.lanes[source, target] = self.lanes.get((source, target), -1) + 1
         return (number * 4) % LANES - LANES // 2
 
-    def hop(self, source: str, target: str, style: Style, label: str = "", ref: str = "", fate: str = ARRIVED) -> None:
+    def hop(self, source: str, target: str, style: str, label: str = "", ref: str = "", fate: Fate = "arrived") -> None:
         """What crosses at once."""
         if self.has(source) and self.has(target):
             t0, t1 = max(0.0, self.now - HOP_S / 2), self.now + HOP_S / 2
-            self.add(Traveller(ref, style, label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target)))
+            self.add(Traveller(ref, STYLES[style], label, source, target, t0, t1, t1, fate, 1.0, self._lane(source, target)))
 
-    def leave(self, key: Hashable, source: str, target: str, style: Style, label: str = "", ref: str = "") -> None:
+    def leave(self, key: Hashable, source: str, target: str, style: str, label: str = "", ref: str = "") -> None:
         """From now on something is under way, until it arrives or falls."""
         if self.has(source) and self.has(target):
             taken = {each.lane for under in self.open.values() for each in under if (each.source, each.target) == (source, target)}
             free = (lane for lane in sorted(range(-(LANES // 2), LANES // 2 + 1), key=abs) if lane not in taken)
             lane = next(free, self._lane(source, target))  # what waits together is seen side by side
-            self.open.setdefault(key, []).append(Open(source, target, style, label, ref, self.now, lane))
+            self.open.setdefault(key, []).append(
+                Traveller(ref, STYLES[style], label, source, target, self.now, self.now, self.now, lane=lane)
+            )
 
-    def arrive(self, key: Hashable, fate: str = ARRIVED, target: str = "") -> None:
+    def arrive(self, key: Hashable, fate: Fate = "arrived", target: str = "") -> None:
         """The oldest one with this key arrives; nothing when there is none."""
         if not (waiting := self.open.get(key)):
             return
@@ -217,27 +211,22 @@ class Play:
             del self.open[key]
         to = target if target and self.has(target) else under.target
         t1 = max(self.now, under.t0 + HOP_S)
-        self.add(Traveller(under.ref, under.style, under.label, under.source, to, under.t0, t1, t1, fate, 1.0, under.lane))
+        self.add(replace(under, target=to, t1=t1, t2=t1, fate=fate))
 
-    def fall(self, key: Hashable, fate: str = LOST, by: str = "") -> int:
+    def fall(self, key: Hashable, fate: Fate = "lost", by: str = "") -> int:
         """All with this key fall, and how many; `by` is the actor that lost them, whose return clears them away."""
         fallen = self.open.pop(key, [])
         for place, under in enumerate(fallen):
             t1 = max(self.now, under.t0 + HOP_S / 2)
             reach = 0.35 + 0.4 * ((place * 7 + under.lane * 3 + len(self.stage.travellers)) % 11) / 11
-            lost = Traveller(
-                under.ref, under.style, under.label, under.source, under.target, under.t0, t1, t1 + REST_S, fate, reach, under.lane
-            )
-            self.add(lost, by)
+            self.add(replace(under, t1=t1, t2=t1 + REST_S, fate=fate, reach=reach), by)
         return len(fallen)
 
     def fall_from(self, name: str, label: str, ref: str = "", count: int = 1) -> None:
         """Something that an actor held falls off it."""
         if self.has(name):
-            here = Traveller(
-                ref, DROP, label, name, name, self.now, self.now, self.now + REST_S, DROPPED, 0.0, self._lane(name, name), count
-            )
-            self.add(here, name)
+            lane, rests = self._lane(name, name), self.now + REST_S
+            self.add(Traveller(ref, STYLES["drop"], label, name, name, self.now, self.now, rests, "dropped", 0.0, lane, count), name)
 
     def add(self, traveller: Traveller, by: str = "") -> None:
         if by and not self.stage.actors[by].is_up:
@@ -247,7 +236,6 @@ class Play:
     def say(self, name: str, text: str, is_alarm: bool = False) -> None:
         """A bubble over an actor."""
         if self.has(name):
-            style = replace(SAYS, colour=RED) if is_alarm else SAYS
             label = plain_text(text, 44)
             last = next((t for t in reversed(self.stage.travellers[-12:]) if t.style.shape == "bubble" and t.source == name), None)
             if last is not None and last.label == label and self.now < last.t2:
@@ -255,24 +243,23 @@ class Play:
             if last is not None and last.t2 > self.now:
                 place = len(self.stage.travellers) - 1 - self.stage.travellers[::-1].index(last)
                 self.stage.travellers[place] = replace(last, t1=self.now, t2=self.now)
-            self.stage.travellers.append(
-                Traveller("", style, label, name, name, self.now, self.now + SAYS_S, self.now + SAYS_S, ARRIVED, 0.0)
-            )
+            style, until = STYLES["warns" if is_alarm else "says"], self.now + SAYS_S
+            self.stage.travellers.append(Traveller("", style, label, name, name, self.now, until, until, reach=0.0))
 
-    def be(self, name: str, state: str, after: float = 0.0) -> None:
+    def be(self, name: str, state: State, after: float = 0.0) -> None:
         """From now on an actor is in this state."""
         actor = self.stage.actors.get(name)
         if actor is None:
             return
-        if state in (UP, BACK) and actor.is_up:
+        if state in ("up", "back") and actor.is_up:
             return
         while len(actor.states) > 1 and actor.states[-1][0] > self.now:
             actor.states.pop()  # it would have been so later
-        if state in (UP, BACK):
+        if state in ("up", "back"):
             was = actor.states[-1][1]
-            seen_s = BACK_S if was == DOWN else 0.0  # what is down is seen to be down
+            seen_s = BACK_S if was == "down" else 0.0  # what is down is seen to be down
             since = max(self.now + after, actor.states[-1][0] + seen_s)
-            actor.states += [(since, BACK if was != AWAY else UP), *([(since + BACK_S, UP)] if was != AWAY else [])]
+            actor.states += [(since, "up")] if was == "away" else [(since, "back"), (since + BACK_S, "up")]
             self._clear(name, since)
         elif not actor.states or actor.states[-1][1] != state:
             actor.states.append((self.now, state))
@@ -309,11 +296,7 @@ class Play:
         for waiting in list(self.open.values()):
             for under in waiting:
                 beyond = end + max(HOP_S, 0.35 * (end - under.t0))
-                self.add(
-                    Traveller(
-                        under.ref, under.style, under.label, under.source, under.target, under.t0, beyond, beyond, ARRIVED, 1.0, under.lane
-                    )
-                )
+                self.add(replace(under, t1=beyond, t2=beyond))
         for place, _by in self._fallen:  # whoever lost it never came back: it goes on lying there
             lying = self.stage.travellers[place]
             self.stage.travellers[place] = replace(lying, t2=max(lying.t2, min(lying.t1 + 3 * MOST_REST_S, end)))
@@ -420,7 +403,7 @@ def cast(trace: Trace, parts: Sequence[Part]) -> Stage:
 
     def put(part: Part, name: str, x: float, y: float, high: float) -> None:
         actor = Actor(name, part.kind, plain_text(part.label(name), 18), EDGE + wide / 2 + (WIDE - 2 * EDGE - wide) * x, y, wide, high)
-        actor.states.append((0.0, AWAY if part.is_away else UP))
+        actor.states.append((0.0, "away" if part.is_away else "up"))
         stage.actors[name] = actor
 
     for x, actors in main.items():

@@ -23,29 +23,14 @@ from kitlib.views.stage.deeds import (
     says,
     tuple_key,
 )
-from kitlib.views.stage.score import (
-    ACK,
-    AGAIN,
-    ANSWER,
-    BACK,
-    COMMIT,
-    DOWN,
-    FAIL,
-    QUESTION,
-    RECORD,
-    TUPLE,
-    Deed,
-    Part,
-    Play,
-    Setting,
-)
+from kitlib.views.stage.score import Deed, Part, Play, Setting
 
 
 def _spout_tuples(play: Play, step: Step) -> None:
     data = step.data
     attempt, parts = data.get("attempt", 1), data.get("parts", 1)
-    style = TUPLE if attempt == 1 else AGAIN
-    play.hop("log", "spout", RECORD, f"{data['offset']}", record_ref(step))
+    style = "tuple" if attempt == 1 else "again"
+    play.hop("log", "spout", "record", f"{data['offset']}", record_ref(step))
     for _ in range(min(parts, MOST_SHOWN)):
         play.leave(tuple_key(step), "spout", "bolt", style, f"{data['offset']}", record_ref(step))
 
@@ -63,7 +48,7 @@ def _clear(play: Play, step: Step) -> None:
 
 def _spout_failed(play: Play, step: Step) -> None:
     play.arrive(tuple_key(step))
-    play.hop("bolt", "spout", FAIL, "", record_ref(step))
+    play.hop("bolt", "spout", "fail", "", record_ref(step))
 
 
 def _spout_lines(play: Play, step: Step) -> None:
@@ -90,14 +75,14 @@ def _spout_starts(play: Play, step: Step) -> None:
     stored, offset = _stored(step), f"{step.data['offset']}"
     play.show("commit", stored)
     if stored != "empty":
-        play.hop("commit", step.actor, COMMIT, stored)
+        play.hop("commit", step.actor, "commit", stored)
     if stored != offset:
-        play.hop("log", step.actor, ANSWER, offset)
+        play.hop("log", step.actor, "answer", offset)
 
 
 def _spout_commits(play: Play, step: Step) -> None:
     if step.data.get("written", True):
-        play.hop(step.actor, "commit", COMMIT, f"{step.data['offset']}")
+        play.hop(step.actor, "commit", "commit", f"{step.data['offset']}")
         play.show("commit", f"{step.data['offset']}")
 
 
@@ -121,21 +106,21 @@ SPOUT = Setting(
         "append": (says("log", appended),),
         "delete": (says("log", "deleted up to {to}", True),),
         "compact": (says("log", "compacted"),),
-        "start": (becomes(BACK, WHO, "bolt"), _spout_starts),
+        "start": (becomes("back", WHO, "bolt"), _spout_starts),
         "emit": (_spout_tuples,),
         "process": (arrives(tuple_key), effect("effects")),
-        "ack": (hops("bolt", WHO, ACK, "", record_ref),),
+        "ack": (hops("bolt", WHO, "ack", "", record_ref),),
         "fail": (_spout_failed, says("bolt", "[retry=False?fails, no retry]", True)),
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
         "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
         "lose": (falls(tuple_key),),
-        "lose_ack": (leaves("bolt", "spout", ACK, lambda step: "lost ack", "{offset}", record_ref), falls(lambda step: "lost ack")),
+        "lose_ack": (leaves("bolt", "spout", "ack", "lost ack", "{offset}", record_ref), falls("lost ack")),
         "delay": (says("bolt", "{offset} is held back", True),),
-        "double": (leaves("spout", "bolt", AGAIN, tuple_key, "{offset}", record_ref),),
-        "crash": (becomes(DOWN, WHO, "bolt"), loses_all(WHO, "bolt")),
+        "double": (leaves("spout", "bolt", "again", tuple_key, "{offset}", record_ref),),
+        "crash": (becomes("down", WHO, "bolt"), loses_all(WHO, "bolt")),
         "commit": (_spout_commits,),
         "reset": (says(WHO, "out of range: {from} → {to}", True),),
-        "error": (says(WHO, "{error}", True), becomes(DOWN)),
+        "error": (says(WHO, "{error}", True), becomes("down")),
     },
     _spout_lines,
     {"worker": ("spout", "bolt")},
@@ -178,9 +163,9 @@ def _task(name: str) -> str:
 
 def _task_emits(play: Play, step: Step) -> None:
     data = step.data
-    style = TUPLE if data.get("attempt", 1) == 1 else AGAIN
+    style = "tuple" if data.get("attempt", 1) == 1 else "again"
     label = "" if data.get("offset") is None else f"{data['offset']}"
-    play.hop("log", step.actor, RECORD, label, record_ref(step) if label else "")
+    play.hop("log", step.actor, "record", label, record_ref(step) if label else "")
     for number, to, _ in data["tuples"]:
         play.leave(("tuple", number), step.actor, to, style, label, f"tuple:{number}")
         play.memory["of", to, data.get("offset")] = number
@@ -191,7 +176,7 @@ def _task_sends(play: Play, step: Step) -> None:
     number = step.data["tuple"]
     parents = [play.memory.get(("label", parent), "") for parent in step.data["parents"]]
     label = play.memory["label", number] = parents[0] if parents else ""
-    play.leave(("tuple", number), step.actor, step.data["to"], TUPLE, label, f"tuple:{number}")
+    play.leave(("tuple", number), step.actor, step.data["to"], "tuple", label, f"tuple:{number}")
 
 
 def _task_processes(play: Play, step: Step) -> None:
@@ -206,7 +191,7 @@ def _of_trees(name: str) -> Deed:
     def deed(play: Play, step: Step) -> None:
         acker = next((each for each in play.stage.actors if each.startswith("__acker")), "")
         for root in [root for root, _ in step.data["vals"]] if name == "vals" else step.data["roots"]:
-            play.leave(("tree", root, name), step.actor, acker, ACK if name == "vals" else FAIL, "", f"tree:{root}")
+            play.leave(("tree", root, name), step.actor, acker, "ack" if name == "vals" else "fail", "", f"tree:{root}")
 
     return deed
 
@@ -219,7 +204,8 @@ def _at_acker(name: str) -> Deed:
         end = step.data.get("end")
         if end in ("ack", "fail"):
             play.memory["acker", root] = step.actor
-            play.leave(("end", root), step.actor, play.memory.get(("spout", root), ""), ACK if end == "ack" else FAIL, "", f"tree:{root}")
+            spout = play.memory.get(("spout", root), "")
+            play.leave(("end", root), step.actor, spout, "ack" if end == "ack" else "fail", "", f"tree:{root}")
 
     return deed
 
@@ -230,7 +216,7 @@ def _init(play: Play, step: Step) -> None:
         "",
     )
     play.memory["spout", step.data["root"]] = spout
-    play.hop(spout, step.actor, QUESTION, "", f"tree:{step.data['root']}")
+    play.hop(spout, step.actor, "question", "", f"tree:{step.data['root']}")
     _at_acker("init")(play, step)
 
 
@@ -281,7 +267,7 @@ TOPOLOGY = Setting(
     _topology,
     {
         **SPOUT.rows,
-        "start": (becomes(BACK),),
+        "start": (becomes("back"),),
         "emit": (_task_emits,),
         "execute": (arrives(lambda step: ("tuple", step.data["tuple"])),),
         "send": (_task_sends,),
@@ -299,9 +285,9 @@ TOPOLOGY = Setting(
         "late": (says(WHO, "a late {answer}"), lambda play, step: play.arrive(("end", step.data["root"]))),
         "clear": (says(WHO, "cleared: too far behind", True),),
         "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
-        "crash": (becomes(DOWN), loses_all(), says(WHO, "[lost!=0?{lost} lost with it]", True)),
+        "crash": (becomes("down"), loses_all(), says(WHO, "[lost!=0?{lost} lost with it]", True)),
         "commit": (),
-        "restart": (becomes(BACK),),
+        "restart": (becomes("back"),),
         "sample": (_sample,),
     },
     lambda play, step: _topology_lines(play, step),

@@ -15,25 +15,7 @@ from kitlib.views.stage.deeds import (
     says,
     span_of,
 )
-from kitlib.views.stage.score import (
-    ABORT,
-    ACK,
-    ANSWER,
-    BACK,
-    COMMIT,
-    DOWN,
-    EFFECT,
-    FAIL,
-    FENCED,
-    FROZEN,
-    QUESTION,
-    RECORD,
-    REQUEST,
-    UP,
-    Part,
-    Play,
-    Setting,
-)
+from kitlib.views.stage.score import Part, Play, Setting
 
 
 def _tx(step: Step) -> tuple[Any, ...]:
@@ -46,13 +28,13 @@ def _by(step: Step) -> str:
 
 def _lost(play: Play, step: Step) -> None:
     key = ("lost", step.number)
-    play.leave(key, _by(step), "broker" if step.data["api"] == "Produce" else "coordinator", REQUEST, str(step.data["api"]))
+    play.leave(key, _by(step), "broker" if step.data["api"] == "Produce" else "coordinator", "request", str(step.data["api"]))
     play.fall(key)
 
 
 def _identified(play: Play, step: Step) -> None:
-    play.be(step.actor, UP)
-    play.hop("coordinator", step.actor, ANSWER, f"epoch {step.data['epoch']}")
+    play.be(step.actor, "up")
+    play.hop("coordinator", step.actor, "answer", f"epoch {step.data['epoch']}")
 
 
 SHORT = {
@@ -90,38 +72,31 @@ TRANSACTIONS = Setting(
     {
         "id": (_identified,),
         "begin": (says(WHO, "begins transaction {tx}"),),
-        "send": (leaves(WHO, "broker", lambda step: REQUEST if step.data["tx"] is not None else RECORD, _tx, span_of),),
-        "send_offsets": (hops(WHO, "coordinator", COMMIT, "{offset}"),),
-        "commit_tx": (hops("coordinator", WHO, ACK, "", "transaction:{tx}"), says(WHO, "committed")),
-        "abort_tx": (hops("coordinator", WHO, FAIL, "", "transaction:{tx}"), says(WHO, "aborted", True)),
-        "fenced": (becomes(FENCED), says(WHO, "fenced", True)),
+        "send": (leaves(WHO, "broker", "[tx?request|record]", _tx, span_of),),
+        "send_offsets": (hops(WHO, "coordinator", "commit", "{offset}"),),
+        "commit_tx": (hops("coordinator", WHO, "ack", "", "transaction:{tx}"), says(WHO, "committed")),
+        "abort_tx": (hops("coordinator", WHO, "fail", "", "transaction:{tx}"), says(WHO, "aborted", True)),
+        "fenced": (becomes("fenced"), says(WHO, "fenced", True)),
         "unknown": (says(WHO, "[error?{error}|error]", True),),
-        "kill": (becomes(DOWN), says(WHO, "its transaction stays open", True)),
+        "kill": (becomes("down"), says(WHO, "its transaction stays open", True)),
         "lose_request": (_lost,),
         "lose_answer": (says(_by, "no answer to {api}", True),),
         "duplicate_request": (says(_by, "{api} comes twice"),),
         "delay": (says(_by, "{api} is late"),),
-        "down": (becomes(DOWN, "broker", "coordinator"),),
-        "restart": (becomes(BACK, "broker", "coordinator"),),
-        "freeze": (becomes(FROZEN),),
-        "thaw": (becomes(BACK),),
+        "down": (becomes("down", "broker", "coordinator"),),
+        "restart": (becomes("back", "broker", "coordinator"),),
+        "freeze": (becomes("frozen"),),
+        "thaw": (becomes("back"),),
         "transition": (says("coordinator", _transition, False),),
         "write": (arrives(_tx),),
-        "marker": (
-            hops(
-                "coordinator",
-                "broker",
-                lambda step: COMMIT if step.data["kind"] == "COMMIT" else ABORT,
-                lambda step: str(step.data["kind"]).lower(),
-            ),
-        ),
+        "marker": (hops("coordinator", "broker", "[kind=COMMIT?commit|abort]", "[kind=COMMIT?commit|abort]"),),
         "refuse": (falls(_tx, "refused"), says("broker", "[error?{error}|refused]", True)),
-        "read": (hops("broker", WHO, RECORD, "{record}"),),
+        "read": (hops("broker", WHO, "record", "{record}"),),
         "waits": (says(WHO, "waits at {at}"),),
         "release": (says("broker", "late messages arrive", True),),
-        "late_marker": (hops("coordinator", "broker", ABORT, "late abort"),),
-        "effect": (hops("[by?{by}|producer]", "database", lambda step: EFFECT if step.data["charged"] else QUESTION, "{record}"),),
-        "commit_offsets": (hops(WHO, "coordinator", COMMIT, "{offset}"),),
+        "late_marker": (hops("coordinator", "broker", "abort", "late abort"),),
+        "effect": (hops("[by?{by}|producer]", "database", "[charged?effect|question]", "{record}"),),
+        "commit_offsets": (hops(WHO, "coordinator", "commit", "{offset}"),),
     },
     _transaction_lines,
     still="open join commit end",
