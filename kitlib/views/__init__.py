@@ -15,7 +15,6 @@ draw_window(window)            # a window of commits, and Burrow's rule that fir
 draw_history(history)          # what groups committed over time; where it went back or vanished
 lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
 side_by_side(name, over="max_in_flight", values=(1, 5))  # records a second, latency and copies of two settings
-life(trace, "record:orders/0/17")  # what happened to one record, when and by which rule
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from kitlib.views.browser.failure_map import FailureMap
     from kitlib.views.browser.player import Player
     from kitlib.views.browser.prediction import predict
-    from kitlib.views.lives import life
     from kitlib.views.picture import Picture, show
     from kitlib.views.pictures.checkpoint import draw_checkpoint
     from kitlib.views.pictures.history import draw_history
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_window", "every_fault",
-    "lay_under", "life", "predict", "show", "side_by_side",
+    "lay_under", "predict", "show", "side_by_side",
 ]  # fmt: skip
 
 _MODULES = {
@@ -51,7 +49,6 @@ _MODULES = {
     "draw_window": "pictures.lag_window",
     "every_fault": "browser.every_fault",
     "lay_under": "pictures.logs",
-    "life": "lives",
     "predict": "browser.prediction",
     "show": "picture",
     "side_by_side": "pictures.logs",

@@ -184,13 +184,6 @@ class Cursor:
     track: Track  # the line itself, at x = 0, and what moves with it
     future: Sequence[float] = ()  # where the paper over what has not happened begins; (): there is none
     dim: float = 0.0  # how opaque that paper is
-    is_on_clock: bool = False  # the picture follows the switch from time to steps: it is drawn in both, and steps are equally wide
-
-
-def evenly(xs: Sequence[float]) -> list[float]:
-    """Where the steps of an axis stand when all are equally wide."""
-    apart = (xs[-1] - xs[0]) / max(1, len(xs) - 1) if xs else 0
-    return [round(xs[0] + apart * step, 1) for step in range(len(xs))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +194,6 @@ class Chooser:
     otherwise: str  # the list's first line: nothing was chosen
     names: list[str]
     default: Sequence[int]  # per step: what the picture is about where nothing was chosen, by its place in `names` or after them
-    held: int | None = None  # of a close-up that can be put anywhere: where it is (the last of `names`), in thousandths; -1: nowhere
 
 
 @dataclass(slots=True)

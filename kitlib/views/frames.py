@@ -25,7 +25,6 @@ class Frames:
     trace: Trace  # the one they were read from
     clock: PlayClock = field(default_factory=PlayClock)  # where its steps lie in time
     lanes: list[Lane] = field(default_factory=list)
-    at_ms: list[int] = field(default_factory=list)
     lag: list[int] = field(default_factory=list)  # log end - committed_to, summed over the lanes
     in_flight: list[int] = field(default_factory=list)  # emitted, no ack yet, summed over the lanes
     retries: list[int] = field(default_factory=list)
@@ -41,12 +40,7 @@ class Frames:
 
     def sentence(self, number: int) -> str:
         """What a step says to a learner, with what is known of it from the steps before."""
-        step = self.trace.steps[number]
-        if self.cut and number == len(self) - 1:
-            return self.trace.sentence(step)
-        if self.scene:
-            return self.scene.said_at(number)
-        return self.trace.sentence(step)
+        return self.trace.sentence((self.scene.steps if self.scene and self.scene.steps else self.trace.steps)[number])
 
     @property
     def said(self) -> list[str]:
@@ -74,12 +68,13 @@ def to_frames(trace: Trace, part: str = "all") -> Frames:
     `part` is the part of its scene, where it has one (`kitlib.views.scene`).
     TraceError when a step's data are not what its word promises (an offset that is no number).
     """
-    with trace.following("be drawn"):
-        return _to_frames(trace, part)
-
-
-def _to_frames(trace: Trace, part: str) -> Frames:
     frames = Frames(trace)
+    with trace.following("be drawn"):
+        _read(frames, trace, part)
+    return frames
+
+
+def _read(frames: Frames, trace: Trace, part: str) -> None:
     frames.clock = play_clock([step.at_ms for step in trace.steps], pauses(events(trace)))
     kind = kind_of(trace)
     if kind is not None:
@@ -94,7 +89,6 @@ def _to_frames(trace: Trace, part: str) -> Frames:
     frames.lanes = [reader.lane for reader in readers.values()]
     lag = in_flight = retries = 0
     for step in trace.steps:
-        frames.at_ms.append(step.at_ms)
         if reader := readers.get((step.data.get("topic"), step.data.get("partition"))):
             lag, in_flight, retries = lag - reader.lag, in_flight - reader.in_flight, retries - reader.retries
             reader.take(step)
@@ -102,4 +96,3 @@ def _to_frames(trace: Trace, part: str) -> Frames:
         frames.lag.append(lag)
         frames.in_flight.append(in_flight)
         frames.retries.append(retries)
-    return frames

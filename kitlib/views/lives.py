@@ -9,35 +9,27 @@ What a step is about stands with its word, in `kitlib/words/`. A record's life a
 each change of its box, with the step that made it. Where a producer is not the run's first one, the names of what is
 its own begin with it: `batch:producer 2/0`.
 
-    print(life(trace, "record:orders/0/17"))
-
-Left out: how a life is shown in the browser (`player_life.js`), which builds it from the same index.
+Left out: a life itself, which the browser builds from this index (`player_lives.js`) and shows (`player_life.js`).
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from itertools import islice
 from typing import Any, NamedTuple
 
-from kitlib.errors import TraceError
 from kitlib.settings import Settings
-from kitlib.text import html_table, plain_text, text_table
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import AGAIN, BADGES, LOOK_OF, LOSSES, ONCE
 from kitlib.views.partition.reader import Lane, codes_of, flip
-from kitlib.words.word import Domain, Rule, Word, place_name
+from kitlib.words.word import Domain, Word, place_name
 
-ACTORS = ("member", "process")  # kinds whose things act: a step is in the life of its actor
 PLACED = frozenset({"record", "marker"})  # kinds whose names begin with a topic and a partition
 OF_PRODUCER = frozenset({"batch", "request", "answer"})  # kinds that each producer numbers by itself
 NUMBERED = PLACED | OF_PRODUCER | {"tuple", "transaction", "call"}  # kinds whose names end with a number
-MOST_THINGS = 1_000
 MOST = 10**15  # numbers from here on are names
 NAME = 60  # characters of a name
 BADGE_WORDS = {ONCE: ", already processed", AGAIN: ", processed more than once"}
@@ -52,20 +44,6 @@ class Mention(NamedTuple):
     first: int | None = None
     last: int | None = None
 
-    def refs(self) -> Iterator[str]:
-        """The refs of all things in it."""
-        if self.first is None or self.last is None:
-            yield self.begin
-        else:
-            for number in range(self.first, self.last + 1):
-                yield f"{self.begin}{number}"
-
-    def has(self, ref: Mention) -> bool:
-        """Whether one thing is in it."""
-        if self.begin != ref.begin or self.first is None or self.last is None or ref.first is None:
-            return self == ref
-        return self.first <= ref.first <= self.last
-
 
 class Change(NamedTuple):
     """From a step on, the boxes of some records look another way."""
@@ -76,148 +54,41 @@ class Change(NamedTuple):
     state: str
 
 
-class Event(NamedTuple):
-    """One row of a life."""
+def index_of(trace: Trace, lanes: Iterable[Lane]) -> dict[str, Any]:
+    """What each step is about, and which records' boxes it changes, small for the browser: names, verbs and states once.
 
-    step: int
-    at_ms: int
-    said: str  # the step's sentence
-    state: str  # what a record's box shows from now on; "" when that stays
-    rule: Rule | None
+    `at` and `verbOf`, `whoOf`, `refs` have one item a step; a ref is [name], [name, number] or [name, first, last].
+    `lanes` are [name, [step, first, count, state, ...]]; numbers that rise are told as what they add to the one before.
+    """
+    table = trace.vocabulary
+    names, verbs, who, states = Numbered(), Numbered(), Numbered(), Numbered()
+    changed = []
+    for lane in lanes:
+        row, last = [names[f"record:{lane.place}/"]], 0
+        told: list[int] = []
+        for change in changes_of(lane):
+            told += (change.step - last, change.first, change.last - change.first + 1, states[change.state])
+            last = change.step
+        changed.append([*row, told])
+    at = [step.at_ms for step in trace]
 
-    @property
-    def why(self) -> str:
-        """The rule and the line of the model that decided; "" when no model did."""
-        return f"{self.rule.says} {place_of(self.rule.by)}" if self.rule else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """What happened to one thing, in order. Prints as a table."""
-
-    ref: str
-    events: tuple[Event, ...]
-
-    def __len__(self) -> int:
-        return len(self.events)
-
-    def __iter__(self) -> Iterator[Event]:
-        return iter(self.events)
-
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Time, sentence, what its box shows from then on, and why."""
-        return [(f"{each.at_ms:,} ms", each.said, each.state, each.why) for each in self.events]
-
-    def __str__(self) -> str:
-        return "\n".join([self.ref, *text_table(self.rows(), left=4)])
-
-    def _repr_html_(self) -> str:
-        return html_table(("when", f"what happened to {self.ref}", "now", "why"), self.rows())
-
-
-def life(trace: Trace, ref: str) -> Life:
-    """The life of the thing with this ref. TraceError when nothing of that name occurs in the trace."""
-    found = Lives(trace, to_frames(trace)).of(ref)
-    if not found:
-        raise TraceError(f"trace {plain_text(trace.run, 60)}: {_unknown(trace, ref)}")
-    return Life(plain_text(ref, 120), tuple(found))
-
-
-def things(trace: Trace, at: int) -> list[str]:
-    """The refs of what step `at` is about, the first 1,000 of a range. TraceError when there is no such step."""
-    trace.at(at)
-    return list(dict.fromkeys(ref for mention in mentions_in(trace)[at] for ref in islice(mention.refs(), MOST_THINGS)))
-
-
-def _unknown(trace: Trace, ref: str) -> str:
-    shown = [next(mention.refs()) for mentions in mentions_in(trace)[:40] for mention in mentions]
-    some = ", ".join(list(dict.fromkeys(plain_text(each, 60) for each in shown))[:6]) or "nothing: it is empty"
-    return f"nothing happens to {plain_text(ref, 80)!r}. Expected kind:name of something in the run, such as {some}."
-
-
-@dataclass(slots=True)
-class Lives:
-    """What each step of a trace is about, and which records' boxes it changes: the index of all lives."""
-
-    trace: Trace
-    frames: Frames
-    mentions: list[list[Mention]] = field(init=False)  # per step
-    changes: dict[str, list[Change]] = field(init=False)  # what records' refs begin with -> in the order of steps
-
-    def __post_init__(self) -> None:
-        self.mentions = mentions_in(self.trace)
-        self.changes = {f"record:{lane.place}/": list(changes_of(lane)) for lane in self.frames.lanes}
-
-    def of(self, ref: str) -> list[Event]:
-        """The life of a thing; nothing when it does not occur."""
-        kind, _, name = ref.partition(":")
-        asked = _asked(ref)
-        named = [number for number, mentions in enumerate(self.mentions) if any(one.has(asked) for one in mentions)]
-        steps = {*named, *self._of_container(kind, named)}
-        if kind in ACTORS:
-            steps |= {step.number for step in self.trace if actor_name(step) == name}
-        states = {
-            change.step: change.state
-            for change in self.changes.get(asked.begin, ())
-            if asked.first is not None and change.first <= asked.first <= change.last
-        }
-        return [self._event(number, number in steps, states.get(number, "")) for number in sorted(steps | states.keys())]
-
-    def _of_container(self, kind: str, named: Iterable[int]) -> Iterator[int]:
-        """Steps about what the thing is part of (a record's batch), unless they name other things of its kind."""
-        container = self.trace.vocabulary.within.get(kind)
-        if container is None:
-            return
-        own = {one for number in named for one in self.mentions[number] if _kind(one) == container}
-        for number, mentions in enumerate(self.mentions):
-            if own.intersection(mentions) and not any(_kind(one) == kind for one in mentions):
-                yield number
-
-    def _event(self, number: int, is_named: bool, state: str) -> Event:
-        step = self.trace.steps[number]
-        word = self.trace.vocabulary.word(step.what)
-        rule = None if word is None else word.rule if is_named else word.aside or word.rule
-        return Event(number, step.at_ms, self.frames.sentence(number), state, rule and self.rule(rule))
-
-    def rule(self, rule: Rule) -> Rule:
-        """The rule, decided by the model that this run has."""
-        return Rule(rule.says, decider(self.trace.vocabulary, self.trace.settings, rule.by))
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it for the browser, small: names, verbs and states once, numbers as differences.
-
-        `at` and `verbOf`, `whoOf`, `refs` have one item a step; a ref is [name], [name, number] or [name, first, last].
-        `lanes` are [name, [step, first, count, state, ...]], the steps told as what they add to the one before.
-        """
-        steps, table = self.trace.steps, self.trace.vocabulary
-        names, verbs, who, states = Numbered(), Numbered(), Numbered(), Numbered()
-        lanes = []
-        for begin, changes in self.changes.items():
-            row, last = [names[begin]], 0
-            told: list[int] = []
-            for change in changes:
-                told += (change.step - last, change.first, change.last - change.first + 1, states[change.state])
-                last = change.step
-            lanes.append([*row, told])
-        refs = [[_told(names, mention) for mention in mentions] for mentions in self.mentions]
-        at = [step.at_ms for step in steps]
-        return {
-            "at": [now - before for before, now in zip([0, *at], at, strict=False)],
-            "verbOf": [verbs[step.what] for step in steps],
-            "whoOf": [who[actor_name(step)] for step in steps],
-            "refs": refs,
-            "lanes": lanes,
-            "names": list(names),
-            "who": list(who),
-            "states": list(states),
-            "rules": [self._rules(table.word(what)) for what in verbs],
-            "within": dict(table.within),
-        }
-
-    def _rules(self, word: Word | None) -> list[list[str]]:
+    def rules(word: Word | None) -> list[list[str]]:
         """Rule and place of what a word names, and of what it changes besides; [] where there is none."""
-        told = (word.rule, word.aside) if word else (None, None)
-        return [[rule.says, place_of(self.rule(rule).by)] if rule else [] for rule in told]
+        found = (word.rule, word.aside) if word else (None, None)
+        return [[rule.says, place_of(decider(table, trace.settings, rule.by))] if rule else [] for rule in found]
+
+    return {
+        "at": [now - before for before, now in zip([0, *at], at, strict=False)],
+        "verbOf": [verbs[step.what] for step in trace],
+        "whoOf": [who[actor_name(step)] for step in trace],
+        "refs": [[_told(names, mention) for mention in mentions] for mentions in mentions_in(trace)],
+        "lanes": changed,
+        "names": list(names),
+        "who": list(who),
+        "states": list(states),
+        "rules": [rules(table.word(what)) for what in verbs],
+        "within": dict(table.within),
+    }
 
 
 class Numbered(dict[str, int]):
@@ -351,19 +222,6 @@ def _told(names: Numbered, mention: Mention) -> list[int]:
     if mention.first is None or mention.last is None:
         return [names[mention.begin]]
     return [names[mention.begin], mention.first, *([mention.last] if mention.last > mention.first else [])]
-
-
-def _kind(mention: Mention) -> str:
-    return mention.begin.partition(":")[0]
-
-
-def _asked(ref: str) -> Mention:
-    """The one thing that a ref names."""
-    digits = len(ref) - len(ref.rstrip("0123456789"))
-    begin, number = (ref[:-digits], ref[-digits:]) if digits else (ref, "")
-    if number and begin[-1:] in (":", "/") and len(number) <= 15 and _kind(Mention(ref)) in NUMBERED:
-        return Mention(begin, int(number), int(number))
-    return Mention(ref)
 
 
 def decider(table: Domain, settings: Settings, by: str) -> str:

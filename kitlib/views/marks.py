@@ -17,14 +17,13 @@ from kitlib.views.play_clock import PlayClock
 ENDS = frozenset({"crash", "exit", "broker lost"})  # marks of what dies
 RETURN = "restart"  # is a mark of what comes back only where something has died
 NEAR, ALIKE = 0.016, 0.035  # of the axis: marks that are closer are one, and those of one name
-LABEL, PER_CHAR = 0.03, 0.0095  # of the axis: what a label needs besides its characters, and for each of them
 WEIGHTS = {
     "first lost": 3,
     RETURN: 2,
     "reset": 2,
     "clear": 2,
     "first duplicated": 2,
-}  # whose label comes first where there is no room for all
+}
 MOST_KINDS = 3  # that a label names
 
 
@@ -44,7 +43,7 @@ class Sign:
     steps: tuple[int, ...]
     label: str  # "crash, restart", "97 resets"
     is_alarm: bool
-    has_room: bool  # for its label beside the next sign
+    weight: int  # whose label comes first where there is no room for all
 
 
 def events(trace: Trace) -> list[Mark]:
@@ -79,11 +78,10 @@ def marks_of(trace: Trace, verdict: Verdict) -> list[Mark]:
 
 
 def signs_of(marks: Sequence[Mark], clock: PlayClock) -> list[Sign]:
-    """The marks as they stand on the slider, in time or in steps: those too close to each other in either are one sign."""
-    last = max(1, len(clock.places) - 1)
+    """The marks as they stand on the slider: those too close to each other are one sign."""
 
     def apart(one: int, other: int) -> float:
-        return min(clock.share(other) - clock.share(one), (other - one) / last)
+        return clock.share(other) - clock.share(one)
 
     crowds: list[list[Mark]] = []
     for mark in marks:
@@ -94,16 +92,9 @@ def signs_of(marks: Sequence[Mark], clock: PlayClock) -> list[Sign]:
         else:
             crowds.append([mark])
     labels = [_label([mark.name for mark in crowd]) for crowd in crowds]
-    told: list[int] = []  # the crowds whose labels are shown
-    for place in sorted(range(len(crowds)), key=lambda place: (-max(map(_weight, crowds[place])), place)):
-        if all(
-            apart(crowds[min(place, o)][0].step, crowds[max(place, o)][0].step) > LABEL + PER_CHAR * len(labels[min(place, o)])
-            for o in told
-        ):
-            told.append(place)
     return [
-        Sign(tuple(dict.fromkeys(mark.step for mark in crowd)), labels[place], any(mark.is_alarm for mark in crowd), place in told)
-        for place, crowd in enumerate(crowds)
+        Sign(tuple(dict.fromkeys(mark.step for mark in crowd)), label, any(mark.is_alarm for mark in crowd), max(map(_weight, crowd)))
+        for crowd, label in zip(crowds, labels, strict=True)
     ]
 
 
@@ -122,4 +113,4 @@ def _label(names: Sequence[str]) -> str:
 
 def to_json(signs: Iterable[Sign]) -> list[dict[str, Any]]:
     """For the player."""
-    return [{"steps": sign.steps, "label": sign.label, "isAlarm": sign.is_alarm, "hasRoom": sign.has_room} for sign in signs]
+    return [{"steps": sign.steps, "label": sign.label, "isAlarm": sign.is_alarm, "weight": sign.weight} for sign in signs]

@@ -117,7 +117,7 @@ def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
     if part == "log" or (part == "all" and (has_records or not has_trees)):
         y = _draw_log(parts, frames, number, views, y)
     if part == "curves" or (part == "all" and frames.samples):
-        at_ms = frames.at_ms[number] if number >= 0 else None
+        at_ms = frames.clock.at_ms[number] if number >= 0 else None
         parts += [_heading(QUESTION, "", y), draw_curves(frames.samples, frames.bearable, at_ms, y + 22)]
         y += 22 + CURVES_TALL + 10
     elif part in ("all", "plot"):

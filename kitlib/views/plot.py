@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kitlib.views.curves import QUESTION, Sample
-from kitlib.views.film import Cursor, Film, Reel, Track, evenly
+from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.frames import Frames
 from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
 from kitlib.views.play_clock import PlayClock
@@ -172,14 +172,13 @@ def plot_reel(film: Film, frames: Frames, only: int | None = None, before: Befor
     reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
-    both = [group(*_curves(frames, curves, places, before), cls=cls) for cls, places in (("kit-on-time", xs), ("kit-on-steps", evenly(xs)))]
-    reel.back = film.add(group(*both, transform=down))
+    reel.back = film.add(group(*_curves(frames, curves, xs, before), transform=down))
     values, cursor = Track(film, transform=down), Track(film, transform=down)
     for step, shown in enumerate(range(steps) if only is None else [only]):
         values.show(step, _values(curves, shown))
         cursor.show(step, _cursor(frames, bottom, shown, xs[shown]))
     reel.tracks.append(values)
-    reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor, is_on_clock=True)
+    reel.cursor = Cursor(xs, PLAYED_TOP - 6, bottom + 6, PLOT_RIGHT, cursor)
     return reel
 
 
@@ -187,7 +186,7 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
     """What stays: each curve with its name in its own row, in grey that of the run before, and where the run was forked."""
     parts = []
     others = {other.name: other.values for other in before.curves} if before else {}
-    places = mapped(before.at_ms, frames.at_ms, xs, PLOT_RIGHT) if before and xs else []
+    places = mapped(before.at_ms, frames.clock.at_ms, xs, PLOT_RIGHT) if before and xs else []
     for row, found in enumerate(curves):
         other = others.get(found.name, [])
         path = curve(found.values, xs, max(other, default=0))
@@ -218,7 +217,7 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
 
 def _cursor(frames: Frames, bottom: int, number: int, x: float) -> list[Svg]:
     """The line of the present at x = 0, and at its foot when that is."""
-    at = f"step {number}, {frames.at_ms[number]:,} ms" if len(frames) else "no steps"
+    at = f"step {number}, {frames.clock.at_ms[number]:,} ms" if len(frames) else "no steps"
     line, head = _line(bottom, "start" if x < PLOT_LEFT + 90 else "end" if x > PLOT_RIGHT - 90 else "middle")
     return [line, Svg(head, [at])]
 

@@ -9,7 +9,7 @@ and the browser's player put the same pieces together, so a reader scrubs withou
 
     scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90)
     for step, x in zip(trace, places(trace), strict=True):
-        scene.add_step(x, trace.sentence(step), panel_of(step.state), words_of(step.state))
+        scene.add_step(x, panel_of(step.state), words_of(step.state))
     scene.body = group(*drawn)
 
 `SCENES` names the domains that are drawn so. The module of a domain's scene is `kitlib.views.scenes.` and the domain's name; it is
@@ -32,13 +32,13 @@ from types import ModuleType
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
-from kitlib.trace import Trace
+from kitlib.trace import Step, Trace
 from kitlib.views.film import NOTHING, Cursor, Film, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
 AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless the scene says otherwise
-MOST_SAID, MOST_WORDS = 400, 2_000  # characters of a sentence, and of what a panel shows in words
+MOST_WORDS = 2_000  # characters of what a panel shows in words
 HALF_SIGN = 8.0  # half the width of a sign
 DIM = 0.68  # how much of the page's paper lies over what has not happened yet
 
@@ -49,7 +49,6 @@ class Panels:
 
     draw: Callable[[int], Svg]
     told: Callable[[int], str]
-    said: Callable[[int], str]  # the sentence of the step
 
 
 NOW_AT = 566  # where the present stands in a window that has moved, from the axis' left end on
@@ -88,7 +87,7 @@ class Window:
 
 @dataclass(slots=True)
 class Scene:
-    """Everything that pictures of one run need. Lengths are SVG units; the three lists of steps have one item a step."""
+    """Everything that pictures of one run need. Lengths are SVG units; the lists of steps have one item a step."""
 
     title: str  # names the picture for those who do not see it
     question: str  # which the picture answers
@@ -101,20 +100,19 @@ class Scene:
     right: int = AXIS_RIGHT  # the future is dimmed from the cursor to here
     legend: list[tuple[Svg, str]] = field(default_factory=list)  # swatches of 26 x 18 with their meanings
     x_of_step: list[float] = field(default_factory=list)  # never falls
-    said: list[str] = field(default_factory=list)
     panels: list[Svg] = field(default_factory=list)
     words: list[str] = field(default_factory=list)  # what each panel shows, in words
-    drawn: Panels | None = None  # instead of `said`, `panels` and `words`
+    drawn: Panels | None = None  # instead of `panels` and `words`
+    steps: Sequence[Step] = ()  # with what the picture knows besides, for their sentences; (): as the trace has them
     window: Window | None = None  # of a body that is longer than the picture
     curves: dict[str, list[int]] = field(default_factory=dict)  # numbers to be drawn over the run below it
 
-    def add_step(self, x: float, said: str, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
-        """Lay out the next step: its place on the time axis, its sentence and its panel (None: as before).
+    def add_step(self, x: float, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
+        """Lay out the next step: its place on the time axis, and its panel (None: as before).
 
         A panel whose rows are the same objects as at steps before costs little.
         """
         self.x_of_step.append(max(round(x, 1), self.x_of_step[-1] if self.x_of_step else 0))
-        self.said.append(plain_text(said, MOST_SAID))
         if panel is None and self.panels:
             self.panels.append(self.panels[-1])
             self.words.append(self.words[-1])
@@ -149,10 +147,6 @@ class Scene:
         place = bisect_right(self.x_of_step, x)
         gap = self.x_of_step[place] - x if place < len(self.x_of_step) else 2 * HALF_SIGN
         return round(x + min(HALF_SIGN, gap / 2), 1)
-
-    def said_at(self, number: int) -> str:
-        """The sentence of a step."""
-        return plain_text(self.drawn.said(number), MOST_SAID) if self.drawn else self.said[number]
 
     def words_after(self, number: int) -> str:
         """What the panel shows after a step, in words."""
@@ -205,7 +199,7 @@ def scene_reel(film: Film, scene: Scene, only: int | None = None) -> Reel:
     for step, drawn in enumerate(scene.panels):
         panel.show(step, rows_of(drawn))
     reel.tracks.append(panel)
-    futures = [scene.future_after(number) for number in range(len(scene.said))]
+    futures = [scene.future_after(number) for number in range(len(scene.panels))]
     reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
     return reel
 
@@ -261,11 +255,11 @@ class SceneKind:
         """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
         scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
         places = len(scene.x_of_step)
-        laid = places, places if scene.drawn else len(scene.said), places if scene.drawn else len(scene.panels)
-        if laid != (len(trace),) * 3:
+        laid = places, places if scene.drawn else len(scene.panels)
+        if laid != (len(trace),) * 2:
             raise TraceError(
-                f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places, {laid[1]} "
-                f"sentences and {laid[2]} panels, expected {len(trace)} of each. Call add_step once for every step."
+                f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places and {laid[1]} "
+                f"panels, expected {len(trace)} of each. Call add_step once for every step."
             )
         return scene
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from kitlib.text import plain_text
-from kitlib.words.glyphs import BLUE, BRACKET, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
+from kitlib.words.glyphs import BLUE, BROOM, CROSS, CROSSED_SQUARE, RED, Glyph
 from kitlib.words.groups import GROUPS
 from kitlib.words.template import count, phrase
 from kitlib.words.word import Data, Domain, Rule, Word, rules, span, with_room
@@ -133,13 +133,6 @@ _WORDS = GROUPS.having(
             "The cleaner [removed?removes {removed:offsets()}|finds nothing to remove][kept?; {kept:remain()}][to?. Everything below "
             "offset {to:d} is now clean].", "", "kept removed to", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
             rule=compaction("is_retained", "The cleaner keeps the newest record of each key."),
-        ),
-        "retention": Word(
-            "Retention deletes the oldest segments: the log now begins at offset {start:d}.", "start",
-            glyph=Glyph("retention deletes the start of the log", BRACKET, RED, 1.8),
-            rule=Rule(
-                "Retention deletes whole segments, oldest first.", "mechanisms.offsets_topic.segments:SegmentedLog.delete_old_segments"
-            ),
         ),
         "dies": Word(
             "The cleaner dies: {why}. Everything else keeps running, and no one is alerted.", "why",

@@ -26,7 +26,7 @@ def test_cell_opens_its_run_in_a_player(lab: Lab, new_page: MakePage) -> None:
     page.locator('[data-cell="0,1"]').click()
     page.wait_for_selector(ROOT, timeout=30_000)
     lost = page.locator(f"{ROOT} .kit-verdict").inner_text()
-    page.locator("input[type=range]").first.press("ArrowRight")
+    page.locator(".noUi-handle").first.press("ArrowRight")
     page.wait_for_function("""document.querySelector('[data-cell="0,1"] title').textContent.includes("process_ms=40")""")
     page.locator("[aria-label^='Failure map']").focus()
     page.keyboard.press("ArrowRight")

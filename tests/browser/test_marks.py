@@ -15,16 +15,15 @@ from kitlib.views.play_clock import play_clock
 
 pytestmark = pytest.mark.browser
 
-# For each axis the labels that meet another one, or reach beyond it; in time and in steps.
+# For each axis the labels that meet another one, or reach beyond it.
 MEETING = """([rows, wide]) => {
   document.body.style.width = `${wide}px`;
   document.body.className = "kit-player";
   const found = [];
   let told = 0;
-  for (const [name, clock, marks] of rows) for (const mode of ["time", "steps"]) {
+  for (const [name, clock, marks] of rows) {
     const time = new PlayTime();
     time.load(clock);
-    time.mode = mode;
     const ruler = new Ruler(time, html("input", { type: "range" }), () => {});
     document.body.replaceChildren(ruler.node);
     LABEL_PEN.font = `11px ${getComputedStyle(ruler.node).fontFamily}`;
@@ -34,11 +33,11 @@ MEETING = """([rows, wide]) => {
     const boxes = [...ruler.node.querySelectorAll(".kit-mark span")].map((label) => label.getBoundingClientRect()).sort((a, b) => a.left - b.left);
     told += boxes.length;
     boxes.forEach((box, place) => {
-      if (box.right > axis.right + 4 || box.left < axis.left - 4) found.push([name, mode, "beyond"]);
-      if (place && box.left < boxes[place - 1].right) found.push([name, mode, "meets"]);
+      if (box.right > axis.right + 4 || box.left < axis.left - 4) found.push([name, "beyond"]);
+      if (place && box.left < boxes[place - 1].right) found.push([name, "meets"]);
     });
     const silences = [...ruler.node.querySelectorAll(".kit-gap span")].map((label) => label.getBoundingClientRect());
-    if (silences.some((box, place) => place && box.left < silences[place - 1].right)) found.push([name, mode, "silences meet"]);
+    if (silences.some((box, place) => place && box.left < silences[place - 1].right)) found.push([name, "silences meet"]);
     ruler.fit.disconnect();
   }
   return [found, told];
@@ -46,7 +45,7 @@ MEETING = """([rows, wide]) => {
 
 
 def test_labels_of_marks_never_meet(chromium: Browser) -> None:
-    """In no experiment, at no width, in time and in steps, does a label lie over another one or leave the axis; most have room."""
+    """In no experiment, at no width, does a label lie over another one or leave the axis; most have room."""
     rows = []
     for experiment in every():
         trace = experiment.run()

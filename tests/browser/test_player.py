@@ -43,55 +43,6 @@ def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
     assert page.locator(".kit-said").inner_text().startswith("The run stops here, at max_steps=1000")
 
 
-def test_all_events_are_a_list_that_follows_the_step_and_leads_to_each(page: Page) -> None:
-    """The list shows the page with the present event, marked; earlier and later pages stay until the step moves, and a press goes there."""
-    page.get_by_text("All events").click()
-    current = page.locator(".kit-events [aria-current] span")
-    assert current.inner_text() == page.locator(".kit-said").inner_text()
-    page.locator(ROOT).focus()
-    press(page, "End")
-    assert current.inner_text() == page.locator(".kit-said").inner_text()
-    page.get_by_role("button", name="Earlier").click()
-    assert current.count() == 0
-    page.locator(".kit-events button").first.click()
-    step = int(attribute(page, "step"))
-    assert step < 960 and current.inner_text() == page.locator(".kit-said").inner_text()
-    assert page.locator(".kit-events li").count() == 60
-    page.get_by_text("All events").click()
-
-
-def test_close_up_is_put_anywhere_by_the_keyboard(page: Page) -> None:
-    """An arrow key on its slider moves the close-up of a long log, which stays there at every step; the list lets it follow again."""
-    shown = "() => [...document.querySelectorAll('[data-each]')].map(({ dataset }) => +dataset.each.split('/').at(-1))"
-    page.get_by_role("slider", name="Where the close-up is put").focus()
-    for key in ("End", "ArrowLeft"):
-        answered = int(attribute(page, "answered"))
-        page.keyboard.press(key)
-        page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    first = page.evaluate(shown)
-    assert min(first) > 300 and max(first) < 400
-    chooser = page.get_by_label("close-up: ")
-    assert chooser.locator("option:checked").inner_text() == "where it was put"
-    page.locator(ROOT).focus()
-    press(page, "Home", "ArrowRight")
-    assert page.evaluate(shown) == first
-    chooser.select_option("-1")
-    assert min(page.evaluate(shown)) == 0
-
-
-def test_curves_follow_the_switch_from_time_to_steps(page: Page) -> None:
-    """With steps as the axis all steps are equally wide in the curves too, the cursor stands there, and back in time all is as before."""
-    page.get_by_label("Step", exact=True).fill("500")
-    cursors = "() => [...document.querySelectorAll('[data-reel=cursor]')].map((node) => node.getAttribute('transform')).filter(Boolean)"
-    before = page.evaluate(cursors)
-    page.locator(".kit-axis").click()
-    assert (page.locator(".kit-on-steps").first.is_visible(), page.locator(".kit-on-time").first.is_visible()) == (True, False)
-    x = {round(float(found.removeprefix("translate(").split()[0])) for found in page.evaluate(cursors)}
-    assert x == {round(150 + 590 * 500 / 999)}
-    page.locator(".kit-axis").click()
-    assert page.evaluate(cursors) == before and page.locator(".kit-on-time").first.is_visible()
-
-
 def type_seed(page: Page, text: str) -> None:
     page.get_by_label("Seed").select_text()
     page.keyboard.type(text)
@@ -135,8 +86,7 @@ def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
 
     A slower machine draws fewer, in proportion.
     """
-    page.get_by_role("button", name="The axis is time").click()
-    page.get_by_label("Speed, steps per second").select_option("60")
+    page.get_by_label("Speed of time").select_option("5")
     page.evaluate(
         """() => {
           window.drawn = [];
@@ -155,7 +105,7 @@ def test_playing_draws_at_least_30_pictures_a_second_without_the_kernel(
         return float(page.evaluate("window.drawn[100] - window.drawn[0]")) / 1000
 
     best = min_until(100 / 30, lambda: at_pace(seconds_of_100_pictures))
-    page.get_by_role("button", name="The axis is steps").click()
+    page.get_by_label("Speed of time").select_option("1")
     with capsys.disabled():
         print(f"\nplaying: {100 / best:.0f} pictures a second")
     assert page.get_by_role("button", name="Play", exact=True).count() == 1

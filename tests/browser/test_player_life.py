@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,10 @@ from playwright.sync_api import Browser, Locator, Page
 from kitlib.experiments import get, names
 from kitlib.views.browser.player import HERE
 from kitlib.views.browser.saved_page import to_recording
-from kitlib.views.frames import to_frames
-from kitlib.views.lives import Event, Lives, life, mentions_in
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.pages import visiting
 from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player, press
+from tests.views.lives import Event, Lives, life
 from tests.views.traces import some_steps_of
 
 pytestmark = pytest.mark.browser
@@ -229,7 +227,7 @@ def test_whatever_stands_in_a_picture_is_asked_without_a_kernel(chromium: Browse
         page = visit.page
         page.goto((tmp_path / "run.html").as_uri())
         page.wait_for_selector(f"{ROOT}[data-step='0']")
-        events = life(trace, ref).events
+        events = life(trace, ref)
         thing = page.locator(f".kit-stage [data-ref='{ref}']").first
         for step in range(events[0].step, len(trace)):
             go_to(page, step)
@@ -266,10 +264,10 @@ def test_lives_in_the_browser_are_those_of_python(chromium: Browser) -> None:
     }"""
     for name in names():
         trace = some_steps_of(name)
-        index = Lives(trace, frames := to_frames(trace))
-        mentioned = [next(mention.refs()) for mentions in mentions_in(trace)[:: 1 + len(trace) // 15] for mention in mentions]
+        index = Lives(trace)
+        mentioned = [ref for step in range(0, len(trace), 1 + len(trace) // 15) for ref in index.named(step)[:3]]
         refs = [*dict.fromkeys(mentioned), *(f"process:{actor}" for actor in list({step.actor: 0 for step in trace})[:3]), "record:no/0/1"]
-        found = page.evaluate(look, [json.loads(json.dumps(index.to_json())), frames.said, refs])
+        found = page.evaluate(look, [index.told, index.said, refs])
         for ref, rows in zip(refs, found, strict=True):
             assert rows == [[each.step, each.said, each.state, each.why] for each in index.of(ref)], (name, ref)
     page.close()

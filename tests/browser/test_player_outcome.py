@@ -24,7 +24,7 @@ def opened(lab: Lab, make_page: MakePage) -> Iterator[Page]:
 def test_a_turned_knob_shows_what_changed_and_a_grey_curve(opened: Page) -> None:
     """The figure, the counts before and after, and the curve of the run before; one button keeps this run, one drops the comparison."""
     figure, changes = opened.locator(".kit-figure"), opened.locator(".kit-changes")
-    ghost = opened.locator(".kit-on-time [data-ghost=figure]")  # it is there once more for steps that are equally wide
+    ghost = opened.locator("[data-ghost=figure]")
     keep, drop = (opened.get_by_role("button", name=name) for name in ("Compare with this one", "Drop the comparison"))
     expect(figure).to_have_text("46 records lost.")
     expect(changes).to_have_text("")

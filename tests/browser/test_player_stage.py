@@ -95,18 +95,6 @@ def test_marks_are_reached_by_keys_and_by_clicks(page: Page) -> None:
     assert int(attribute(page, "step")) == crash
 
 
-def test_axis_changes_between_time_and_steps(page: Page) -> None:
-    """In steps each step is equally wide; in time a step lies where its time does."""
-    thumb = "parseFloat(document.querySelector('.kit-thumb').style.left)"
-    go_to(page, 100)
-    in_time = page.evaluate(thumb)
-    page.get_by_role("button", name="The axis is time").click()
-    assert page.evaluate(thumb) == pytest.approx(100 * 100 / 207, abs=0.02)
-    assert page.locator(".kit-gap").count() == 0
-    page.get_by_role("button", name="The axis is steps").click()
-    assert page.evaluate(thumb) == in_time
-
-
 def test_dragging_on_the_axis_scrubs(page: Page) -> None:
     """The step is the one nearest to the pointer."""
     box = page.locator(".kit-pad").bounding_box()

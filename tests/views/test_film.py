@@ -15,10 +15,8 @@ from kitlib.views import show
 from kitlib.views.browser.played import packed, played
 from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at, seen_at
 from kitlib.views.frames import to_frames
-from kitlib.views.lives import mentions_in
 from kitlib.views.partition.strip import (
     CLOSE_UPS,
-    WHERE_PUT,
     close_up_at,
     draw_ghost,
     draw_lane,
@@ -36,6 +34,7 @@ from kitlib.views.trees.ledger import draw_ledger
 from kitlib.views.trees.tree import draw_tree, tree_legend, tree_spans
 from tests.clock import at_pace, min_until
 from tests.views.groves import large
+from tests.views.lives import Lives
 from tests.views.payloads import HOSTILE
 from tests.views.producing import long_run
 from tests.views.projector import Projector, leaves_of, text_of, to_node
@@ -127,9 +126,7 @@ def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, kn
         assert sent.meanings(0, step) == {item.meaning for item in strip_legend() if item.key in seen - {"."}}
         stays, moves = sent.node(sent.reels[1]["back"]), sent.track(sent.reels[1]["cursor"]["track"], step)
         moves[1]["transform"] = f"translate({sent.reels[1]['cursor']['x'][step]} 16)"
-        tag, attributes, on_time, on_steps = stays
-        assert [node[1]["class"] for node in (on_time, on_steps)] == ["kit-on-time", "kit-on-steps"]
-        found = [*leaves_of([tag, attributes, on_time]), *leaves_of(moves), *sent.leaves(1, step)]
+        found = [*leaves_of(stays), *leaves_of(moves), *sent.leaves(1, step)]
         assert found == leaves_of(to_node(draw_plot(frames, step, 16)))
 
 
@@ -167,9 +164,10 @@ def test_tuples_and_trees_say_by_which_name_they_can_be_asked_for() -> None:
     tuples |= {str(step.data["tuple"]) for step in trace if step.what == "send"}
     roots = {str(step.data["root"]) for step in trace if step.what == "emit"}
     heads = [attributes.get("data-ref", "") for _, attributes in Projector(played(to_frames(trace))).heads]
+    index = Lives(trace)
     found = {kind: {ref.removeprefix(kind) for ref in heads if ref.startswith(kind)} for kind in ("tuple:", "tree:")}
     assert found == {"tuple:": tuples, "tree:": roots}
-    known = {ref for step in mentions_in(trace) for mention in step for ref in mention.refs()}
+    known = {ref for step in range(len(trace)) for ref in index.named(step)}
     assert {f"tuple:{name}" for name in tuples} | {f"tree:{name}" for name in roots} <= known, "the index of lives knows them"
     assert set(re.findall(r'data-ref="(tuple|tree):', show(trace, 20).svg)) == {"tuple", "tree"}
 
@@ -231,16 +229,6 @@ def test_the_close_up_can_be_held_where_the_loss_begins() -> None:
     assert close_up_at(lane, "at the first duplicate") is None and row.of == [0, 1, 1]
     first = close_up_at(lane, "at the first lost record")
     assert first is not None and lane.after(len(frames) - 1).codes.index("X") in range(first, first + lane.boxes)
-
-
-def test_the_close_up_stands_where_it_was_put() -> None:
-    """Put half way, or to the end, the close-up of a long log shows those records at every step; one more line of the list says so."""
-    frames = to_frames(get("small_max_offset_behind").run())
-    lane = frames.lanes[0]
-    for at, first in ((0, lane.base), (500, lane.base + (lane.end - lane.base - lane.boxes) // 2), (1_000, lane.end - lane.boxes)):
-        reel = strip_reel(Film(), frames.lanes, len(frames), held_at=at)
-        assert reel.chooser is not None and (reel.chooser.names[-1], reel.chooser.held) == (WHERE_PUT, at)
-        assert close_up_at(lane, WHERE_PUT, at) == first
 
 
 def test_a_log_that_fits_has_no_close_up_to_choose() -> None:

@@ -118,7 +118,7 @@ def test_the_panel_tells_the_three_cursors_after_each_step() -> None:
     told = texts(show(trace, killed).svg)
     assert "fetched" in told and "log end" in told and "Stable" in told and "leader A" in told
     pieces = {piece for panel in scene.panels for piece in panel.inside}
-    assert len(pieces) < 1.6 * len(scene.said)
+    assert len(pieces) < 1.6 * len(scene.panels)
     for step in trace:
         step.state.pop("cursors")
     followed = to_frames(trace).scene

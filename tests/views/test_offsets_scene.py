@@ -169,7 +169,6 @@ def test_a_long_run_stays_small(trace: Trace) -> None:
 
 # A step that no default run has -> what it says; `tests/test_net.py` keeps the sentences of all others.
 SAID: list[tuple[str, str, dict[str, object], str]] = [
-    ("offsets log", "retention", {"start": 4}, "Retention deletes the oldest segments: the log now begins at offset 4."),
     ("log", "rest", {"to": 5}, "The cleaner does not run: below offset 5 there is nothing new to clean."),
     (
         "log", "rest", {"to": 0, "why": "too young"},

@@ -49,7 +49,7 @@ def test_a_turned_knob_is_told_as_before_and_after() -> None:
     told = turn(session, max_offset_behind="10")
     assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
     assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled, last record done after 696 ms → 911 ms."
-    assert len(ghosts(session)) == 2 and len(ghosts(session, "curve")) == 6, "the figure's and the plot's three, each in time and in steps"
+    assert len(ghosts(session)) == 1 and len(ghosts(session, "curve")) == 3, "the figure's and the plot's three"
 
 
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:

@@ -84,7 +84,7 @@ def test_nothing_of_the_outcome_is_sent_before_the_answer(ask: Ask, kind: str) -
     assert (sent["run"], sent["frames"]) == ({}, b"")
     assert sent["asked"] == {
         "title": "A bound smaller than what is in flight", "question": "A question?", "kind": kind, "choices": more.get("choices", []),
-        "boxes": 60 if kind == "commit" else 0, "unit": "records",
+        "end": 60 if kind == "commit" else 0, "unit": "records",
     }  # fmt: skip
     assert "46" not in json.dumps([sent["asked"], sent["told"]])
     shown = asked._repr_mimebundle_()[0]
@@ -151,7 +151,6 @@ def test_what_is_no_answer_is_told_and_not_kept(ask: Ask, kind: str, answer: Any
         ({"truth": lambda trace: "many"}, "the truth of this run is 'many', expected a number"),
         ({"answer": "choice", "choices": ["a", "b"], "truth": lambda trace: "c"},
          "the truth of this run is 'c', expected one of the choices"),
-        ({"answer": "commit", "records": 500}, "draws the boxes of one log with 1 to 400 records, and this run has 500 records"),
         ({"truth": "lost", "recrods": 5}, "recrods"),
     ],
 )

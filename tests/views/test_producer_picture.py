@@ -14,12 +14,12 @@ from kitlib.errors import TraceError
 from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import Player, show
-from kitlib.views.browser.played import played
+from kitlib.views.browser.played import packed, played
 from kitlib.views.frames import to_frames
-from kitlib.views.lives import mentions_in
 from kitlib.views.look import ALL_COLOURS, LOG_LOOKS
 from kitlib.views.scenes.idempotence import SIGNS, Reader
 from kitlib.views.scenes.lanes import Lanes, is_lost, score_of
+from tests.views.lives import Lives
 from tests.views.producing import (
     answers_lost,
     broker_restart,
@@ -246,8 +246,8 @@ def test_signs_differ_in_more_than_colour() -> None:
 
 
 def test_frames_of_a_thousand_steps_are_small_and_the_player_takes_them() -> None:
-    """What the browser gets of 1,000 steps is less than 500 kB, and of a run that is made up to be dense less than 600."""
-    assert len(played(to_frames(get("answers_lost").run(records=800, linger_ms=2, max_steps=1000)))) < 500_000
+    """What the browser gets of 1,000 steps is less than 120 kB, packed, and of a run that is made up to be dense less than 150."""
+    assert len(packed(played(to_frames(get("answers_lost").run(records=800, linger_ms=2, max_steps=1000))))) < 120_000
     player = Player(long_run(1000))
     frames = player.session.frames
     assert len(frames) < 600_000 and len(player.frames) < 150_000
@@ -274,7 +274,8 @@ def test_a_player_is_sent_what_a_picture_says(name: str) -> None:
 def test_batches_requests_and_answers_say_by_which_name_they_can_be_asked_for(name: str) -> None:
     """Each of these names is one by which the run's own index of lives knows the thing."""
     trace = STORIES[name]()
-    known = {ref for step in mentions_in(trace) for mention in step for ref in mention.refs()}
+    index = Lives(trace)
+    known = {ref for step in range(len(trace)) for ref in index.named(step)}
     heads = [attributes.get("data-ref", "") for _, attributes in Projector(played(to_frames(trace))).heads]
     refs = {ref for ref in heads if ref.startswith(("batch:", "request:", "answer:"))}
     assert {ref.partition(":")[0] for ref in refs} == {"batch", "request", "answer"}

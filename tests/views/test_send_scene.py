@@ -9,6 +9,7 @@ import pytest
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
 from kitlib.views import show
+from kitlib.views.frames import to_frames
 from kitlib.views.scene import kind_of
 from kitlib.views.scenes.send_path import paths, to_scene
 from kitlib.words.send_path import STAGES
@@ -36,7 +37,7 @@ def test_scene_of_two_sends_numbers_the_nine_steps() -> None:
     """One circle for each of the source's steps, on the lanes of those who take them."""
     scene = to_scene(get("two_sends").run(), "all")
     assert sorted(re.findall(r">(\d)</text>", str(scene.body))) == [str(number) for number in range(1, len(STAGES) + 1)]
-    assert scene.said[2] == "(1) The application calls send for record 0."
+    assert to_frames(get("two_sends").run()).said[2] == "(1) The application calls send for record 0."
     assert "one of the nine steps of a first send" in [meaning for _, meaning in scene.legend]
 
 

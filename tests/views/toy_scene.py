@@ -26,7 +26,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
         rung += step.what == "ring"
         drawn.append(el("rect", x=x - 3, y=20, width=6, height=10, fill=HATCH, data_step=step.number))
         panel = group(el("text", f"{step.data['ringer']}: {rung} times", cls="ink", x=20, y=16))
-        scene.add_step(x, trace.sentence(step), panel, f"rung {rung} times")
+        scene.add_step(x, panel, f"rung {rung} times")
     scene.body = group(*drawn)
     scene.legend = [(el("rect", width=26, height=18, fill=HATCH), "something happens")]
     return scene

@@ -8,7 +8,10 @@ class Pair {
       return new Player(sideOf(model, side), node);
     };
     this.players = [player("first"), player("second")];
-    this.bar = new PairBar(this.pair.ticks.length, (to) => this.moveTo(to(this.at)), () => this.toggle());
+    const speeds = [1, 5, 20, 60, 200].map((speed) => [speed, `${speed} steps/s`]);
+    this.bar = new Playback("Playback of both", "Moment of both runs", "Speed, steps per second", speeds, (to) => this.moveTo(to(this.at)), () => this.toggle());
+    put(this.bar.slider, "max", this.pair.ticks.length - 1);
+    this.bar.speed.value = 20;
     this.said = html("p", { class: "kit-parting" });
     put(this.said, "text", this.pair.sentence);
     const leap = button("Go to where they part", "", () => this.moveTo(this.pair.opening));
@@ -32,7 +35,7 @@ class Pair {
   toggle() {
     if (this.timer) return this.pause();
     if (this.at >= this.pair.ticks.length - 1) this.moveTo(0);
-    this.bar.play.setIcon("pause", "Pause");
+    this.bar.setPlaying(true);
     let [last, due] = [performance.now(), 0];
     const tick = (now) => {
       due += ((now - last) / 1000) * +this.bar.speed.value;
@@ -49,7 +52,7 @@ class Pair {
   pause() {
     cancelAnimationFrame(this.timer);
     this.timer = 0;
-    this.bar.play.setIcon("play", "Play");
+    this.bar.setPlaying(false);
   }
 
   onKey(event) {
@@ -65,21 +68,6 @@ class Pair {
   close() {
     this.pause();
     for (const one of this.players) one.close();
-  }
-}
-
-// First, back, play, forward, last, the speed, and the slider over the moments of both.
-class PairBar {
-  constructor(count, onMove, onPlay) {
-    this.play = button("Play", "play", onPlay);
-    const step = (label, icon, to) => button(label, icon, () => onMove(to));
-    this.speed = html("select", { class: "kit-speed", "aria-label": SPEED_NAMES.steps }, ...SPEEDS.steps.map(([value, text]) => html("option", { value, text })));
-    this.speed.value = 20;
-    this.slider = html("input", { type: "range", min: 0, max: count - 1, step: 1, "aria-label": "Moment of both runs", class: "kit-slider" });
-    this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
-    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": "Playback of both" },
-      step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
-      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed);
   }
 }
 

@@ -67,11 +67,16 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
                 "Sweep fewer values of each."
             )
         self.mine = dict(mine or {})
-        labels = [f"{by} = {told_value(value)}" for value in self.slices] if by else []
-        at = self.slices.index(self.mine[by]) if by and self.mine.get(by) in self.slices else 0
-        self.picture = MapPicture(pictures=[self.svg(number) for number in range(len(self.slices))], labels=labels, at=at)
+        self.at = self.slices.index(self.mine[by]) if by and self.mine.get(by) in self.slices else 0  # the slider's stop
+        self.picture = MapPicture(picture=self.svg(self.at))
         self.picture.observe(self._on_chosen, "chosen")
-        super().__init__([self.picture])
+        self.shown = [self.picture]
+        if len(self.slices) > 1:
+            stops = [(told_value(value), number) for number, value in enumerate(self.slices)]
+            slider = ipywidgets.SelectionSlider(options=stops, value=self.at, description=by, style={"description_width": "initial"})
+            slider.observe(self._on_slider, "value")
+            self.shown.insert(0, slider)
+        super().__init__(self.shown)
 
     def _experiment(self) -> str:
         if "experiment" not in self.rows:
@@ -162,13 +167,17 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         knobs = {knob.name: row[knob.name] for knob in get(self.experiment).knobs}
         plain = {name: value.item() if hasattr(value, "item") else value for name, value in knobs.items()}
         self.player = Player(self.experiment, seed=int(row["seed"]), open_at="anomaly", **plain)
-        self.children = (self.picture, self.player)
+        self.children = (*self.shown, self.player)
         return self.player
+
+    def _on_slider(self, change: Mapping[str, Any]) -> None:
+        self.at = change["new"]
+        self.picture.picture = self.svg(self.at)
 
     def _on_chosen(self, change: Mapping[str, Any]) -> None:
         column, row = change["new"][:2]
         setting = {self.x: self.xs[column], self.y: self.ys[row]}
-        self.open_run(**setting, **({self.by: self.slices[self.picture.at]} if self.by else {}))
+        self.open_run(**setting, **({self.by: self.slices[self.at]} if self.by else {}))
 
     def __repr__(self) -> str:
         return self.sentence
@@ -177,14 +186,12 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         """The widget; where there are no widgets the picture, and else the sentence."""
         shown = super()._repr_mimebundle_(**kwargs)
         data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": self.svg(self.picture.at), "text/plain": self.sentence}, metadata
+        return {**(data or {}), "image/svg+xml": self.picture.picture, "text/plain": self.sentence}, metadata
 
 
 class MapPicture(anywidget.AnyWidget):
-    """The picture in the browser, with a slider where there is a third knob; `chosen` is [column, row] of the cell chosen last."""
+    """The picture in the browser; `chosen` is [column, row] of the cell chosen last."""
 
     _esm = joined(("player_dom.js", "failure_map.js"))
-    pictures = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    labels = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    at = traitlets.Int(0).tag(sync=True)
+    picture = traitlets.Unicode().tag(sync=True)
     chosen = traitlets.List(traitlets.Int()).tag(sync=True)

@@ -39,7 +39,7 @@ class PageModel {
 
 // The model of a run that is only looked at: whatever is asked is answered by the sentence that says why not.
 function recorded(state, sentence) {
-  const answer = ({ number }) => setTimeout(() => model.take({ told: { ...model.get("told"), number, error: sentence } }));
-  const model = new PageModel({ step: 0, ...state }, answer);
+  const model = new PageModel({ step: 0, ...state }, ({ number }) =>
+    setTimeout(() => model.take({ told: { ...model.get("told"), number, error: sentence } })));
   return model;
 }

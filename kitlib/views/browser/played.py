@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
 from kitlib.monitor.figures import amount
 from kitlib.views.browser.outcome import Comparison, label
-from kitlib.views.film import Cursor, Film, Reel, Track, evenly
+from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.frames import Frames
-from kitlib.views.lives import Lives
+from kitlib.views.lives import index_of
 from kitlib.views.look import WIDTH
 from kitlib.views.partition.strip import strip_reel
 from kitlib.views.plot import curve, mapped, plot_reel
@@ -42,28 +41,23 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
         return None  # a flat zero
     high = max(1, high)
     reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
-    path_of = partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
-
-    def drawn(xs: Sequence[float], cls: str | None) -> Svg:
-        parts = [el("path", d=f"M{xs[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
-        if ghost and before:
-            path = path_of(before.curve, mapped(ghost.at_ms, run.at_ms, xs, axis.right))
-            told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
-            parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
-            parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
-        path = path_of(measured.curve, xs)
-        parts.append(el("path", d=f"{path}V{FOOT}H{round(xs[0])}Z", cls="ink", opacity=0.1))
-        parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
-        return group(*parts, cls=cls)
-
-    looks = [(axis.x, "kit-on-time"), (evenly(axis.x), "kit-on-steps")] if axis.is_on_clock else [(axis.x, None)]
-    reel.back = film.add(group(*(drawn(xs, cls) for xs, cls in looks)))
+    xs, path_of = axis.x, partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
+    parts = [el("path", d=f"M{xs[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
+    if ghost and before:
+        path = path_of(before.curve, mapped(ghost.at_ms, run.at_ms, xs, axis.right))
+        told = f"in grey: {label(ghost, run)}, {amount(before.value, figure.unit)}"
+        parts.append(el("path", d=path, cls="grey-line", fill="none", stroke_width=1.5, stroke_dasharray="5 2", data_ghost="figure"))
+        parts.append(el("text", told, cls="grey", x=axis.right, y=TOP - 8, text_anchor="end", font_size=11))
+    path = path_of(measured.curve, xs)
+    parts.append(el("path", d=f"{path}V{FOOT}H{round(xs[0])}Z", cls="ink", opacity=0.1))
+    parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
+    reel.back = film.add(group(*parts))
     values, line = Track(film), Track(film)
     for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
         values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, axis.x[0])])
     line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
     reel.tracks.append(values)
-    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line, is_on_clock=axis.is_on_clock)
+    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line)
     return reel
 
 
@@ -81,14 +75,10 @@ def packed(frames: bytes) -> bytes:
     return gzip.compress(frames, 6, mtime=0) if len(frames) > LONG else frames
 
 
-def played(
-    frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None, held_at: int | None = None
-) -> bytes:
+def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None) -> bytes:
     """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
 
     Of a run of which one step is shown no other step's sentence is told.
-    `held_at` is where the close-up of a long log was put, in thousandths; None: nowhere.
-
     With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
     """
     film = Film()
@@ -98,7 +88,7 @@ def played(
         plot = plot_reel(film, frames, only, comparison.before if comparison else None)
         first = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
         first += [scene_reel(film, frames.scene, only)] if frames.scene else []
-        strips = [strip_reel(film, frames.lanes, len(frames), only, held_at)] if frames.has_records or not first else []
+        strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or not first else []
         reels = [*first, plot, *strips] if first else [*strips, plot]
     axis = next((reel.cursor for reel in reels if reel.cursor), None)
     if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
@@ -108,7 +98,7 @@ def played(
     row["isWhole"] = only is None
     row["clock"] = frames.clock.to_json()
     row["stage"] = staged(film, frames, only)
-    row["life"] = Lives(frames.trace, frames).to_json() if frames.trace.steps and only is None else None
+    row["life"] = index_of(frames.trace, frames.lanes) if frames.trace.steps and only is None else None
     row["hatch"] = film.add(hatch())
     row["reels"] = [reel.to_json() for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

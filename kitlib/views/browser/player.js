@@ -9,11 +9,10 @@ class Player {
     Object.assign(this, { model, root, at: -1, step: 0, playing: 0, asked: 0, waiting: null, isBusy: false, forked: "" });
     this.hatchName = newName("hatch");
     this.reels = [];
-    // What is shown besides the reels: each has `nodes`, load(run), draw(step) and describe(step, run).
+    // What is shown besides the reels: each has `nodes`, and may have load(run, film), draw(step), describe(step, run), move(place).
     const script = new ScriptPanel(this);
     this.above = [script.chips];
-    const life = new LifePanel(this);
-    this.below = [life, new EventList(this, life), script];
+    this.below = [new LifePanel(this), script];
     this.make(this.hatchName);
     putAll(root, { ...KEYS_ARE_MINE, class: "kit-player", tabindex: 0, role: "region", "aria-label": `Player: ${model.get("heading").title}` });
     root.addEventListener("keydown", (event) => this.onKey(event));
@@ -28,7 +27,7 @@ class Player {
   // through the run stays in sight however far one scrolls.
   make(hatchName) {
     const heading = this.model.get("heading");
-    const isRun = this.canAsk = heading.knobs.length > 0;
+    const isRun = heading.knobs.length > 0;
     const canFork = heading.knobs.some((knob) => knob.live);
     this.knobs = new KnobPanel(heading, () => this.askForRun());
     this.seed = html("input", { type: "number", min: 0, max: 999999, step: 1, "aria-label": "Seed", class: "kit-seed" });
@@ -44,7 +43,7 @@ class Player {
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });
     this.hatches = svg("svg", { class: "kit-unseen", "aria-hidden": "true" });
-    this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay(), (mode) => this.changeAxis(mode));
+    this.transport = new Transport((to) => this.moveTo(to(this.at)), () => this.togglePlay());
     this.actors = new ActorStage(this.transport.clock, () => { this.root.focus({ preventScroll: true }); this.togglePlay(); });
     this.above.push(this.actors);
     this.controls = html("div", { class: "kit-bar" }, this.transport.buttons, this.transport.ruler.node);
@@ -88,22 +87,13 @@ class Player {
     hatch.id = this.hatchName;
     this.hatches.replaceChildren(svg("defs", {}, hatch));
     const scrub = (step) => { this.root.focus({ preventScroll: true }); this.moveTo(step); };
-    const hold = this.canAsk ? (at) => this.ask({ do: "hold", at }) : null;
-    while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw(), hold));
-    for (const reel of this.reels) reel.mode = this.root.dataset.axis;
+    while (this.reels.length < run.reels.length) this.reels.push(new ReelView(scrub, () => this.draw()));
     run.reels.forEach((reel, place) => this.reels[place].load(film, reel, run.isWhole));
     this.transport.load(run.clock, this.model.get("told").marks ?? []);
-    for (const panel of this.panels) panel.load(run, film);
+    for (const panel of this.panels) panel.load?.(run, film);
     const shown = this.shownReels.flatMap(({ nodes }) => nodes);
     const isSame = shown.length === this.stage.childNodes.length && shown.every((node) => node.parentNode === this.stage);
     if (!isSame) this.stage.replaceChildren(...shown); // put in again, what has the focus would lose it
-  }
-
-  // The pictures that are drawn over time follow the axis.
-  changeAxis(mode) {
-    this.root.dataset.axis = mode;
-    for (const reel of this.reels) reel.lay(mode);
-    this.draw();
   }
 
   get shownReels() {
@@ -190,7 +180,7 @@ class Player {
 
   draw() {
     const { run, at } = this;
-    for (const panel of [...this.shownReels, ...this.panels]) panel.draw(at);
+    for (const panel of [...this.shownReels, ...this.panels]) panel.draw?.(at);
     const sentence = at >= 0 ? run.said[at] : "The trace has no steps.";
     put(this.sentence, "text", sentence);
     put(this.stepText, "text", `after step ${at} of ${this.last}`);
@@ -209,7 +199,7 @@ class Player {
   }
 
   describe() {
-    for (const panel of [...this.shownReels, ...this.panels]) panel.describe(this.at, this.run);
+    for (const panel of [...this.shownReels, ...this.panels]) panel.describe?.(this.at, this.run);
   }
 
   togglePlay() {

@@ -47,7 +47,6 @@ from kitlib.trace import Trace
 from kitlib.views.browser.played import packed
 from kitlib.views.browser.session import Session, whole_seed
 from kitlib.views.frames import to_frames
-from kitlib.views.lives import Life, life
 from kitlib.views.picture import draw
 
 LOOK_S = 0.25  # how often the page hears of a run that is under way
@@ -124,7 +123,6 @@ SCRIPTS = (
     "player_outcome.js",
     "player_lives.js",
     "player_life.js",
-    "player_events.js",
     "player_script.js",
     "player_live.js",
     "player.js",
@@ -227,10 +225,6 @@ class Player(anywidget.AnyWidget):
         from kitlib.views.browser.saved_page import save
 
         return save(self.trace, Path(path), part=self.session.part, open_at=open_at, overwrite=overwrite, who="Player.save")
-
-    def life(self, ref: str) -> Life:
-        """What happened to one thing of the run that is shown, such as "record:orders/0/17". TraceError when it does not occur."""
-        return life(self.trace, ref)
 
     def __repr__(self) -> str:
         return f"<Player of {plain_text(self.trace.experiment, 60)}: {self.verdict.sentence}>"

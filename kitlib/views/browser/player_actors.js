@@ -42,8 +42,8 @@ class ActorStage {
     for (const node of [this.node, this.legend]) put(node, "hidden", this.stage ? null : "");
     if (!this.stage) return;
     const { stage } = this;
-    let last = 0;
-    this.travellers = stage.travellers.map(([wait, crosses, lies, ...row]) => { last += wait; return [last, last + crosses, last + crosses + lies, ...row]; });
+    const begun = sumsOf(stage.travellers.map(([wait]) => wait));
+    this.travellers = stage.travellers.map(([, crosses, lies, ...row], place) => [0, crosses, crosses + lies].map((more) => begun[place] + more).concat(row));
     put(this.picture, "viewBox", `0 0 ${stage.wide} ${stage.tall}`);
     put(this.title, "text", stage.title);
     this.back.replaceChildren(film.make(stage.back));
@@ -76,7 +76,7 @@ class ActorStage {
   }
 
   // Put a traveller where it is now.
-  put([t0, t1, , way, , lane, , falls = 0, reach = 100], thing, place) {
+  put([t0, t1, , way, , lane, , falls, reach], thing, place) {
     const path = this.stage.paths[way];
     if (thing.isBubble) return;
     const isFallen = falls && place >= t1;
@@ -107,7 +107,7 @@ class ActorStage {
 
   // An element for a traveller that begins to be seen.
   take(row, number) {
-    const [, , , way, look, offset, label, , , ref = -1] = row;
+    const [, , , way, look, offset, label, , , ref] = row;
     const { shape, colour, text } = this.stage.looks[look];
     const isBubble = shape === "bubble";
     const half = Math.max(shape === "dot" && !label ? 5 : 11, 3.4 * label.length + 6);

@@ -26,49 +26,39 @@ function button(label, icon, onPress) {
   return node;
 }
 
-const SPEEDS = { time: [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]], steps: [1, 5, 20, 60, 200].map((speed) => [speed, `${speed} steps/s`]) };
-const SPEED_NAMES = { time: "Speed of time", steps: "Speed, steps per second" };
-
-// First, back, play, forward, last, the speed, time or steps, and the axis of the run with its marks.
-class Transport {
-  constructor(onMove, onPlay, onMode) {
-    this.onMode = onMode;
+// First, back, play, forward, last, the speed, and a slider, for whatever is moved through.
+class Playback {
+  constructor(label, slider, speed, speeds, onMove, onPlay) {
     this.play = button("Play", "play", onPlay);
+    const step = (told, icon, to) => button(told, icon, () => onMove(to));
+    this.speed = html("select", { class: "kit-speed", "aria-label": speed }, ...speeds.map(([value, text]) => html("option", { value, text })));
+    this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": slider, class: "kit-slider" });
+    this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
+    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": label },
+      step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
+      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed);
+  }
+
+  setPlaying(isPlaying) {
+    this.play.setIcon(isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
+  }
+}
+
+const SPEEDS = [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]];
+
+// The playback of one run, and the axis of the run with its marks.
+class Transport extends Playback {
+  constructor(onMove, onPlay) {
+    super("Playback", "Step", "Speed of time", SPEEDS, onMove, onPlay);
     put(this.play, "class", "kit-button kit-play");
     this.clock = new PlayTime();
-    this.mode = button("time", "", () => this.setMode(this.clock.mode === "time" ? "steps" : "time"));
-    put(this.mode, "class", "kit-button kit-axis");
-    const step = (label, icon, to) => button(label, icon, () => onMove(to));
-    this.speed = html("select", { class: "kit-speed" });
-    this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": "Step", class: "kit-slider" });
-    this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
-    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": "Playback" },
-      step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
-      step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed, this.mode);
     this.ruler = new Ruler(this.clock, this.slider, onMove);
-    this.setMode("time");
+    this.speed.value = this.clock.isStill ? 0.5 : 1;
   }
 
   load(clock, marks) {
     this.clock.load(clock);
     this.ruler.load(clock, marks);
-  }
-
-  // The axis, and so the play, in time or in steps.
-  setMode(mode) {
-    const { clock } = this;
-    clock.mode = mode;
-    const isTime = mode === "time";
-    putAll(this.mode, { text: isTime ? "→ steps" : "→ time", "aria-label": isTime ? "The axis is time; change it to steps" : "The axis is steps; change it to time",
-      title: isTime ? "Time, with long silences cut short. Press for steps." : "Steps, all equally wide. Press for time." });
-    put(this.speed, "aria-label", SPEED_NAMES[mode]);
-    this.speed.replaceChildren(...SPEEDS[mode].map(([value, text]) => html("option", { value, text })));
-    this.speed.value = clock.isStill ? (isTime ? 0.5 : 1) : (isTime ? 1 : 20);
-    if (!clock.places) return;
-    if (clock.isPlaying) clock.start(+this.slider.value);
-    this.ruler.lay();
-    this.ruler.show(+this.slider.value);
-    this.onMode(mode);
   }
 
   start(step) {
@@ -86,10 +76,6 @@ class Transport {
     const reached = this.clock.advance(ms, +this.speed.value);
     this.ruler.show(reached.step, reached.place);
     return reached;
-  }
-
-  setPlaying(isPlaying) {
-    this.play.setIcon(isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
   }
 
   show(step, steps, sentence) {

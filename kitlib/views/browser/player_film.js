@@ -62,9 +62,8 @@ class Film {
 // One picture: what stays, a cursor that scrubs where there is one, what a step shows, and what its signs mean;
 // where there are several things to show, a list to choose from.
 class ReelView {
-  // `onHold` asks for the close-up of a long log somewhere else; null where no one could draw it.
-  constructor(onScrub, onChoice, onHold) {
-    Object.assign(this, { onChoice, onHold, chosen: -1 });
+  constructor(onScrub, onChoice) {
+    Object.assign(this, { onChoice, chosen: -1 });
     const id = newName("reel");
     this.heading = html("p", { class: "kit-heading" }, html("b"));
     this.title = svg("title", { id: `${id}-title` });
@@ -79,8 +78,7 @@ class ReelView {
       this.title, this.description, this.body, this.future, this.cursor, this.front);
     this.legend = html("ul", { class: "kit-legend", "aria-label": "What the signs and boxes mean" });
     this.choice = html("select");
-    this.hold = html("input", { type: "range", class: "kit-hold", min: 0, max: 1000, step: 20, "aria-label": "Where the close-up is put", title: "Move the close-up" });
-    this.chooser = html("div", { class: "kit-chooser" }, html("label", {}, html("span"), this.choice), this.hold);
+    this.chooser = html("div", { class: "kit-chooser" }, html("label", {}, html("span"), this.choice));
     this.nodes = [this.heading, this.chooser, this.picture, this.legend];
     this.listen(onScrub);
   }
@@ -92,7 +90,7 @@ class ReelView {
       if (!this.reel.cursor || !(event.buttons & 1)) return;
       const box = this.picture.getBoundingClientRect();
       const x = ((event.clientX - box.left) / box.width) * this.reel.width;
-      onScrub(Math.max(0, lastUpTo(this.xs, x + 1)));
+      onScrub(Math.max(0, lastUpTo(this.reel.cursor.x, x + 1)));
       event.preventDefault();
     };
     let pressed = null; // on a thing: a click asks about it, and only dragging scrubs
@@ -107,10 +105,6 @@ class ReelView {
       scrub(event);
     });
     this.choice.addEventListener("change", () => this.choose(+this.choice.value));
-    this.hold.addEventListener("change", () => {
-      this.isPut = true; // shown once it is drawn
-      this.onHold(+this.hold.value);
-    });
     this.front.addEventListener("click", (event) => {
       const choice = +(event.target.closest("[data-choice]")?.dataset.choice ?? NaN);
       if (choice >= 0) this.choose(choice === this.chosen ? -1 : choice);
@@ -121,7 +115,6 @@ class ReelView {
   load(film, reel, isWhole) {
     Object.assign(this, { film, reel, isWhole });
     const { cursor, chooser } = reel;
-    this.lay();
     put(this.heading.firstChild, "text", reel.question);
     put(this.picture, "viewBox", `0 0 ${reel.width} ${reel.tall}`);
     put(this.title, "text", reel.title);
@@ -147,22 +140,9 @@ class ReelView {
     const { names, label, otherwise } = chooser ?? { names: [], label: "", otherwise: "" };
     put(this.chooser.firstChild.firstChild, "text", label);
     this.chooser.hidden = !chooser;
-    const isHeld = Number.isInteger(chooser?.held);
-    this.hold.hidden = !isHeld || !this.onHold;
-    if (isHeld) this.hold.value = Math.max(0, chooser.held);
-    if (this.isPut) this.chosen = names.length - 1;
-    this.isPut = false;
     this.choice.replaceChildren(...[otherwise, ...names].map((text, place) => html("option", { value: place - 1, text })));
     if (this.chosen >= names.length) this.chosen = -1;
     this.choice.value = this.chosen;
-  }
-
-  // Where the steps stand: in time, or on a picture that follows the switch all equally wide.
-  lay(mode = this.mode) {
-    this.mode = mode;
-    const x = this.reel.cursor?.x ?? [];
-    this.isInSteps = mode === "steps" && Boolean(this.reel.cursor?.is_on_clock);
-    this.xs = this.isInSteps ? x.map((_, step) => x[0] + ((x.at(-1) - x[0]) * step) / Math.max(1, x.length - 1)) : x;
   }
 
   // Show one thing at all steps, or with -1 what each step is about.
@@ -174,15 +154,13 @@ class ReelView {
   draw(step) {
     const { cursor, chooser } = this.reel;
     if (cursor) {
-      const x = this.xs[step] ?? cursor.right;
+      const x = cursor.x[step] ?? cursor.right;
       const future = cursor.future[step] ?? x;
       putAll(this.future, { x: future, width: Math.max(0, cursor.right - future) });
       put(this.cursor, "transform", `translate(${x} 0)`);
     }
     const choice = this.chosen >= 0 ? this.chosen : chooser?.default[step] ?? 0;
     for (const track of this.tracks) track.draw(step, choice);
-    const foot = cursor?.is_on_clock && this.cursor.querySelector("text"); // when that is, within the picture
-    if (foot) foot.style.textAnchor = this.isInSteps ? ["start", "middle", "end"][1 + (this.xs[step] > cursor.right - 90) - (this.xs[step] < this.xs[0] + 90)] : "";
     if (!this.isWhole || !this.items.length) return;
     // The meanings that do not occur now are dimmed, never moved.
     const [steps, bits] = this.seen[choice] ?? [[], []];

@@ -83,8 +83,6 @@ class LifePanel {
     this.drawTip();
   }
 
-  describe() {}
-
   // Between two steps of play: what travels takes its ring with it.
   move() {
     if (this.pins.length) this.drawRings();

@@ -3,8 +3,8 @@
 class LivePanel {
   constructor(model) {
     this.model = model;
-    this.onModel = this.choice("model", "model");
-    this.onBroker = this.choice("real broker", "real");
+    const choice = (label, what) => button(label, "", ({ currentTarget: node }) => node.ariaPressed !== "true" && this.say(what));
+    [this.onModel, this.onBroker] = [choice("model", "model"), choice("real broker", "real")];
     this.stop = button("Cancel", "", () => this.say("cancel"));
     this.bar = html("progress", { "aria-label": "Run on the real broker" });
     this.elapsed = html("span", {});
@@ -15,11 +15,6 @@ class LivePanel {
     this.onLive = () => this.draw();
     model.on("change:live", this.onLive);
     this.draw();
-  }
-
-  choice(label, what) {
-    const node = button(label, "", () => { if (node.getAttribute("aria-pressed") !== "true") this.say(what); });
-    return node;
   }
 
   say(what) {

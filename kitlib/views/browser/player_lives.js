@@ -8,8 +8,7 @@ const ACTORS = ["member", "process"]; // a step is in the life of its actor
 // The lives of a run: which steps are about a thing, and which change its box.
 class Lives {
   constructor(told, said) {
-    const sums = (numbers) => { let sum = 0; return numbers.map((number) => (sum += number)); };
-    Object.assign(this, { told, said, at: sums(told.at), known: new Map() });
+    Object.assign(this, { told, said, at: sumsOf(told.at), known: new Map() });
     this.nameOf = new Map(told.names.map((name, number) => [name, number]));
     this.changes = new Map(told.lanes.map(([name, numbers]) => {
       const rows = [];

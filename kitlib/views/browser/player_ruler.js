@@ -1,5 +1,5 @@
 // The time axis of a run below its pictures: where its steps lie, the silences that were cut short, and the marks worth
-// jumping to. What is where was decided in Python (kitlib/views/play_clock.py, marks.py); in steps every step is equally wide.
+// jumping to. What is where was decided in Python (kitlib/views/play_clock.py, marks.py).
 
 const LABEL_PEN = document.createElement("canvas").getContext("2d"); // knows how wide a label is
 const LABEL_GAP = 8; // CSS pixels between two labels, at least
@@ -8,13 +8,11 @@ const MOST_MS_A_PICTURE = 100; // a page that slept does not leap
 class PlayTime {
   constructor() {
     this.isPlaying = false;
-    this.mode = "time";
     this.stillness = matchMedia("(prefers-reduced-motion: reduce)");
   }
 
   load({ places, length }) {
-    let sum = 0;
-    this.places = places.map((more) => (sum += more));
+    this.places = sumsOf(places);
     this.length = length;
   }
 
@@ -37,12 +35,10 @@ class PlayTime {
 
   // How far along the axis a step lies, 0 to 1.
   share(step) {
-    if (this.last < 1) return 0;
-    return this.mode === "time" ? this.placeOf(step) / this.places[this.last] : step / this.last;
+    return this.last < 1 ? 0 : this.placeOf(step) / this.places[this.last];
   }
 
   stepNear(share) {
-    if (this.mode !== "time") return Math.round(share * this.last);
     const place = share * this.places[this.last];
     const before = this.stepAt(place);
     const isAfter = before < this.last && this.places[before + 1] - place < place - this.places[before];
@@ -52,7 +48,6 @@ class PlayTime {
   start(step) {
     this.isPlaying = true;
     this.place = this.placeOf(step);
-    this.step = step; // with a fraction
   }
 
   stop() {
@@ -62,15 +57,8 @@ class PlayTime {
   // Time passes: the step and the place that are reached, and whether that is the end.
   advance(ms, speed) {
     const seconds = Math.min(ms, MOST_MS_A_PICTURE) / 1000;
-    if (this.mode === "time") {
-      this.place = Math.min(this.length, this.place + 100 * seconds * speed);
-      return { step: this.stepAt(this.place), place: this.place, isOver: this.place >= this.length };
-    }
-    this.step = Math.min(this.last, this.step + (ms / 1000) * speed);
-    const whole = Math.floor(this.step);
-    const [here, next] = [this.placeOf(whole), this.placeOf(Math.min(this.last, whole + 1))];
-    this.place = here + (next - here) * (this.step - whole);
-    return { step: whole, place: this.place, isOver: this.step >= this.last };
+    this.place = Math.min(this.length, this.place + 100 * seconds * speed);
+    return { step: this.stepAt(this.place), place: this.place, isOver: this.place >= this.length };
   }
 }
 
@@ -110,7 +98,7 @@ class Ruler {
     this.lay();
   }
 
-  // Put everything to its place; anew when time becomes steps.
+  // Put everything to its place.
   lay() {
     const { clock } = this;
     const at = (share) => `left: ${(100 * share).toFixed(2)}%`;
@@ -123,16 +111,13 @@ class Ruler {
       sign.addEventListener("click", () => this.onMove(() => steps[0]));
       return sign;
     }));
-    const isTime = clock.mode === "time";
     const end = clock.places[clock.last] || 1;
     let taken = 0; // up to here by a silence's label
     const fits = (share, half) => share * this.wide - half >= taken && (taken = share * this.wide + half + LABEL_GAP);
-    const gaps = isTime ? this.breaks.map(([from, to, label, isTold]) => html("div", { class: "kit-gap", style: at((from + to) / 2 / end), title: `a silence of ${label}` },
-      svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold && fits((from + to) / 2 / end, LABEL_PEN.measureText(`+${label}`).width / 2) ? [html("span", { text: `+${label}` })] : []))) : [];
+    const gaps = this.breaks.map(([from, to, label, isTold]) => html("div", { class: "kit-gap", style: at((from + to) / 2 / end), title: `a silence of ${label}` },
+      svg("svg", { viewBox: "-8 -7 16 14", width: 16, height: 14, "aria-hidden": "true" }, svg("path", { d: "M-8 0H-5l2.5 -5l5 10l2.5 -5H8" })), ...(isTold && fits((from + to) / 2 / end, LABEL_PEN.measureText(`+${label}`).width / 2) ? [html("span", { text: `+${label}` })] : [])));
     this.line.replaceChildren(...gaps);
-    const near = (share) => isTime && this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.075);
-    const marked = isTime ? this.labels.map(([step, told]) => [clock.share(step), told])
-      : [0, 0.25, 0.5, 0.75, 1].map((share) => [share, `step ${Math.round(share * clock.last).toLocaleString("en")}`]);
+    const near = (share) => this.breaks.some(([from, to]) => Math.abs((from + to) / 2 / end - share) < 0.075);
     let free = 0; // right of the label before
     const hasRoom = ([share, told]) => {
       const long = LABEL_PEN.measureText(told).width, from = share * this.wide - (share < 0.04 ? 0 : share > 0.96 ? long : long / 2);
@@ -140,7 +125,7 @@ class Ruler {
       free = from + long + LABEL_GAP;
       return true;
     };
-    this.times.replaceChildren(...marked.filter(hasRoom).map(([share, told]) => {
+    this.times.replaceChildren(...this.labels.map(([step, told]) => [clock.share(step), told]).filter(hasRoom).map(([share, told]) => {
       const side = share < 0.04 ? "kit-first" : share > 0.96 ? "kit-last" : "";
       return html("span", { class: side, style: at(share), text: told });
     }));
@@ -148,10 +133,10 @@ class Ruler {
   }
 
   // On which side of each mark its label stands, 1 or -1; 0 for one that would meet another label or leave the axis.
-  // Those that Python found more telling are laid first.
+  // Those that weigh more are laid first.
   sides() {
     const taken = [], sides = this.marks.map(() => 0);
-    const order = [...this.marks.keys()].sort((a, b) => this.marks[b].hasRoom - this.marks[a].hasRoom || this.marks[b].isAlarm - this.marks[a].isAlarm || a - b);
+    const order = [...this.marks.keys()].sort((a, b) => this.marks[b].weight - this.marks[a].weight || a - b);
     for (const place of order) {
       const x = this.clock.share(this.marks[place].steps[0]) * this.wide, long = LABEL_PEN.measureText(this.marks[place].label).width + 1;
       for (const [side, from] of [[1, x - 2], [-1, x + 2 - long]]) {
@@ -167,7 +152,7 @@ class Ruler {
   show(step, place) {
     const { clock } = this;
     const end = clock.places[clock.last] || 1;
-    const share = place === undefined || clock.mode !== "time" ? clock.share(step) : Math.min(1, place / end);
+    const share = place === undefined ? clock.share(step) : Math.min(1, place / end);
     if (share === this.shown) return;
     this.shown = share;
     this.thumb.style.left = `${(100 * share).toFixed(2)}%`;

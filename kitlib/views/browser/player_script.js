@@ -27,7 +27,7 @@ class ScriptPanel {
     for (const node of [this.field, this.summary]) node.addEventListener("keydown", (event) => event.stopPropagation());
     this.nodes = [details];
     // What was done to the run stands above the pictures, as a panel of its own.
-    this.chips = { nodes: [this.doneRow], load() {}, draw() {}, describe() {} };
+    this.chips = { nodes: [this.doneRow] };
   }
 
   load() {
@@ -46,10 +46,6 @@ class ScriptPanel {
     this.isRun = false;
     this.mark();
   }
-
-  draw() {}
-
-  describe() {}
 
   chip(line, canChange) {
     if (!canChange) return html("li", {}, html("span", { text: line }));

@@ -5,8 +5,7 @@ class Asking {
   constructor(model, root) {
     Object.assign(this, { model, root, asked: model.get("asked"), number: 0 });
     const { title, question, kind } = this.asked;
-    const forms = { number: NumberForm, choice: ChoiceForm, commit: CommitForm };
-    this.form = new forms[kind](this.asked);
+    this.form = FORMS[kind](this.asked);
     this.send = html("button", { type: "submit", class: "kit-button kit-send", text: "That is my prediction" });
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.result = html("p", { class: "kit-result", role: "status", tabindex: -1 });
@@ -28,7 +27,7 @@ class Asking {
   }
 
   submit() {
-    const answer = this.form.answer;
+    const answer = this.form.answer();
     if (answer === null) return this.complain(this.form.missing);
     this.number = this.model.get("told").number + 1;
     this.send.disabled = this.isAnswering = true;
@@ -61,7 +60,7 @@ class Asking {
     this.leap.hidden = false;
     this.keepFocus(this.leap);
     // The result is told when the run has been seen to its end.
-    this.player.below.push({ nodes: [], load() {}, describe() {}, draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
+    this.player.below.push({ nodes: [], draw: (step) => { if (step >= this.player.last) this.reveal(told); } });
     if (this.player.last <= 0 || matchMedia("(prefers-reduced-motion: reduce)").matches) return this.player.at >= this.player.last ? this.reveal(told) : this.player.moveTo(Infinity);
     // As slow as is shorter than ten seconds.
     const { clock, speed } = this.player.transport;
@@ -93,77 +92,29 @@ class Asking {
   }
 }
 
-class NumberForm {
-  constructor({ unit }) {
-    this.missing = "Type a number first.";
-    this.input = html("input", { type: "number", step: "any", inputmode: "decimal", "aria-label": `Your prediction, ${unit}` });
-    this.node = html("p", {}, this.input, ` ${unit}`);
-  }
+// The forms: what to type, choose or move, what is said where nothing was, and the answer; null where there is none yet.
+const FORMS = {
+  number({ unit }) {
+    const input = html("input", { type: "number", step: "any", inputmode: "decimal", "aria-label": `Your prediction, ${unit}` });
+    return { node: html("p", {}, input, ` ${unit}`), missing: "Type a number first.", answer: () => (input.value === "" ? null : +input.value) };
+  },
 
-  get answer() {
-    return this.input.value === "" ? null : +this.input.value;
-  }
-}
-
-class ChoiceForm {
-  constructor({ choices }) {
-    this.missing = "Choose one of the answers first.";
+  choice({ choices }) {
     const name = newName("choice");
-    this.inputs = choices.map((value) => html("input", { type: "radio", name, value }));
-    this.node = html("div", { class: "kit-choices" }, ...this.inputs.map((input) => html("label", {}, input, html("span", { text: input.value }))));
-  }
+    const inputs = choices.map((value) => html("input", { type: "radio", name, value }));
+    const node = html("div", { class: "kit-choices" }, ...inputs.map((input) => html("label", {}, input, html("span", { text: input.value }))));
+    return { node, missing: "Choose one of the answers first.", answer: () => inputs.find((input) => input.checked)?.value ?? null };
+  },
 
-  get answer() {
-    return this.inputs.find((input) => input.checked)?.value ?? null;
-  }
-}
-
-// The log as boxes in lines: a press, a drag or the keyboard says which. One box has the focus; the arrows move it.
-class Boxes {
-  constructor(count, onPress) {
-    this.focused = 0;
-    this.boxes = Array.from({ length: count }, (_, offset) => html("button", { type: "button", class: "kit-box", tabindex: offset ? -1 : 0, text: offset, "data-offset": offset }));
-    this.node = html("div", { class: "kit-boxes", role: "group" }, ...this.boxes);
-    const of = (event) => (event.target.dataset.offset === undefined ? null : +event.target.dataset.offset);
-    this.node.addEventListener("pointerdown", (event) => {
-      if (of(event) === null) return;
-      event.target.releasePointerCapture?.(event.pointerId); // so that a drag meets other boxes
-      onPress(of(event), true);
-    });
-    this.node.addEventListener("pointerover", (event) => { if (event.buttons & 1 && of(event) !== null) onPress(of(event), false); });
-    this.node.addEventListener("click", (event) => { if (event.detail === 0 && of(event) !== null) onPress(of(event), true); }); // from the keyboard
-    this.node.addEventListener("keydown", (event) => {
-      const to = { ArrowRight: this.focused + 1, ArrowLeft: this.focused - 1, Home: 0, End: count - 1 }[event.key];
-      if (to === undefined) return;
-      event.preventDefault();
-      put(this.boxes[this.focused], "tabindex", -1);
-      this.focused = Math.max(0, Math.min(to, count - 1));
-      put(this.boxes[this.focused], "tabindex", 0);
-      this.boxes[this.focused].focus();
-    });
-  }
-}
-
-// Where the commit will be: everything left of the marker is claimed.
-class CommitForm {
-  constructor({ boxes }) {
-    this.missing = "Move the marker first: all records left of it are committed.";
-    this.range = html("input", { type: "range", min: 0, max: boxes, step: 1, value: 0, "aria-label": "Committed offset" });
-    this.shown = html("output", { class: "kit-value" });
-    this.log = new Boxes(boxes, (offset) => this.set(offset));
-    put(this.log.node, "aria-label", "The log; press the first record that is not committed");
-    this.node = html("div", {}, this.log.node, html("p", { class: "kit-marker" }, html("span", { text: "commit: " }), this.range, this.shown));
-    this.range.addEventListener("input", () => this.set(+this.range.value));
-    put(this.shown, "text", "not placed yet");
-    this.answer = null;
-  }
-
-  set(offset) {
-    this.answer = offset;
-    this.range.value = offset;
-    put(this.shown, "text", `offset ${offset}`);
-    this.log.boxes.forEach((box, place) => put(box, "class", place < offset ? "kit-box kit-done" : place === offset ? "kit-box kit-next" : "kit-box"));
-  }
-}
+  // Everything below that offset is claimed.
+  commit({ end }) {
+    let placed = null;
+    const range = html("input", { type: "range", min: 0, max: end, step: 1, value: 0, "aria-label": "Committed offset" });
+    const shown = html("output", { class: "kit-value", text: "not placed yet" });
+    range.addEventListener("input", () => put(shown, "text", `offset ${(placed = +range.value)}`));
+    const node = html("p", { class: "kit-marker" }, html("span", { text: "commit: " }), range, shown);
+    return { node, missing: "Move the marker first: all records left of it are committed.", answer: () => placed };
+  },
+};
 
 export default widget(Asking);

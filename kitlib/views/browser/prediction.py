@@ -42,7 +42,6 @@ from kitlib.views.browser.player import STYLES, around_player, joined
 from kitlib.views.browser.session import Session
 
 KINDS = ("number", "choice", "commit")
-MOST_BOXES = 400
 WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
 MEASURES = ("ms", "%")  # units that are told with every number
 PLACE = "offset"  # the unit of a number that is a place in the log and not a count
@@ -65,13 +64,13 @@ def predict(
 ) -> Prediction:
     """Ask for a prediction of an experiment, run now with `seed` and `knobs`, of a trace, of what a function returns; None: see `settle`.
 
-    `answer` is "number", "choice" (of `choices`) or "commit" (an offset, by a marker in the log).
+    `answer` is "number", "choice" (of `choices`) or "commit" (an offset, by a slider).
     `truth` computes what is right from the trace. For a number it may also be a word: an anomaly of the verdict, "processed",
     "appended" or "figure". Without it, a commit is the last committed offset. A number or a commit is right when it is at most
     `within` away. `unit` is the plural of what a number counts, or "offset" for a place in the log.
 
     KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
-    no count of this verdict, for commits of runs with more than 400 records in a log or with several logs, for knobs
+    no count of this verdict, for commits of runs with several logs, for knobs
     beside a trace or a function, and for a truth beside a function or None.
     """
     if isinstance(what, (str, Experiment)):
@@ -126,27 +125,25 @@ class Prediction(anywidget.AnyWidget):
         self.trace: Any = trace  # a Trace; None where a function was asked, and so are the next two
         self.experiment: Any = get(trace.experiment) if trace is not None else None
         self.verdict: Any = judge(trace) if trace is not None else None
-        self.boxes = self._boxes() if kind == "commit" else 0
+        self.end = self._end() if kind == "commit" else 0
         self.truth: Any = self._checked_truth(truth) if trace is not None or truth is not None else None  # None: not known yet
         self.given: Any = None  # the answer
         self.result, self.is_right, self._score = "", False, ""
         self.key = hashlib.sha256(key.encode()).hexdigest()[:16]
         super().__init__()
         title = "" if self.experiment is None else self.experiment.title
-        self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "boxes": self.boxes, "unit": unit}
+        self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "end": self.end, "unit": unit}
         self._tell(0)
         self.on_msg(self._on_answer)
 
-    def _boxes(self) -> int:
-        """How many offsets the log has."""
-        lanes = self.verdict.lanes
-        if len(lanes) != 1 or not 0 < lanes[0].appended <= MOST_BOXES:
-            told = f"{len(lanes)} logs" if len(lanes) != 1 else f"{lanes[0].appended} records"
+    def _end(self) -> int:
+        """Where the log ends."""
+        if len(self.verdict.lanes) != 1:
             raise KnobError(
-                f"predict: answer={self.kind!r} draws the boxes of one log with 1 to {MOST_BOXES} records, and this run has {told}. "
+                f"predict: answer={self.kind!r} asks for an offset of one log, and this run has {len(self.verdict.lanes)} logs. "
                 'Give another knob, or ask for a "number" or a "choice".'
             )
-        return int(lanes[0].appended)
+        return int(self.verdict.lanes[0].appended)
 
     def _checked_truth(self, truth: Truth | None) -> Any:
         """What is right, computed from the run; of a kind that an answer can be."""
@@ -217,8 +214,8 @@ class Prediction(anywidget.AnyWidget):
             return given
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
             raise KnobError(f"{plain_text(repr(given), 60)} is no number. Type one, such as 12.")
-        if self.kind == "commit" and not (given == int(given) and 0 <= given <= self.boxes):
-            raise KnobError(f"a commit at {plain_text(given, 20)} is outside this log. Expected an offset from 0 to {self.boxes}.")
+        if self.kind == "commit" and not (given == int(given) and 0 <= given <= self.end):
+            raise KnobError(f"a commit at {plain_text(given, 20)} is outside this log. Expected an offset from 0 to {self.end}.")
         return given
 
     def _judged(self, given: Any) -> tuple[bool, str]:

@@ -12,12 +12,10 @@ function tell(sentence) {
 function showRecording() {
   const { format, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
   if (format !== FORMAT) return tell(`This page holds a recording of format ${format}, and its script reads format ${FORMAT}. Save the run again.`);
-  const answer = (question) => setTimeout(() => model.take({ told: { ...model.get("told"), number: question.number, error: recording } }));
   const bytes = typeof frames === "string" ? Uint8Array.from(atob(frames), (one) => one.charCodeAt(0)) : new TextEncoder().encode(JSON.stringify(frames));
-  const model = new PageModel({ heading, told, frames: bytes }, answer);
-  const root = document.createElement("div");
+  const root = html("div");
   PLACE.append(root);
-  new Player(model, root);
+  new Player(recorded({ heading, told, frames: bytes, step: told.at }, recording), root);
   STATUS.hidden = true;
 }
 

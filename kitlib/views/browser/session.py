@@ -81,7 +81,6 @@ class Session:
         self.backend = self.trace.backend  # of runs that are asked for; a player with a switch to the broker sets it to the model
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         self.comparison = Comparison()
-        self._held_at: int | None = None  # where the close-up of a long log was put, in thousandths
         self.is_whole = True  # whether all steps of the run are drawn
         self._frames: Frames | None = None  # of the run that was shown last
         self.frames = b""
@@ -140,7 +139,7 @@ class Session:
         """Draw the steps that are not drawn yet."""
         if not self.is_whole and self._frames is not None:
             with uncollected():
-                self.frames, self.is_whole = played(self._frames, comparison=self.comparison, held_at=self._held_at), True
+                self.frames, self.is_whole = played(self._frames, comparison=self.comparison), True
             self.told = {**self.told, "isWhole": True}
 
     def _front(self, asked: Sequence[str]) -> list[str]:
@@ -181,8 +180,6 @@ class Session:
                     self.comparison.keep()
                 case "drop":
                     self.comparison.drop()
-                case "hold":
-                    self._held_at = max(0, min(1_000, int(question["at"])))
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     if "shown" in question and len(self.trace):
@@ -256,7 +253,7 @@ class Session:
             curves = [] if frames.scene and not frames.scene.curves else curves_of(frames)
             self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, curves))
         self.is_whole = shown is None or not frames.is_long
-        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison, self._held_at)
+        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
         self.told = {
             "number": number,
             "error": "",

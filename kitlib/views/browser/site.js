@@ -11,13 +11,6 @@ const STAGE = document.getElementById("kit-place");
 const FOUND = document.getElementById("kit-found");
 const SEARCH = document.getElementById("kit-search");
 
-function node(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 function tell(sentence) {
   STATUS.textContent = sentence;
   STATUS.className = "kit-told";
@@ -110,12 +103,12 @@ class Stage {
     const experiment = ALL.find((one) => one.name === name);
     document.title = `${experiment.title} - Delivery Lab`;
     const place = ALL.indexOf(experiment);
-    const link = (one, text) => (one ? [node("a", { href: `#${one.name}`, title: one.title }, text)] : []);
-    this.root = node("div");
-    this.command = node("code");
+    const link = (one, text) => (one ? [html("a", { href: `#${one.name}`, title: one.title }, text)] : []);
+    this.root = html("div");
+    this.command = html("code");
     STAGE.replaceChildren(
-      node("nav", { "aria-label": "Experiments" }, node("a", { href: "#" }, "All experiments"), ...link(ALL[place - 1], "Previous"), ...link(ALL[place + 1], "Next")),
-      this.root, node("p", { class: "kit-note" }, "The same run in a terminal: ", this.command));
+      html("nav", { "aria-label": "Experiments" }, html("a", { href: "#" }, "All experiments"), ...link(ALL[place - 1], "Previous"), ...link(ALL[place + 1], "Next")),
+      this.root, html("p", { class: "kit-note" }, "The same run in a terminal: ", this.command));
     const opened = this.engine.call({ do: "open", ...asked });
     opened.catch(() => {}); // told below
     try {
@@ -189,11 +182,11 @@ function fillList() {
   const rows = [];
   for (const { title, experiments } of GROUPS) {
     const items = experiments.map((one) => {
-      const item = node("li", {}, node("a", { href: `#${one.name}` }, one.title), node("p", {}, one.question));
+      const item = html("li", {}, html("a", { href: `#${one.name}` }, one.title), html("p", {}, one.question));
       rows.push({ item, words: `${title} ${one.name} ${one.title} ${one.question} ${one.knobs.join(" ")}`.toLowerCase() });
       return item;
     });
-    LIST.append(node("section", {}, node("h2", {}, title), node("ul", {}, ...items)));
+    LIST.append(html("section", {}, html("h2", {}, title), html("ul", {}, ...items)));
   }
   const search = () => {
     const wanted = SEARCH.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -211,7 +204,7 @@ class Front {
   constructor(names) {
     this.name = names[0];
     this.place = document.getElementById("kit-hero");
-    const links = names.map((name) => node("a", { href: `#${name}` }, ALL.find((one) => one.name === name).title));
+    const links = names.map((name) => html("a", { href: `#${name}` }, ALL.find((one) => one.name === name).title));
     document.getElementById("kit-first").append(...links.flatMap((link) => [" ", link]));
   }
 
@@ -222,7 +215,7 @@ class Front {
     if (!this.close) return; // the reader has gone on
     const model = recorded({ heading: { ...heading, knobs: [], front: [], takes: [] }, told, frames }, "Open it to change it.");
     this.close = player.render({ model, el: this.place });
-    this.place.append(node("p", {}, node("a", { href: `#${this.name}` }, "Turn its knobs")));
+    this.place.append(html("p", {}, html("a", { href: `#${this.name}` }, "Turn its knobs")));
     if (!matchMedia("(prefers-reduced-motion: reduce)").matches) this.place.querySelector(".kit-begin").click();
   }
 

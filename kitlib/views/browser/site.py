@@ -124,7 +124,8 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
     loaded = pyodide.unpack(package, room / "pyodide")
     (room / "kit.zip").write_bytes(to_parcel())
     loaded.append(room / "kit.zip")
-    for name, parts in (("player.js", SCRIPTS), ("site.js", ("page_model.js", "site.js")), ("worker.js", ("site_worker.js",))):
+    parts_of_page = ("player_dom.js", "page_model.js", "site.js")
+    for name, parts in (("player.js", SCRIPTS), ("site.js", parts_of_page), ("worker.js", ("site_worker.js",))):
         (room / name).write_text(joined(parts), encoding="utf-8")
     (room / "runs").mkdir()
     groups: dict[str, list[dict[str, Any]]] = {}

@@ -218,6 +218,7 @@ class LaneReader:
     def __init__(self, lane: Lane) -> None:
         self.lane = lane
         self.toggles: list[Toggle] = []
+        self.flags = bytearray(lane.end - lane.base)
         self.marks: Marks = (lane.base, lane.base, lane.base, lane.base)
         self.window = lane.base
         self.lag = self.in_flight = self.retries = 0
@@ -227,11 +228,7 @@ class LaneReader:
         self.effects: set[tuple[int, Any]] = set()  # (offset, part) with a process step
         self.parts: dict[int, int] = {}  # offset -> effects it still misses, of records whose append says how many
         self.beyond = Beyond()
-        self.processed: set[int] = set()
-        self.twice: set[int] = set()
         self.refused: set[int] = set()
-        self.skipped: set[int] = set()
-        self.exists: set[int] = set()
         self.emitted = bytearray(lane.end - lane.base)  # 1: emitted or skipped, so it cannot be skipped any more
         self.appended_to = lane.base
 
@@ -292,7 +289,7 @@ class LaneReader:
     def _in_flight(self) -> int:
         """How many records are pending, and neither wait, nor are to be fetched again, nor failed for good."""
         held = [*self.ranges["waiting"], *self.ranges["failed"]]
-        stuck = [[offset, offset] for offset in self.refused - self.processed]
+        stuck = [[offset, offset] for offset in self.refused if not self._is(offset, PROCESSED)]
         return size_of([*self.ranges["pending"], *held, *stuck]) - size_of([*held, *stuck])
 
     def _toggle(self, first: int, after: int, flag: int) -> None:
@@ -300,6 +297,16 @@ class LaneReader:
         first, after = max(first, self.lane.base), min(after, self.lane.end)
         if first < after:
             self.toggles.append((first - self.lane.base, after - first, flag))
+            flip(self.flags, self.toggles[-1:])
+
+    def _is(self, offset: int, flag: int) -> bool:
+        at = offset - self.lane.base
+        return 0 <= at < len(self.flags) and bool(self.flags[at] & flag)
+
+    def _set(self, offset: int, flag: int, is_on: bool = True) -> None:
+        """Flip the flag of one offset unless it is so already."""
+        if self._is(offset, flag) != is_on:
+            self._toggle(offset, offset + 1, flag)
 
     def _look_at(self, offset: object) -> None:
         """Move the close-up when the offset leaves it; a third of it stays on the left."""
@@ -311,7 +318,6 @@ class LaneReader:
         first, last = data["first"], data["last"]
         for begin, after in _runs(data["offsets"]) if "offsets" in data else ((first, last + 1),):
             self._toggle(begin, after, EXISTS)
-            self.exists.update(range(max(begin, self.lane.base), min(after, self.lane.end)))
         self.appended_to = max(self.appended_to, last + 1)
         parts = data.get("parts")
         if parts is None:
@@ -320,44 +326,37 @@ class LaneReader:
         for at, offset in enumerate(offsets):
             self.parts[offset] = parts[at] if isinstance(parts, list) else parts
             if not self.parts[offset]:
-                self._done(offset)
+                self._set(offset, PROCESSED)
 
     def _on_compact(self, data: dict[str, Any]) -> None:
         """The records are replaced by later ones of their keys."""
         self._remove(data["offsets"])
-        self._count(replaced=len(set(data["offsets"]) - self.processed))
+        self._count(replaced=sum(not self._is(offset, PROCESSED) for offset in set(data["offsets"])))
 
     def _on_purge(self, data: dict[str, Any]) -> None:
         """Nothing replaces a tombstone: one that was not processed is lost."""
         self._remove(data["offsets"])
         for offset in data["offsets"]:
-            if offset not in self.processed:
+            if not self._is(offset, PROCESSED):
                 self._refuse(offset)
 
     def _remove(self, offsets: list[int]) -> None:
         for begin, after in _runs(offsets):
             self._toggle(begin, after, EXISTS)
-        for offset in self.refused & set(offsets):
-            self._unrefuse(offset)
-        self.exists -= set(offsets)
-        self._count(removed=len(self.processed & set(offsets)))
+        for offset in set(offsets):
+            self._refuse(offset, False)
+        self._count(removed=sum(self._is(offset, PROCESSED) for offset in set(offsets)))
 
     def _on_cut(self, data: dict[str, Any]) -> None:
         """From `to` on nothing is left, and nothing is known of what will lie there."""
         to, base = max(int(data["to"]), self.lane.base), self.lane.base
-        cut = {offset for offset in self.exists if offset >= to}
-        self._count(cut_done=len(cut & self.processed), cut_lost=len(cut - self.processed))
-        for known, flag in (
-            (self.exists, EXISTS),
-            (self.processed, PROCESSED),
-            (self.twice, TWICE),
-            (self.refused, REFUSED),
-            (self.skipped, SKIPPED),
-        ):
-            gone = {offset for offset in known if offset >= to}
-            for first, after in _runs(gone):
+        gone = [self.flags[at] for at in range(to - base, len(self.flags)) if self.flags[at] & EXISTS]
+        done = sum(bool(flags & PROCESSED) for flags in gone)
+        self._count(cut_done=done, cut_lost=len(gone) - done)
+        for flag in (EXISTS, PROCESSED, TWICE, REFUSED, SKIPPED):
+            for first, after in _runs(offset for offset in range(to, self.lane.end) if self._is(offset, flag)):
                 self._toggle(first, after, flag)
-            known -= gone
+        self.refused = {offset for offset in self.refused if offset < to}
         self.effects = {effect for effect in self.effects if effect[0] < to}
         self.parts = {offset: left for offset, left in self.parts.items() if offset < to}
         self.emitted[to - base :] = bytes(len(self.emitted[to - base :]))
@@ -378,7 +377,6 @@ class LaneReader:
             after = self.emitted.find(1, first, limit)
             after = limit if after < 0 else after
             self._toggle(base + first, base + after, SKIPPED)
-            self.skipped.update(range(base + first, base + after))
             self.emitted[first:after] = b"\x01" * (after - first)
             first = self.emitted.find(0, after, limit)
 
@@ -386,7 +384,7 @@ class LaneReader:
         offset = data["offset"]
         if 0 <= offset - self.lane.base < len(self.emitted):
             self.emitted[offset - self.lane.base] = 1
-        self._unrefuse(offset)
+        self._refuse(offset, False)
 
     def _on_fail(self, data: dict[str, Any]) -> None:
         if data.get("retry") is False:
@@ -397,30 +395,17 @@ class LaneReader:
         effect = (offset, data.get("part"))
         if effect in self.effects:
             self._count(repeats=1)
-            if offset not in self.twice:
-                self.twice.add(offset)
-                self._toggle(offset, offset + 1, TWICE)
+            self._set(offset, TWICE)
             return
         self.effects.add(effect)
         if offset in self.parts:
             self.parts[offset] -= 1
         if self.parts.get(offset, 0) <= 0:
-            self._done(offset)
+            self._set(offset, PROCESSED)
 
-    def _done(self, offset: int) -> None:
-        if offset not in self.processed:
-            self.processed.add(offset)
-            self._toggle(offset, offset + 1, PROCESSED)
-
-    def _refuse(self, offset: int) -> None:
-        if offset not in self.refused:
-            self.refused.add(offset)
-            self._toggle(offset, offset + 1, REFUSED)
-
-    def _unrefuse(self, offset: int) -> None:
-        if offset in self.refused:
-            self.refused.discard(offset)
-            self._toggle(offset, offset + 1, REFUSED)
+    def _refuse(self, offset: int, is_refused: bool = True) -> None:
+        self._set(offset, REFUSED, is_refused)
+        self.refused.add(offset) if is_refused else self.refused.discard(offset)
 
     def _count(self, **more: int) -> None:
         self.beyond = self.beyond._replace(**{name: getattr(self.beyond, name) + count for name, count in more.items()})

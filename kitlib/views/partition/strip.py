@@ -152,16 +152,13 @@ def _words(words: str, x: int, y: int) -> Svg:
     return el("text", words, cls="ink", x=x, y=y, text_anchor="end" if x == RIGHT else None) if words else NOTHING
 
 
-def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None = None, held_at: int | None = None) -> Reel:
-    """The strips after every step; with `only` those after that step, whichever step is asked for.
-
-    `held_at` is where a reader has put the close-up of a long log, in thousandths of the way that it can go; None: nowhere yet.
-    """
+def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None = None) -> Reel:
+    """The strips after every step; with `only` those after that step, whichever step is asked for."""
     top, seen = 0, [set[str]() for _ in range(steps)]
     reel = Reel("Where is each record?", "Where is each record?", WIDTH, 20)
-    names = [*CLOSE_UPS, *([] if held_at is None else [WHERE_PUT])] if any(lane.has_bar for lane in lanes) else []
+    names = [*CLOSE_UPS] if any(lane.has_bar for lane in lanes) else []
     for lane in lanes:
-        held = [close_up_at(lane, name, held_at or 0) if lane.has_bar else None for name in names]
+        held = [close_up_at(lane, name) if lane.has_bar else None for name in names]
         windows = list(dict.fromkeys(window for window in held if window is not None))
         count, of = len(windows) + 1, [len(windows) if window is None else windows.index(window) for window in held] + [len(windows)]
         down, lower = f"translate(0 {top})", f"translate(0 {top + strip_y(lane.has_bar)})"
@@ -198,7 +195,7 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
     told = [(step, frozenset(keys)) for step, keys in enumerate(seen)]
     reel.explain(film, [item for item in strip_legend() if item.key != "."], *[told] * (len(names) + 1))
     if names:
-        reel.chooser = Chooser("close-up: ", "follows the steps", names, [len(names)] * steps, -1 if held_at is None else held_at)
+        reel.chooser = Chooser("close-up: ", "follows the steps", names, [len(names)] * steps)
     return reel
 
 
@@ -206,15 +203,12 @@ CLOSE_UPS = {  # where the close-up of a log that is too long for boxes can be h
     "at the first lost record": "XSE",
     "at the first duplicate": "2",
 }
-WHERE_PUT = "where it was put"
 
 
-def close_up_at(lane: Lane, name: str, held_at: int = 0) -> int | None:
+def close_up_at(lane: Lane, name: str) -> int | None:
     """The first offset of a close-up that is held somewhere; None if what is looked for is not there at the end of the run."""
     if not lane.steps:
         return None
-    if name == WHERE_PUT:
-        return lane.base + (lane.end - lane.boxes - lane.base) * held_at // 1_000
     end, looked_for = lane.after(lane.steps[-1]), CLOSE_UPS[name]
     told = end.codes if looked_for != "2" else end.flags.translate(_BADGE).decode("ascii")[: len(end.codes)]
     found = [each for each in map(told.find, looked_for) if each >= 0]

@@ -23,6 +23,7 @@ from kitlib.views.scenes.log_panel import (
     log_words,
 )
 from kitlib.views.scenes.offset_rows import Strip
+from kitlib.views.scenes.offsets import cleaned_after, log_panels
 from kitlib.views.scenes.timeline import as_before, places
 from kitlib.views.svg import HATCH, Svg, el, group
 
@@ -51,56 +52,26 @@ def to_scene(trace: Trace, part: str) -> Scene:
     legend = box_legend(logs, any(step.what in ("pass", "clean") for step in trace))
     if part == "before_after":
         legend.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="grey-line"), "taken out by the pass"))
-    panels = _Panel(part, tall, most).over(trace, logs)
-    return strip.compose("A compacted topic", PARTS[part], panels, tall * (2 if part == "before_after" else 1), legend)
+        return strip.compose("A compacted topic", PARTS[part], _before_after(trace, logs, tall, most), 2 * tall, legend)
+    return strip.compose("A compacted topic", PARTS[part], log_panels(trace, logs, tall, most), tall, legend)
 
 
-class _Panel:
-    """The log now, and as it was before the last pass."""
-
-    def __init__(self, part: str, tall: int, most: int) -> None:
-        self.part, self.tall, self.most = part, tall, most
-        self.before: KeyedLog | None = None
-        self.after: set[int] = set()  # what the last pass left
-        self.cleaned_to: int | None = None
-        self.was_pass = False
-
-    def over(self, trace: Trace, logs: list[KeyedLog | None]) -> Iterator[tuple[list[Svg] | None, str]]:
-        """The panel after each step, and what it shows in words."""
-        for step, log, earlier in zip(trace.steps, logs, [None, *logs[:-1]], strict=True):
-            self.follow(step.what, step.data.get("to"), log, earlier)
-            yield (None, "") if log is None else (self.draw(log), log_words(log))
-
-    def follow(self, what: str, to: object, log: KeyedLog | None, earlier: KeyedLog | None) -> None:
-        """The next step: the log after it, and the log before it."""
-        is_pass = what in PASSES
-        if is_pass and not self.was_pass:
-            self.before = earlier
-        if is_pass and log is not None:
-            self.after = {offset for offset, _, _ in log.records}
-        if what in ("pass", "clean") and isinstance(to, int):
-            self.cleaned_to = to
-        self.was_pass = is_pass
-
-    def draw(self, log: KeyedLog) -> list[Svg]:
-        """The rows of the panel."""
-        if self.part == "all":
-            head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
-            return [head, *self._log(log, 0, set())]
-        if self.before is None:
-            return [
-                el("text", "Before the first pass", cls="ink", x=LEFT, y=12, font_weight="bold"),
-                *self._log(log, 0, set()),
-                el("text", "After it: the cleaner has not been here yet", cls="grey", x=LEFT, y=self.tall + 12),
-            ]
-        gone = {offset for offset, _, _ in self.before.records} - self.after
-        return [
-            el("text", "Before the last pass", cls="ink", x=LEFT, y=12, font_weight="bold"),
-            *self._log(self.before, 0, gone),
-            el("text", "Now", cls="ink", x=LEFT, y=self.tall + 12, font_weight="bold"),
-            *self._log(log, self.tall, set(), self.cleaned_to),
-        ]
-
-    def _log(self, log: KeyedLog, top: int, gone: set[int], cleaned_to: int | None = None) -> list[Svg]:
-        cleaned = self.cleaned_to if self.part == "all" else cleaned_to
-        return [group(row, transform=f"translate(0 {top + HEAD})") for row in draw_log(log, gone, cleaned, self.most)]
+def _before_after(trace: Trace, logs: list[KeyedLog | None], tall: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
+    """The log as it was before the last pass, with what that took out, and now, after each step; and in words."""
+    before: KeyedLog | None = None
+    after, cleaned_to, was_pass = set[int](), None, False  # what the last pass left, and how far it came
+    for step, log, earlier in zip(trace.steps, logs, [None, *logs[:-1]], strict=True):
+        is_pass = step.what in PASSES
+        before = earlier if is_pass and not was_pass else before
+        after = {offset for offset, _, _ in log.records} if is_pass and log is not None else after
+        cleaned_to, was_pass = cleaned_after(step, cleaned_to), is_pass
+        if log is None:
+            yield None, ""
+            continue
+        gone = {offset for offset, _, _ in before.records} - after if before else set[int]()
+        titles = ("Before the last pass", "Now") if before else ("Before the first pass", "")
+        told = [el("text", title, cls="ink", x=LEFT, y=12 + tall * row, font_weight="bold") for row, title in enumerate(titles) if title]
+        now = [group(row, transform=f"translate(0 {tall + HEAD})") for row in draw_log(log, set(), cleaned_to, most)]
+        now = now if before else [el("text", "After it: the cleaner has not been here yet", cls="grey", x=LEFT, y=tall + 12)]
+        rows = [group(row, transform=f"translate(0 {HEAD})") for row in draw_log(before or log, gone, None, most)]
+        yield [told[0], *rows, *told[1:], *now], log_words(log)

@@ -500,8 +500,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     scene.drawn = Panels(
         lambda at: _panel(reader, at, beside, has_rows, has_logs),
         lambda at: _words(reader, at, has_rows, has_logs),
-        lambda at: trace.vocabulary.sentence(reader.steps[at].actor, reader.steps[at].what, reader.steps[at].data),
     )
+    scene.steps = reader.steps
     scene.legend = _legend(reader, lanes if has_lanes else None, has_rows, has_logs)
     scene.curves = reader.curves if part == "all" else {}
     return scene

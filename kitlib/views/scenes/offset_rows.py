@@ -42,10 +42,10 @@ ROW_TALL, CHART_TALL = 28, 70
 LOGS = frozenset({"offsets log", "log"})
 NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer", "coordinator"}
 SIGN_WORDS = (  # in the legend's order
-    "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "retention", "delete", "dies", "move",
+    "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "delete", "dies", "move",
     "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error", "told", "none", "wait",
 )  # fmt: skip
-LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "retention", "delete"})
+LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "delete"})
 ANSWERS = {
     "told": Glyph("it answers with an offset", DISC, "ink", 0.8, BLUE),
     "none": Glyph("it answers −1: no offset", DISC, RED, 2.4, "paper"),

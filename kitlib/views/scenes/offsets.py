@@ -67,23 +67,28 @@ def to_scene(trace: Trace, part: str) -> Scene:
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
-    panels = _panels(trace, logs, log_room, most)
+    panels = log_panels(trace, logs, log_room, most)
     tall = log_room + cache_room if any(logs) else 0
     return strip.compose("The offsets topic", PARTS[part], panels, tall, box_legend(logs, True))
 
 
-def _panels(trace: Trace, logs: list[KeyedLog | None], log_room: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
-    """The log after each step, and the cache below it, each row a piece; and both in words."""
+def log_panels(trace: Trace, logs: list[KeyedLog | None], log_room: int, most: int) -> Iterator[tuple[list[Svg] | None, str]]:
+    """The log after each step, and the cache below it where there is one, each row a piece; and both in words."""
     head = el("text", "The log", cls="ink", x=LEFT, y=12, font_weight="bold")
     cleaned_to: int | None = None
     for step, log in zip(trace.steps, logs, strict=True):
-        if step.what in ("clean", "pass") and isinstance(step.data.get("to"), int):
-            cleaned_to = step.data["to"]
+        cleaned_to = cleaned_after(step, cleaned_to)
         if log is None:
             yield None, ""
             continue
         rows = [group(row, transform="translate(0 18)") for row in draw_log(log, cleaned_to=cleaned_to, most=most)]
         yield [head, *rows, *(group(row, transform=f"translate(0 {log_room})") for row in draw_cache(log))], log_words(log)
+
+
+def cleaned_after(step: Step, before: int | None) -> int | None:
+    """How far the cleaner has come after a step."""
+    to = step.data.get("to")
+    return to if step.what in ("clean", "pass") and isinstance(to, int) else before
 
 
 def _room_in_load(step: Step) -> float:

@@ -54,8 +54,8 @@ def compose(
     foot = round(y + gap)
     scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
     scene.body = group(*drawn, *([draw_axis(trace, xs, foot)] if has_axis else []))
-    for step, x, (panel, words) in zip(trace.steps, xs, panels, strict=True):
-        scene.add_step(x, trace.sentence(step), panel, words)
+    for x, (panel, words) in zip(xs, panels, strict=True):
+        scene.add_step(x, panel, words)
     return scene
 
 

@@ -60,11 +60,7 @@ def arrives(key: Name) -> Deed:
 def falls(key: Name, fate: Fate = "lost") -> Deed:
     """What set off with this key is lost on its way."""
     named = reads(key)
-
-    def deed(play: Play, step: Step) -> None:
-        play.fall(named(step), fate)
-
-    return deed
+    return lambda play, step: play.fall(named(step), fate)
 
 
 def drops(name: Name, label: Name) -> Deed:
@@ -81,12 +77,7 @@ def drops(name: Name, label: Name) -> Deed:
 def says(name: Name, text: Name, is_alarm: bool = False) -> Deed:
     """A bubble over an actor; "" is none."""
     who, told = reads(name), reads(text)
-
-    def deed(play: Play, step: Step) -> None:
-        if what := told(step):
-            play.say(who(step), what, is_alarm)
-
-    return deed
+    return lambda play, step: play.say(who(step), told(step), is_alarm)
 
 
 def becomes(state: State, *names: Name) -> Deed:

@@ -7,12 +7,10 @@ nothing travels (compaction, offsets and their incidents, lag).
 
 from __future__ import annotations
 
-from kitlib.views.stage.connect import CONNECT, PARTITIONS, SOURCE, STREAMS
-from kitlib.views.stage.groups import GROUPS, REPLICATION, SHARE
-from kitlib.views.stage.producers import IDEMPOTENCE, SEND_PATH
+from kitlib.views.stage.groups import CONNECT, GROUPS, PARTITIONS, REPLICATION, SHARE, SOURCE, STREAMS
+from kitlib.views.stage.producers import IDEMPOTENCE, SEND_PATH, TRANSACTIONS
 from kitlib.views.stage.score import Setting
 from kitlib.views.stage.storm import SPOUT, TOPOLOGY
-from kitlib.views.stage.transactions import TRANSACTIONS
 
 STAGES: dict[str, Setting] = {
     "spout": SPOUT,

@@ -277,19 +277,17 @@ def _rows(
     """The travellers for the player, in the order in which they set off.
 
     Each is when it sets off (after the one before), how long it crosses and lies, its way, its style, its lane (a bubble: how far above
-    its actor's middle), its label; and where they are not 0, 100 and -1 whether it falls, how far it comes, and its ref.
+    its actor's middle), its label, whether it falls, how far it comes, and its ref.
     """
     rows, last = [], 0
     for each in used:
-        t0, t1, t2 = _cs(each.t0), _cs(each.t1), _cs(each.t2)
         is_bubble = each.style.shape == "bubble"
         label = f"× {each.count:,}" if each.count > 1 and not is_bubble else each.label
         lane = round(stage.actors[each.source].tall / 2) if is_bubble else each.lane
-        more = [int(each.fate != "arrived" and not is_bubble), round(100 * each.reach), refs.get(each.ref, -1)]
-        plain = [0, 100, -1]
-        while more and more[-1] == plain[len(more) - 1]:
-            more.pop()
-        rows.append([t0 - last, t1 - t0, t2 - t1, ways[each.source, each.target], styles[each.style], lane, label, *more])
+        ways_on = ways[each.source, each.target], styles[each.style], lane, label
+        falls = int(each.fate != "arrived" and not is_bubble)
+        t0, t1, t2 = map(_cs, (each.t0, each.t1, each.t2))
+        rows.append([t0 - last, t1 - t0, t2 - t1, *ways_on, falls, round(100 * each.reach), refs.get(each.ref, -1)])
         last = t0
     return rows
 

@@ -152,7 +152,7 @@ class Part:
     found: Callable[[Trace], Iterable[str]] | None = None  # further names, from the trace
 
 
-Deed = Callable[["Play", Step], None]
+Deed = Callable[["Play", Step], object]
 Rows = Mapping[str, Sequence[Deed]]
 
 
@@ -234,8 +234,8 @@ class Play:
         self.stage.travellers.append(traveller)
 
     def say(self, name: str, text: str, is_alarm: bool = False) -> None:
-        """A bubble over an actor."""
-        if self.has(name):
+        """A bubble over an actor; "" is none."""
+        if text and self.has(name):
             label = plain_text(text, 44)
             last = next((t for t in reversed(self.stage.travellers[-12:]) if t.style.shape == "bubble" and t.source == name), None)
             if last is not None and last.label == label and self.now < last.t2:

@@ -49,27 +49,6 @@ class GivenTuple:
 
 
 @dataclass(slots=True)
-class Growth:
-    """The trees as far as they have grown: what both readers need."""
-
-    forest: Forest
-    tuples: list[GivenTuple] = field(default_factory=list)
-    open_counts: list[int] = field(default_factory=list)  # per tree: its tuples of whose ack no acker has heard
-    heard: set[tuple[int, int]] = field(default_factory=set)  # (tuple, tree) of those acks that an acker heard
-    first_edges: dict[int, list[int]] = field(default_factory=dict)  # tree -> the tuples that the spout sent
-    messages: dict[int, list[tuple[int | None, int, list[int]]]] = field(default_factory=dict)
-    # root -> what bolts sent to its acker and did not arrive yet: (value, or None for a fail; tuple; its children)
-
-    def ids_of(self, tuples: list[int], tree: int) -> list[tuple[int, int]]:
-        """The ids that these tuples have in a tree; those that are not in it are left out."""
-        return [(place, self.tuples[place].ids[tree]) for place in tuples if tree in self.tuples[place].ids]
-
-    def task_of(self, place: int) -> str:
-        """The name of the task that a tuple was sent to."""
-        return self.forest.tasks[self.tuples[place].task]
-
-
-@dataclass(slots=True)
 class _Entry:
     """An acker's entry while the trace is read."""
 
@@ -78,77 +57,134 @@ class _Entry:
     is_claimed: bool = False  # an init came, so somebody waits for its end
 
 
-class AckerReader:
-    """The ackers' entries while the steps go by."""
+# Words that only a trace with whole trees has; some runs are too long for them and keep the records' own.
+WORDS = frozenset({"send", "execute", "bolt_ack", "bolt_fail", "acker_init", "acker_ack", "acker_fail"})
+ACKER = "__acker-"
+LATER_RELEASE = "2.4.0"  # of the acker: three buckets, and no renewal by init and ack
+SPOUT_BUCKETS = 2
 
-    def __init__(self, growth: Growth, *, is_renewing: bool) -> None:
-        """`is_renewing`: whether init and ack put an entry into the newest bucket, as in Storm 0.9.3."""
-        self.growth, self.forest, self.bits = growth, growth.forest, growth.forest.bits
-        self.is_renewing = is_renewing
+Subject = tuple[int, int]  # the tuple and the tree that a step is about, or NEVER
+NOTHING: Subject = (NEVER, NEVER)
+
+
+class _Growing:
+    """The trees as far as they have grown, and the tasks and roots by their names."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.is_later = trace.settings.acker_release == LATER_RELEASE
+        self.bits = bits_of(trace.settings.id_bits, (value for step in trace.steps for value in _values_of(step)))
+        self.forest = Forest(self.bits, 0, SPOUT_BUCKETS, 3 if self.is_later else 2, steps_of={name: [] for name, _ in STATES})
+        self.tuples: list[GivenTuple] = []
+        self.open_counts: list[int] = []  # per tree: its tuples of whose ack no acker has heard
+        self.first_edges: dict[int, list[int]] = {}  # tree -> the tuples that the spout sent
+        self.messages: dict[int, list[tuple[int | None, int, list[int]]]] = {}
+        # root -> what bolts sent to its acker and did not arrive yet: (value, or None for a fail; tuple; its children)
+        self.tasks: dict[str, int] = {}
+        self.by_root: dict[int, int] = {}  # root -> its newest tree
+
+    def _task(self, actor: object) -> int:
+        name = plain_text(actor, 40)
+        if name not in self.tasks:
+            self.tasks[name] = len(self.tasks)
+            self.forest.tasks.append(name)
+        return self.tasks[name]
+
+    def _new_tree(self, view: TreeView) -> int:
+        number = len(self.forest.trees)
+        self.forest.trees.append(view)
+        self.open_counts.append(0)
+        if view.root is not None:
+            self.by_root[view.root] = number
+        return number
+
+    def _tree(self, root: int) -> int:
+        """The newest tree of a root. One that nobody has emitted is a tree without tuples."""
+        if root not in self.by_root:
+            shown = to_root(root)
+            self._new_tree(TreeView(f"root {shown}", shown, "never emitted", NEVER, root))
+        return self.by_root[root]
+
+
+class _Ackers(_Growing):
+    """The ackers' entries while the steps go by. Storm 0.9.3's init and ack put an entry into the newest bucket, a later one's do not."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self.heard: set[tuple[int, int]] = set()  # (tuple, tree) of those acks that an acker heard
         self.entries: dict[int, dict[int, _Entry]] = {}  # acker task -> root -> entry
         self.swept: list[EntryView] = []  # dropped by the last tick, to be cleared at the next step
 
-    def sweep(self, step: Step) -> None:
+    def _sweep(self, step: Step) -> None:
         """What the last tick dropped is shown until the next step."""
         for view in self.swept:
             view.bucket.put(step.number, GONE)
         self.swept.clear()
 
-    def init(self, step: Step, acker: int, tree: int) -> None:
+    def _ids_of(self, tuples: list[int], tree: int) -> list[tuple[int, int]]:
+        """The ids that these tuples have in a tree; those that are not in it are left out."""
+        return [(place, self.tuples[place].ids[tree]) for place in tuples if tree in self.tuples[place].ids]
+
+    def _task_of(self, place: int) -> str:
+        """The name of the task that a tuple was sent to."""
+        return self.forest.tasks[self.tuples[place].task]
+
+    def _on_acker_init(self, step: Step) -> Subject:
         """`__ack_init` came from the spout."""
-        ids = self.growth.ids_of(self.growth.first_edges.get(tree, []), tree)
+        tree, entry = self._entry(step)
+        ids = self._ids_of(self.first_edges.get(tree, []), tree)
         shown = listed((value for _, value in ids), self.bits)
         told = f"The XOR of the ids sent: {shown}." if len(ids) > 1 else "The id of the tuple sent."
         spout = self.forest.trees[tree].spout
         sender = self.forest.tasks[spout] if spout != NEVER else f"task {plain_text(step.data['spout_task'], 20)}"
-        entry = self._entry(step, acker, tree)
         entry.is_claimed, entry.view.tree = True, tree
         is_told = _xor(ids) == step.data["val"]
         self._note(
             step, entry, tree, f"init from {sender}", ids if is_told else None, wrapped(told, "ink") if ids else []
         )
+        return NEVER, tree
 
-    def ack(self, step: Step, acker: int, tree: int) -> int:
+    def _on_acker_ack(self, step: Step) -> Subject:
         """`__ack_ack` came from a bolt; the tuple that it acked."""
-        entry, val = self._entry(step, acker, tree), step.data["val"]
+        (tree, entry), val = self._entry(step), step.data["val"]
         place, children = self._sender(step.data["root"], val)
-        if place == NEVER or tree not in self.growth.tuples[place].ids:
+        if place == NEVER or tree not in self.tuples[place].ids:
             self._note(step, entry, tree, "ack", None, [])
-            return place
-        if (place, tree) not in self.growth.heard:
-            self.growth.heard.add((place, tree))
-            self.growth.open_counts[tree] -= 1
-        own, sent = self.growth.tuples[place].ids[tree], self.growth.ids_of(children, tree)
+            return place, tree
+        if (place, tree) not in self.heard:
+            self.heard.add((place, tree))
+            self.open_counts[tree] -= 1
+        own, sent = self.tuples[place].ids[tree], self._ids_of(children, tree)
         is_told = own ^ _xor(sent) == val
         shown = listed((value for _, value in sent), self.bits) if is_told else to_id(own ^ val, self.bits)
         more = f" ⊕ sent {shown}." if own != val else ", and it sent nothing."
         lines = wrapped(f"Its own id {to_id(own, self.bits).replace(' ', '')}{more}", "ink")
         ids = [(place, own), *sent] if is_told else None
-        self._note(step, entry, tree, f"ack of {self.growth.task_of(place)}", ids, lines)
-        return place
+        self._note(step, entry, tree, f"ack of {self._task_of(place)}", ids, lines)
+        return place, tree
 
-    def fail(self, step: Step, acker: int, tree: int) -> int:
+    def _on_acker_fail(self, step: Step) -> Subject:
         """`__ack_fail` came from a bolt; the tuple that it failed."""
-        entry = self._entry(step, acker, tree)
+        tree, entry = self._entry(step)
         place, _ = self._sender(step.data["root"], None)
-        title = f"fail from {self.growth.task_of(place)}" if place != NEVER else "fail"
+        title = f"fail from {self._task_of(place)}" if place != NEVER else "fail"
         self._note(step, entry, tree, title, [], wrapped("A mark on the entry. The number stays.", "ink"), is_fail=True)
-        return place
+        return place, tree
 
-    def reset(self, step: Step, acker: int, tree: int) -> None:
+    def _on_acker_reset(self, step: Step) -> Subject:
         """`__ack_reset_timeout` came from a bolt: the entry is renewed, and the spout's, too."""
-        entry, root = self._entry(step, acker, tree), step.data["root"]
+        tree, entry = self._entry(step)
         if step.data["end"] in ENDS:
-            self._drop(entry, root, step)
-            return
+            self._drop(entry, step.data["root"], step)
+            return NEVER, tree
         entry.view.bucket.put(step.number, 0)
         bucket = self.forest.trees[tree].bucket
         if bucket.last not in (None, GONE):
             bucket.put(step.number, 0)
+        return NEVER, tree
 
-    def tick(self, step: Step, acker: int) -> None:
+    def _on_acker_tick(self, step: Step) -> Subject:
         """The acker's map rotated."""
-        dropped = set(step.data["dropped"])
+        dropped, acker = set(step.data["dropped"]), self._task(step.actor)
         for root, entry in list(self.entries.get(acker, {}).items()):
             bucket = entry.view.bucket
             if root in dropped:
@@ -158,25 +194,28 @@ class AckerReader:
                 self._wipe(entry, root, step, "dropped by a tick", told)
             else:
                 bucket.put(step.number, min((bucket.last or 0) + 1, self.forest.acker_buckets - 1))
+        return NOTHING
 
-    def crash(self, step: Step, acker: int) -> None:
+    def _acker_dies(self, step: Step, acker: int) -> None:
         """The acker died, and all its entries with it."""
         for root, entry in list(self.entries.get(acker, {}).items()):
             entry.view.bucket.put(step.number, GONE)
             self._wipe(entry, root, step, "the acker dies", "It starts again and knows nothing of this tree.")
 
-    def _entry(self, step: Step, acker: int, tree: int) -> _Entry:
-        entries, root = self.entries.setdefault(acker, {}), step.data["root"]
+    def _entry(self, step: Step) -> tuple[int, _Entry]:
+        """The tree that a message to an acker is about, and the acker's entry for it."""
+        acker, root = self._task(step.actor), step.data["root"]
+        tree, entries = self._tree(root), self.entries.setdefault(acker, {})
         self.forest.trees[tree].acker = acker
         if root not in entries:
             view = EntryView(acker, self.forest.trees[tree].short, tree)
             self.forest.entries.append(view)
             entries[root] = _Entry(view)
-        return entries[root]
+        return tree, entries[root]
 
     def _sender(self, root: int, val: int | None) -> tuple[int, list[int]]:
         """The tuple whose ack or fail this is, and the children that the ack told of."""
-        waiting = self.growth.messages.get(root, [])
+        waiting = self.messages.get(root, [])
         for at, (found, place, children) in enumerate(waiting):
             if found == val:
                 del waiting[at]
@@ -203,7 +242,7 @@ class AckerReader:
             entry.told.is_known = False
         else:
             entry.told.toggle(ids)
-        count = self.growth.open_counts[tree]
+        count = self.open_counts[tree]
         is_false = end == "ack" and count > 0
         told = verdict_on(after, end, count, entry.told, self.bits, is_claimed=entry.is_claimed, is_false=is_false)
         row = LedgerRow(step.number, title, to_hex(before), to_hex(message), to_hex(after), (*lines, *told), is_false)
@@ -211,7 +250,7 @@ class AckerReader:
         if end is not None:
             self._drop(entry, step.data["root"], step)
             return
-        if self.is_renewing or is_fail or entry.view.bucket.last is None:
+        if not self.is_later or is_fail or entry.view.bucket.last is None:
             entry.view.bucket.put(step.number, 0)
         entry.view.value.put(step.number, "failed" if after is None else to_short_id(after, self.bits))
 
@@ -234,16 +273,6 @@ def _xor(ids: list[tuple[int, int]]) -> int:
     return found
 
 
-# Words that only a trace with whole trees has; some runs are too long for them and keep the records' own.
-WORDS = frozenset({"send", "execute", "bolt_ack", "bolt_fail", "acker_init", "acker_ack", "acker_fail"})
-ACKER = "__acker-"
-LATER_RELEASE = "2.4.0"  # of the acker: three buckets, and no renewal by init and ack
-SPOUT_BUCKETS = 2
-
-Subject = tuple[int, int]  # the tuple and the tree that a step is about, or NEVER
-NOTHING: Subject = (NEVER, NEVER)
-
-
 def to_forest(trace: Trace) -> Forest | None:
     """The forest of a trace, or None when the trace does not follow trees."""
     if not any(step.what in WORDS for step in trace.steps):
@@ -254,19 +283,12 @@ def to_forest(trace: Trace) -> Forest | None:
     return reader.finish()
 
 
-class _Reader:
+class _Reader(_Ackers):
     """What is known while the steps go by."""
 
     def __init__(self, trace: Trace) -> None:
-        is_later = trace.settings.acker_release == LATER_RELEASE
-        bits = bits_of(trace.settings.id_bits, (value for step in trace.steps for value in _values_of(step)))
-        self.forest = Forest(bits, 0, SPOUT_BUCKETS, 3 if is_later else 2, steps_of={name: [] for name, _ in STATES})
-        self.growth = Growth(self.forest)
-        self.tuples = self.growth.tuples
-        self.ackers = AckerReader(self.growth, is_renewing=not is_later)
-        self.tasks: dict[str, int] = {}
+        super().__init__(trace)
         self.numbers: dict[Any, int] = {}  # a tuple's number in the trace -> its place in `tuples`
-        self.by_root: dict[int, int] = {}  # root -> its newest tree
         self.by_record: dict[tuple[Any, ...], int] = {}  # (topic, partition, offset) -> its newest tree
         self.pending: dict[int, list[int]] = {}  # spout task -> trees in its map
         self.worked_on: dict[int, int] = {}  # task -> the tuple that it executed last
@@ -276,33 +298,11 @@ class _Reader:
 
     def take(self, step: Step) -> None:
         """Take one step."""
-        self.ackers.sweep(step)
+        self._sweep(step)
         handle: Callable[[Step], Subject] | None = getattr(self, f"_on_{step.what}", None)
         self.subjects.append(NOTHING if handle is None else handle(step))
 
-    def _task(self, actor: object) -> int:
-        name = plain_text(actor, 40)
-        if name not in self.tasks:
-            self.tasks[name] = len(self.tasks)
-            self.forest.tasks.append(name)
-        return self.tasks[name]
-
     # Trees and tuples
-
-    def _new_tree(self, view: TreeView) -> int:
-        number = len(self.forest.trees)
-        self.forest.trees.append(view)
-        self.growth.open_counts.append(0)
-        if view.root is not None:
-            self.by_root[view.root] = number
-        return number
-
-    def _tree(self, root: int) -> int:
-        """The newest tree of a root. One that nobody has emitted is a tree without tuples."""
-        if root not in self.by_root:
-            shown = to_root(root)
-            self._new_tree(TreeView(f"root {shown}", shown, "never emitted", NEVER, root))
-        return self.by_root[root]
 
     def _new_tuple(self, step: Step, number: object, to: object, ids: dict[int, int], parents: list[int]) -> int:
         place = self.numbers[number] = len(self.tuples)
@@ -314,7 +314,7 @@ class _Reader:
             self.forest.steps_of[name].append(NEVER)
         self._mark(place, "sent", step)
         for tree in ids:
-            self.growth.open_counts[tree] += 1
+            self.open_counts[tree] += 1
         for parent in parents if ids else ():
             self.tuples[parent].children.append(place)
         return place
@@ -344,7 +344,7 @@ class _Reader:
             view.bucket.put(step.number, 0)
             self.pending.setdefault(spout, []).append(tree)
             self.most = max(self.most, len(self.pending[spout]))
-        self.growth.first_edges[tree] = [
+        self.first_edges[tree] = [
             self._new_tuple(step, number, task, {tree: value} if is_tracked else {}, [])
             for number, task, value in data["tuples"]
         ]
@@ -377,7 +377,7 @@ class _Reader:
         given = self.tuples[place]
         self._mark(place, "acked", step)
         for root, val in step.data["vals"]:
-            self.growth.messages.setdefault(root, []).append((val, place, list(given.children)))
+            self.messages.setdefault(root, []).append((val, place, list(given.children)))
         return place, NEVER
 
     def _on_bolt_fail(self, step: Step) -> Subject:
@@ -385,7 +385,7 @@ class _Reader:
         if place != NEVER:
             self._mark(place, "failed", step)
             for root in step.data["roots"]:
-                self.growth.messages.setdefault(root, []).append((None, place, []))
+                self.messages.setdefault(root, []).append((None, place, []))
         return place, NEVER
 
     def _on_process(self, step: Step) -> Subject:
@@ -436,30 +436,6 @@ class _Reader:
                 bucket.put(step.number, bucket.last + 1)
         return NOTHING
 
-    # The ackers
-
-    def _on_acker_init(self, step: Step) -> Subject:
-        tree = self._tree(step.data["root"])
-        self.ackers.init(step, self._task(step.actor), tree)
-        return NEVER, tree
-
-    def _on_acker_ack(self, step: Step) -> Subject:
-        tree = self._tree(step.data["root"])
-        return self.ackers.ack(step, self._task(step.actor), tree), tree
-
-    def _on_acker_fail(self, step: Step) -> Subject:
-        tree = self._tree(step.data["root"])
-        return self.ackers.fail(step, self._task(step.actor), tree), tree
-
-    def _on_acker_reset(self, step: Step) -> Subject:
-        tree = self._tree(step.data["root"])
-        self.ackers.reset(step, self._task(step.actor), tree)
-        return NEVER, tree
-
-    def _on_acker_tick(self, step: Step) -> Subject:
-        self.ackers.tick(step, self._task(step.actor))
-        return NOTHING
-
     # Crashes, and the end
 
     def _on_crash(self, step: Step) -> Subject:
@@ -467,7 +443,7 @@ class _Reader:
         for tree in self.pending.pop(task, []):
             self.forest.trees[tree].status.put(step.number, FORGOTTEN)
             self.forest.trees[tree].bucket.put(step.number, GONE)
-        self.ackers.crash(step, task)
+        self._acker_dies(step, task)
         if not step.actor.startswith(ACKER):
             self._lose(task, step)
         return NOTHING
@@ -514,7 +490,7 @@ class _Reader:
 
     def _trees_of_tuples(self) -> list[list[int]]:
         """The trees in whose pictures each tuple stands: its own, or if it is unanchored those of its parents."""
-        untracked = {place: tree for tree, edges in self.growth.first_edges.items() for place in edges}
+        untracked = {place: tree for tree, edges in self.first_edges.items() for place in edges}
         found: list[list[int]] = []
         for number, given in enumerate(self.tuples):
             if given.ids:
