@@ -108,7 +108,7 @@ def differs_at(one: Trace, other: Trace) -> Step:
 
 # script -> where it is done (word, its data), and what the verdict says then
 DEEDS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
-    "lose answer": (PLAIN, "lose answer 4", {"what": "lose_answer", "request": 4}, {"duplicated": 15, "reordered": 10}),
+    "lose answer": (PLAIN, "lose answer 4", {"what": "lose_answer", "request": 4}, {"duplicated": 30}),
     "lose request": (PLAIN, "lose request 4", {"what": "lose_request", "request": 4}, {"reordered": 25}),
     "delay request": (PLAIN, "delay request 4 by 200 ms", {"what": "delay", "request": 4, "ms": 200}, {}),
     "delay answer": (PLAIN, "delay answer 4 by 200 ms", {"what": "delay", "request": 4, "ms": 200}, {}),

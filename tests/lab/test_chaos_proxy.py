@@ -256,22 +256,6 @@ def test_stopped_reading_ends_although_nobody_releases_it(monkeypatch: pytest.Mo
         proxy.wait_for(lambda: proxy.counts()["open"] == 0, what="the connection is closed")
 
 
-def test_slices_of_one_byte_make_the_same_frames() -> None:
-    """A frame in a thousand pieces is the same frame."""
-    with between(Rule("slice", count=1), Rule("slice_answer", count=1)) as (server, _, client):
-        frames = [request(n, os.urandom(1000)) for n in range(2)]
-        ask(client, *frames)
-        assert server.frames == frames
-
-
-def test_throttled_frames_take_their_time() -> None:
-    """100 kB at 400 kB/s take a quarter of a second."""
-    with between(Rule("throttle", bytes_per_s=400_000)) as (_, __, client):
-        began = time.monotonic()
-        ask(client, request(1, bytes(100_000)))
-        assert 0.2 < time.monotonic() - began < 10
-
-
 def test_rules_come_and_go_while_the_proxy_runs() -> None:
     """Added, a rule acts on what arrives from now on; removed or cleared, on nothing more."""
     with between() as (server, proxy, client):

@@ -84,14 +84,15 @@ TOOLS = jars.Jar(
     "org.apache.kafka:kafka-tools:4.3.1", "kafka-tools-4.3.1.jar",
     "62f3c5dd7aa3442d4c5bc6a95f86e2502178ea09de8e27f74d9563bf955e253c", 698_668,
 )  # fmt: skip
+REFUSAL = "answer_error:skip=1,count=1,error="
 ANSWER = ["cut_after_answer:count=1"]
 COMMIT = ["cut:api=OffsetCommit,count=1", "answer_error:api=Fetch,count=2,error=NOT_LEADER_OR_FOLLOWER"]
 # program: side, faults, killed after, and the kinds of trouble that are found.
 VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
-    "idempotent": ("producer", ANSWER, [], set()),
-    "kafka_python_producer": ("producer", ANSWER, [], set()),
-    "java_producer": ("producer", ["lose_request:count=1", "answer_error:skip=1,count=1,error=NOT_ENOUGH_REPLICAS"], [], set()),
-    "aiokafka_producer": ("producer", ["lose_answer:count=1", "answer_error:skip=1,count=1,error=NOT_LEADER_OR_FOLLOWER"], [], set()),
+    "idempotent": ("producer", ["lose_answer:count=1", "slice:skip=2,count=1", "throttle:skip=3,count=1,bytes_per_s=900"], [], set()),
+    "kafka_python_producer": ("producer", ["lose_request:count=1", "slice_answer:skip=2,count=1", "reset:skip=4,count=1"], [], set()),
+    "java_producer": ("producer", ["lose_request:count=1", f"{REFUSAL}NOT_ENOUGH_REPLICAS", "reset_answer:skip=4,count=1"], [], set()),
+    "aiokafka_producer": ("producer", ["lose_answer:count=1", f"{REFUSAL}NOT_LEADER_OR_FOLLOWER"], [], set()),
     "console_producer": ("producer", ["cut_after_answer:count=1"], [], set()),
     "retries": ("producer", ANSWER, [], {"duplicated"}),
     "no_flush": ("producer", [], [], {"lost"}),

@@ -14,7 +14,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views import lay_under, side_by_side
 
-SCRIPT = "reordering_by_retry batches=20 failing_batch=200\nlose answer 4"
+SCRIPT = "reordering_by_retry batches=20 failing_batch=200\nbreak broker at 105 ms for 50 ms"
 
 
 def texts(svg: str) -> list[str]:
@@ -29,7 +29,7 @@ def test_settings_side_by_side_show_what_each_gives_and_costs() -> None:
     assert five.median_ms < one.median_ms
     assert [each.trace.settings.max_in_flight for each in shown.settings] == [1, 5]
     assert [line.split()[0] for line in str(shown).splitlines()[1:]] == ["max_in_flight=1", "max_in_flight=5"]
-    assert {"max_in_flight=1", "max_in_flight=5", "records a second", "667"} <= {*texts(shown._repr_svg_())}
+    assert {"max_in_flight=1", "max_in_flight=5", "records a second", "690"} <= {*texts(shown._repr_svg_())}
 
 
 def test_figures_are_counted_from_first_send_to_last_report() -> None:

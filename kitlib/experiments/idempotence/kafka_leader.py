@@ -6,7 +6,7 @@ the pictures' five slots are drawn from, as a real broker tells only the last se
 producer. A broker is restarted, killed and made to forget for real.
 
 What a script does to a message, the chaos proxy does to the real one: the request is sent and lost on its way, or
-the connection is cut where the answer should come. What the broker made of a request without an answer is read from its log.
+its answer is, each on a connection of its own. What the broker made of a request without an answer is read from its log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
 LONGEST_DELAY_MS = 10_000  # of a script's message
-LOST_MS = 600_000  # the run's own clock says when a connection ends on which the proxy has lost a request
 EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for the broker to forget it
 
 
@@ -47,7 +46,6 @@ class KafkaLeader:
     reader: TopicReader
     model: ModelLeader
     proxy: ChaosProxy | None = None  # where a script does something to messages
-    deaf: TopicReader | None = None  # the connection on which the proxy has lost a request, and loses what follows
     began_ms: int = field(default_factory=lambda: int(time.time() * 1000))  # real time of the run's virtual 0
     ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the logs, by partition
 
@@ -99,10 +97,8 @@ class KafkaLeader:
             )
         for action, ms in deeds.items():
             self._attack(action, ms)
-        if "cut_after_answer" in deeds:
-            self._send_and_wait(self.wire, request, "cut_after_answer")
-            self.reader.close()
-            self.reader = TopicReader.open(self.cluster, self.topic)
+        if "lose_answer" in deeds:
+            self._lose(request, "lose_answer")
             return self._seen(expected, batch)
         if request.acks == 0:
             self.wire.send_produce(self.topic, [sent], acks=0)
@@ -124,21 +120,11 @@ class KafkaLeader:
         texts = (f"{done.name} {code.name} at offset {offset}" for done, code, offset in (told, model))
         return AppendResult(outcome, answer, "the broker says {}, the model {}".format(*texts))
 
-    def lose(self, request: ProduceRequest, is_first: bool) -> None:
-        """The first leaves on a connection on which the proxy loses it, and what follows it leaves there too. A story's is not sent."""
-        if self.proxy is None:
-            return
-        if is_first:
-            self._attack("lose_request", LOST_MS)
-            self._close_deaf()
-            self.deaf, self.reader = self.reader, TopicReader.open(self.cluster, self.topic)
-        assert self.deaf is not None, "what follows a lost request is lost on its connection"
-        self._send_and_wait(self.deaf.wire, request, "lose_request" if is_first else "request")
-
-    def _close_deaf(self) -> None:
-        if self.deaf is not None:
-            self.deaf.close()
-            self.deaf = None
+    def lose(self, request: ProduceRequest) -> None:
+        """It leaves, and the proxy loses it. A story's is not sent."""
+        if self.proxy is not None:
+            self._attack("lose_request")
+            self._lose(request, "lose_request")
 
     def _on_wire(self, request: ProduceRequest) -> WireBatch:
         (batch,) = request.batches
@@ -152,12 +138,14 @@ class KafkaLeader:
         assert self.proxy is not None, "a run with a script opens its leader behind the proxy"
         self.proxy.add(Rule(action, count=1, ms=ms))
 
-    def _send_and_wait(self, wire: Wire, request: ProduceRequest, deed: str) -> None:
-        """Send a request, and wait until the proxy has done the deed."""
+    def _lose(self, request: ProduceRequest, deed: str) -> None:
+        """Send a request, wait until the proxy has lost it or its answer, and give up the connection, which is dead from then on."""
         assert self.proxy is not None
         proxy, before = self.proxy, self.proxy.counts().get(deed, 0)
-        wire.send_produce(self.topic, [self._on_wire(request)], acks=request.acks)
+        self.wire.send_produce(self.topic, [self._on_wire(request)], acks=request.acks)
         proxy.wait_for(lambda: proxy.counts().get(deed, 0) > before, DEADLINE_S, f"it has done {deed}")
+        self.reader.close()
+        self.reader = TopicReader.open(self.cluster, self.topic)
 
     def _seen(self, expected: AppendResult, batch: Batch) -> AppendResult:
         """What the broker made of a request without an answer: its log has grown or it has not; for the rest it is the model's word."""
@@ -200,7 +188,6 @@ class KafkaLeader:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._close_deaf()
         self.reader.close()
         if self.proxy is not None:
             self.proxy.stop()

@@ -55,8 +55,8 @@ class ModelLeader:
             return AppendResult(outcome, written)
         return AppendResult(outcome, answers[partition])
 
-    def lose(self, request: ProduceRequest, is_first: bool) -> None:
-        """The network loses this request: the proxy does it to a real one, and here nothing has arrived. `is_first`: on its connection."""
+    def lose(self, request: ProduceRequest) -> None:
+        """The network loses this request: the proxy does it to a real one, and here nothing has arrived."""
 
     def restart(self, how: Restart, now_ms: int) -> None:
         """Stop or kill the broker and let it come back with what it kept."""

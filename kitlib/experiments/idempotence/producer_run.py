@@ -37,7 +37,7 @@ from kitlib.trace import in_log_order
 
 BEGIN_MS = 100  # when a story begins: the producer has its id
 RECONNECT_MS = 50  # from a lost connection to the next one
-LOST_MS = 10_000  # from a lost request to the end of its connection, if the producer does not end it before; as in the proxy
+LOST_MS = 10_000  # from a lost message to the end of its connection, if the producer does not end it before; as in the proxy
 WITHHELD_MS = 200  # after the first answer that is held back the connection is cut, however few there are
 DEEDS = {"lose": "lose", "delay": "delay", "double": "duplicate"}  # a script's verbs, as the network has them
 PATIENCE_MS = 600_000  # virtual time after which a story that should settle is ended
@@ -83,7 +83,7 @@ class Flight:
         return self.handled.answer
 
 
-# What becomes of a request: "", "lose_request" (and what follows it on its connection), "lose_answer" (and the connection),
+# What becomes of a request: "", "lose_request" (and what follows it on its connection), "cut_after_answer" (the connection ends),
 # "swallow_answer" (the answer alone), "duplicate_request", "refuse:NAME" (an error instead of the broker's answer), "delay:MS".
 Fate = Callable[[Flight], str]
 
@@ -100,7 +100,8 @@ class Client:
     flights: dict[int, list[Flight]] = field(default_factory=dict)  # by request number: those that are waited for
     connection: int = 0  # counts; what was sent on an older one is lost
     ready_at_ms: int = 0  # when the present connection can be used
-    deaf_until_ms: int | None = None  # a request was lost on it, and so is all that follows, until it ends
+    loses: set[str] = field(default_factory=set)  # "request", "answer": one was lost on it, and so is each that follows
+    ends_ms: int = NEVER  # when the network ends a connection on which something was lost
     last_arrival_ms: int = 0  # requests arrive in the order in which they left
     last_answer_ms: int = 0  # and so do answers
     drops: int = 0  # connections that the sender itself gave up
@@ -304,17 +305,16 @@ class ProducerRun(AgendaRun):
         wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
         wake_ms = min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER)
         breaks = self.interventions.breaks
-        deaf = [client for client in self.clients if client.deaf_until_ms is not None]
-        ends_ms = min((client.deaf_until_ms or 0 for client in deaf), default=NEVER)
+        ends_ms = min((client.ends_ms for client in self.clients), default=NEVER)
         if breaks and breaks[0].at_ms <= min(wake_ms, ends_ms):
             return breaks[0].at_ms, self._break
         if ends_ms <= wake_ms:
-            return ends_ms, lambda: self._end_deaf(deaf)
+            return ends_ms, self._end_dead
         return wake_ms, self._pump_all
 
-    def _end_deaf(self, deaf: list[Client]) -> None:
-        for client in deaf:
-            if client.deaf_until_ms is not None and client.deaf_until_ms <= self.now_ms:
+    def _end_dead(self) -> None:
+        for client in self.clients:
+            if client.ends_ms <= self.now_ms:
                 self._disconnect(client, "connection lost")
 
     def _pump_all(self) -> None:
@@ -363,12 +363,11 @@ class ProducerRun(AgendaRun):
         if fate == "delay":
             delay_ms += int(value)
             self._note_network("delay", flights, ms=int(value))
-        if fate == "lose_request" or client.deaf_until_ms is not None:
-            self._note_network("lose_request", flights)
+        if fate == "lose_request" or "request" in client.loses:
+            client.loses.add("request")
             for flight in flights:
-                flight.is_lost = True
-                self._led.lose(flight.request, is_first=client.deaf_until_ms is None)
-                client.deaf_until_ms = client.deaf_until_ms or self.now_ms + LOST_MS
+                self._led.lose(flight.request)
+            self._lose("lose_request", flights)
             return
         if all(flight.refused for flight in flights):
             refuse = self._if_connected(client, lambda: self._answer(flights))
@@ -380,6 +379,13 @@ class ProducerRun(AgendaRun):
         if fate == "duplicate_request":
             self._note_network("duplicate_request", flights)
             self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flights, "swallow_answer")))
+
+    def _lose(self, what: str, flights: list[Flight]) -> None:
+        """A message is lost, and the silence on its connection has begun."""
+        flights[0].client.ends_ms = min(flights[0].client.ends_ms, self.now_ms + LOST_MS)
+        self._note_network(what, flights)
+        for flight in flights:
+            flight.is_lost = True
 
     def _note_network(self, what: str, flights: list[Flight], **data: int) -> None:
         for flight in flights:
@@ -465,7 +471,8 @@ class ProducerRun(AgendaRun):
 
     def _lose_connection(self, client: Client, why: str) -> None:
         """The connection is gone, and with it every answer that has not come."""
-        client.connection, client.deaf_until_ms = client.connection + 1, None
+        client.connection, client.ends_ms = client.connection + 1, NEVER
+        client.loses.clear()
         client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = max(self.now_ms, self.up_at_ms) + RECONNECT_MS
         if self.up_at_ms < NEVER:
             self.after(client.ready_at_ms - self.now_ms, self._if_connected(client, lambda: self._pump(client)))
@@ -509,9 +516,10 @@ class ProducerRun(AgendaRun):
         client = flights[0].client
         is_answered = flights[0].request.acks != 0 and fate != "swallow_answer"
         found = self._on("answer", flights[0]) if is_answered else None
+        client.loses |= {"answer"} if found is not None and found.verb == "lose" else set()
         for flight in flights:
-            if found is not None:  # an answer is lost with its connection alone: what comes behind it cannot take its place
-                flight.deeds["cut_after_answer" if found.verb == "lose" else "delay_answer"] = found.ms or 0
+            if is_answered and (found is not None or "answer" in client.loses):
+                flight.deeds["lose_answer" if "answer" in client.loses else "delay_answer"] = found.ms or 0 if found else 0
             if flight.refused is None:
                 flight.handled = self._handle(flight)
         if not is_answered:  # with "swallow_answer" the connection stays: a black hole
@@ -520,7 +528,7 @@ class ProducerRun(AgendaRun):
         if found is not None and found.verb == "delay":
             delay_ms += found.ms or 0
             self._note_network("delay", flights, ms=found.ms or 0)
-        if fate == "lose_answer":
+        if fate == "cut_after_answer":
             self._disconnect(client, "connection lost")
             return
         if self.withheld_left:
@@ -533,8 +541,8 @@ class ProducerRun(AgendaRun):
             return
         client.last_answer_ms = max(client.last_answer_ms, self.now_ms + delay_ms)
         answer_ms = client.last_answer_ms - self.now_ms
-        if found is not None and found.verb == "lose":  # what was sent before it has come by then
-            self.after(answer_ms, self._if_connected(client, lambda: self._disconnect(client, "connection lost")))
+        if "answer" in client.loses:
+            self.after(answer_ms, self._if_connected(client, lambda: self._lose("lose_answer", flights)))
             return
         self.after(answer_ms, self._if_connected(client, lambda: self._answer(flights)))
 

@@ -85,7 +85,7 @@ def answers_lost(
 
     def fate(flight: Flight) -> str:
         luck = run.luck(flight.data["batch"], flight.attempt)
-        return "lose_answer" if luck * 100 < run.settings.answer_loss_percent else ""
+        return "cut_after_answer" if luck * 100 < run.settings.answer_loss_percent else ""
 
     producer = run.begin()
     run.fate = fate

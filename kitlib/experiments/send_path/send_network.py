@@ -3,7 +3,7 @@
 A request and its answer need `round_trip_ms`. A broker works on one
 produce request after the other, `request_cost_ms` on each. What a script does to a message it does to a
 produce request or to its answer; what leaves behind a message that is late waits for it on the same connection, and
-what leaves behind a request that is lost is lost with it, until the client or, after LOST_MS, the network ends the connection.
+what leaves behind a message that is lost is lost with it, until the client or, after LOST_MS, the network ends the connection.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class SendNetwork(AgendaRun):
     stages_told: set[int] = field(default_factory=set)
     is_over: bool = False  # the client's process has ended
     connections: dict[int, int] = field(default_factory=dict)  # node -> counts; what left on an older one is lost
-    deaf: dict[int, int] = field(default_factory=dict)  # node -> the connection on which a request was lost, and so is what follows
+    # (node, "request" or "answer") -> the connection on which one was lost, and so is each that follows
+    dead: dict[tuple[int, str], int] = field(default_factory=dict)
     flights: dict[int, Leaving] = field(default_factory=dict)  # produce requests that are waited for
     waiting_answers: list[Callable[[], bool]] = field(default_factory=list)  # of requests with acks=all
     # (node, count of its connection, "request" or "answer") -> when the last one that was late comes: no later one overtakes it
@@ -162,10 +163,8 @@ class SendNetwork(AgendaRun):
         arrive = self._if_connected(effect.node, lambda: self._arrive(leaving), outlives=True)
         found = self.interventions.on("request", request.number)
         if found is not None and found.verb == "lose":
-            self.deaf[effect.node.id] = self.connections.get(effect.node.id, 0)
-            end = self._if_connected(effect.node, lambda: self.break_connection(effect.node, "connection lost"))
-            self.after(LOST_MS, end)  # if the client has not ended it before
-        if self._is_deaf(effect.node):
+            self._fall_silent(effect.node, "request")
+        if self._is_silent(effect.node, "request"):
             self._tell(leaving, "lose_request")
             return cost_ms
         wait_ms = self._behind_the_late(leaving, "request", cost_ms + there_ms - there_ms // 2, found)
@@ -175,8 +174,13 @@ class SendNetwork(AgendaRun):
             self.after(wait_ms, self._if_connected(effect.node, lambda: self._arrive(leaving, is_copy=True), outlives=True))
         return cost_ms
 
-    def _is_deaf(self, node: Node) -> bool:
-        return self.deaf.get(node.id) == self.connections.get(node.id, 0)
+    def _fall_silent(self, node: Node, thing: str) -> None:
+        self.dead[node.id, thing] = self.connections.get(node.id, 0)
+        end = self._if_connected(node, lambda: self.break_connection(node, "connection lost"))
+        self.after(LOST_MS, end)  # if the client has not ended it before
+
+    def _is_silent(self, node: Node, thing: str) -> bool:
+        return self.dead.get((node.id, thing)) == self.connections.get(node.id, 0)
 
     def _tell(self, leaving: Leaving, what: str, **more: int) -> None:
         for where in leaving.places:
@@ -193,7 +197,7 @@ class SendNetwork(AgendaRun):
 
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
         """A broker answers what anybody can answer, if it hears it."""
-        if self._is_deaf(effect.node):
+        if self._is_silent(effect.node, "request") or self._is_silent(effect.node, "answer"):
             return
         self.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))
 
@@ -256,8 +260,10 @@ class SendNetwork(AgendaRun):
             return
         found = self.interventions.on("answer", leaving.request.number)
         there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
-        is_lost = found is not None and found.verb == "lose"
-        action = self._if_connected(leaving.node, lambda: self._cut(leaving) if is_lost else self._answer(leaving, answers))
+        if found is not None and found.verb == "lose":
+            self._fall_silent(leaving.node, "answer")
+        is_lost = self._is_silent(leaving.node, "answer")
+        action = self._if_connected(leaving.node, lambda: self._tell(leaving, "lose_answer") if is_lost else self._answer(leaving, answers))
 
         def answer_if_replicated() -> bool:
             if any(told.error is ErrorCode.NONE for told in answers.values()) and not self.cluster.is_replicated(leaving.request):
@@ -275,11 +281,6 @@ class SendNetwork(AgendaRun):
     def look_at_replicas(self) -> None:
         """Answers that waited for the ISR set out once it has, or has become smaller."""
         self.waiting_answers = [waiting for waiting in self.waiting_answers if not waiting()]
-
-    def _cut(self, leaving: Leaving) -> None:
-        """An answer is lost with its connection alone: what comes behind it cannot take its place."""
-        self._tell(leaving, "lose_answer")
-        self.break_connection(leaving.node, "connection lost")
 
     def _answer(self, leaving: Leaving, answers: Any) -> None:
         if self.flights.pop(leaving.number, None) is None:

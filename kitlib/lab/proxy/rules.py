@@ -47,7 +47,7 @@ ON_REQUESTS = {
     "lose_request": "the broker never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
     "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
     "duplicate_request": "the broker gets it twice, the client gets only the first answer (no network does this within a connection)",
-    "reorder": "it waits until the next match has passed (with `across`, on any connection, until that is answered), or for `ms` (1,000)",
+    "reorder": "it waits until the next match has passed, or for `ms` (1,000); no network does this without `across` (on any connection)",
     "cut": "both sides of the connection are closed; the broker never sees it",
     "reset": "the broker gets one half, then both sides are reset (RST)",
     "stop_reading": "nothing is read from this client for `ms` (default: ten minutes), or until released",
