@@ -27,7 +27,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "version": "2", "transactional": True, "offsets": "inside", "order": "output first", "ids": "same", "generation": True,
     "unique_key": True, "on_fenced": "go back", "cause": "slow", "late_marker": False, "marker_delay_ms": 0, "verification": True,
     "transaction_timeout_ms": 60_000, "replicas": None, "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False,
-    "checkpoint": "kept", "sink": None,
+    "checkpoint": "kept", "sink": None, "committed": None,
 }  # fmt: skip
 
 

@@ -90,19 +90,9 @@ class CommitHistory:
         where = GroupPartition(record.key["group"], record.key["topic"], record.key["partition"])
         members = None if now.members is None else len(now.members)
         by = now.owners.get((where.topic, where.partition))
-        if record.value is None:
-            found = Committed(order, at_ms, None, None, by, members)
-        else:
-            topic_id = record.value.get("topicId")
-            found = Committed(
-                order,
-                record.value["commitTimestamp"],
-                record.value["offset"],
-                None if topic_id == ZERO_UUID else topic_id,
-                by,
-                members,
-            )
-        self.commits.setdefault(where, []).append(found)
+        value = record.value or {"commitTimestamp": at_ms, "offset": None}
+        topic_id = None if value.get("topicId") == ZERO_UUID else value.get("topicId")
+        self.commits.setdefault(where, []).append(Committed(order, value["commitTimestamp"], value["offset"], topic_id, by, members))
 
     def _add_generation(self, order: int, at_ms: int, record: OffsetsRecord, now: GroupNow, group: str) -> None:
         if record.value is None:

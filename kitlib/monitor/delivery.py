@@ -93,9 +93,8 @@ def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:
-            judged = trace.vocabulary.judged(step.what)
-            for ledger in ledgers.values() if trace.domain == "topology" or judged == "move" else ():
-                ledger.follow(step, judged)
+            for ledger in ledgers.values():  # it is about all of them
+                ledger.follow(step, trace.vocabulary.judged(step.what))
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
@@ -145,8 +144,11 @@ class DeliveryLedger:
     owner: str = ""  # who has started last
     committer: str = ""  # whose commit was the last one since then
     committed_ms: int | None = None  # the time of the last commit
+    damage: set[str] = field(default_factory=set)  # that has happened and may cut the log, in a cut's own words
+    tombstones: dict[int, int | None] = field(default_factory=dict)  # offset -> ms when the cleaner first passed over it
     is_cut_below: bool = False  # the log was cut below the committed offset
     is_moved: bool = False  # the group has moved to another coordinator, or an operator did what one of old would do
+    is_erased: bool = False  # an operator has deleted the committed offset
     replaced: set[int] = field(default_factory=set)  # compaction has taken them out, a later record of the key is there
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
@@ -194,6 +196,8 @@ class DeliveryLedger:
                 self.appended_at[offset] = step.at_ms
                 if parts is not None:
                     self.parts[offset] = parts[at] if isinstance(parts, list) else parts
+        values = zip(offsets, data.get("values", ()), strict=False)
+        self.tombstones.update(dict.fromkeys(offset for offset, value in values if value is None))
         self.log_end = max(self.log_end, data["last"] + 1)
 
     def _on_delete(self, step: Step) -> None:
@@ -205,15 +209,29 @@ class DeliveryLedger:
     def _on_compact(self, step: Step) -> None:
         self.replaced.update(step.data["offsets"])
 
+    def _on_pass(self, step: Step) -> None:
+        for offset, clean_ms in self.tombstones.items():
+            if clean_ms is None and offset < step.data.get("to", 0):
+                self.tombstones[offset] = step.at_ms
+
     def _on_purge(self, step: Step) -> None:
         for offset in step.data["offsets"]:
-            self.given_up.setdefault(offset, (step.number, self.reasons.purge()))
+            clean_ms = self.tombstones.get(offset)
+            self.given_up.setdefault(offset, (step.number, self.reasons.purge(None if clean_ms is None else step.at_ms - clean_ms)))
+
+    def _on_elect(self, step: Step) -> None:
+        (self.damage.add if step.data["unclean"] else self.damage.discard)("an unclean election")
+
+    def _on_flip(self, step: Step) -> None:
+        self.damage.add("a flipped bit")
 
     def _on_cut(self, step: Step) -> None:
         """The records from `to` on are gone; those already processed stay processed, and the offsets are reused."""
         if "to" not in step.data:
             return  # a network's word: a connection was cut
-        to, reason = step.data["to"], self.reasons.cut(str(step.data.get("why", "")))
+        to, why = step.data["to"], step.data.get("why", "")
+        reason = self.reasons.cut(why) if why in self.damage else ""
+        self.damage.discard(why)
         for offset in sorted(each for each in self.appended_at if each >= to):
             if self._is_processed(offset):
                 self.processed_before_cut += 1
@@ -235,7 +253,7 @@ class DeliveryLedger:
     def _on_start(self, step: Step) -> None:
         idle_ms = 0 if self.committed_ms is None else step.at_ms - self.committed_ms
         is_outside = self.is_cut_below or not self._is_in_log(self.position or 0)
-        begin = Begin(self.committed_ms is not None, is_outside, idle_ms, self.is_moved)
+        begin = Begin(self.committed_ms is not None, is_outside, idle_ms, self.is_moved, self.is_erased)
         offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", "")), begin) or self.by_hand
         self._jump(step, offset, reason)
         self._begin(offset)
@@ -277,6 +295,7 @@ class DeliveryLedger:
         if "error" not in step.data:
             before, to = step.data.get("before"), step.data.get("offset", "none")
             self.by_hand, self.is_moved = f"an operator, who set the committed offset from {before} to {to} by hand", True
+            self.is_erased = to == "none"
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
@@ -398,6 +417,7 @@ class DeliveryLedger:
             self._pass(offset)
             self.late_failures = {each for each in self.late_failures if each >= offset}
             self.position, self.committer, self.committed_ms, self.is_moved = offset, step.actor, step.at_ms, False
+            self.is_erased = False
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
             self.idle_commits += 1
@@ -506,9 +526,6 @@ def _delivered(reasons: type[Reasons]) -> Callable[[str, int, Settings], Ledger]
 Ledger = DeliveryLedger | ProducerLedger | TransactionLedger  # of one partition
 LEDGERS: dict[str, Callable[[str, int, Settings], Ledger]] = {
     "spout": _delivered(Reasons),
-    "topology": _delivered(Reasons),
-    "partitions": _delivered(Reasons),
-    "compaction": _delivered(Reasons),
     "groups": _delivered(GroupReasons),
     "lag": _delivered(GroupReasons),
     "offsets": _delivered(KeptReasons),

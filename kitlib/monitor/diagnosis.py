@@ -284,6 +284,10 @@ def why_outside(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
         why = f"committed is {committed}, {committed - end:,} beyond the end of the log, {end}. {told_starts(part)} Once the log has grown"
         why += f" past {committed} no policy applies: the {committed - end:,} records from {end} on are skipped in silence."
         return wrong("outside the log, beyond its end", why, told_reset(group, part))
+    if committed is not None and committed < start and group.protocol == "share":  # it stays there until someone answers
+        lag, held = part.told_lag or 0, end - start
+        why = f"{lag:,} records wait, and the log, {start} to {end}, has {held:,}: {lag - held:,} were deleted before the group was done."
+        return wrong("outside the log, below its start", f"{why} It goes on at {start}.") if lag > held else None
     if committed is not None and committed < start:
         why = f"committed is {committed}, {start - committed:,} below the start of the log, {start}: these records are gone."
         return wrong("outside the log, below its start", f"{why} {told_starts(part)}", told_reset(group, part))
@@ -300,6 +304,9 @@ def why_no_commit(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
     if gone and count:
         rule = "topic made anew" if gone[-1].excuse is Excuse.NEW_TOPIC else "offset vanished"
         return wrong(rule, f"{gone[-1]}. {starts}", told_reset(group, part))
+    if group.protocol == "share" and (count or part.held_by is None):
+        why = "its coordinator has no start offset here before the first answer for a record, so what waits is not known"
+        return unknown("no answer yet", f"{why}; {ONE_LOOK}.")
     if not count:
         return well("nothing to read", f"{part.held_by} holds it, the log is empty, and nothing was committed.")
     if part.held_by is None and never_joined(group):
@@ -358,7 +365,8 @@ def never_joined(group: GroupSnapshot) -> bool:
 def why_nothing_waits(group: GroupSnapshot, part: PartitionSeen) -> Finding | None:
     """A member holds it, and everything is committed, or only markers and aborted records are left."""
     if not part.lag:
-        return well("caught up", f"{part.held_by} holds it, and nothing waits.")
+        given_up = "" if part.told_lag is None else ", be it accepted or given up, which the coordinator does not tell"
+        return well("caught up", f"{part.held_by} holds it, and nothing waits{given_up}.")
     if part.is_unread:
         return unknown("not observed", f"whether a record is among the {part.lag:,} offsets that are left could not be read.")
     if part.waiting_since_ms is None and part.stable == part.end and part.told_lag is None:

@@ -255,13 +255,9 @@ def _reader_wait(trace: Trace) -> Iterator[float]:
     """For how long the last stable offset has been behind the log end, ms."""
     begun = None
     for step in trace:
+        yield 0 if begun is None else step.at_ms - begun
         is_behind = step.state["lso"] < step.state["high_watermark"]
-        waited = step.at_ms - begun if begun is not None else 0
-        if is_behind and begun is None:
-            begun = step.at_ms
-        elif not is_behind:
-            begun = None
-        yield waited
+        begun = (step.at_ms if begun is None else begun) if is_behind else None
 
 
 def _shared_ms(is_counted: Callable[[str, dict[str, Any], set[str]], bool]) -> CurveOf:
@@ -318,11 +314,6 @@ def _miscounted(data: dict[str, Any]) -> int:
 def _hidden_lag(data: dict[str, Any]) -> int:
     """How much of the lag the lag at the last commit does not show."""
     return max(0, int(data["lag"]) - int(data["stored_lag"]))
-
-
-def _lag(step: Step) -> float | None:
-    lag = step.data.get("lag")
-    return lag if isinstance(lag, int) else None
 
 
 # The figures. Of records: what happened to them.
@@ -397,5 +388,5 @@ TASK_IDLE = Figure(
 LOADING = Figure("loading", "ms", "the new coordinator loaded for {}", _said("load_end", lambda data: data["ms"]), is_peak=True)
 
 # Of lag.
-LAG = Figure("lag", "offsets", "a lag of {}", _held(_lag))
+LAG = Figure("lag", "offsets", "a lag of {}", _held(lambda step: lag if isinstance(lag := step.data.get("lag"), int) else None))
 HIDDEN_LAG = Figure("hidden lag", "offsets", "up to {} of lag that the last commit did not show", _said("judge", _hidden_lag), is_peak=True)

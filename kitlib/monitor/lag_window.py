@@ -42,10 +42,6 @@ class CommitRing:
     def __post_init__(self) -> None:
         self.slots = [None] * self.intervals
 
-    @property
-    def newest(self) -> Commit | None:
-        return self.slots[-1]
-
     def place(self, order: int) -> tuple[int, bool] | Stored:
         """The slot for a commit of this order, and whether those before it move on; or why it is dropped.
 
@@ -145,13 +141,11 @@ class LagStorage:
             return None
         return {
             where: Window(
-                tuple(ring.slots), tuple(self.log_ends[where]), self.current_lag(where, ring), now_s, allowed_lag
+                tuple(ring.slots), ends := tuple(self.log_ends[where]),
+                0 if (newest := ring.slots[-1]) is None else max(0, ends[-1] - newest.offset), now_s, allowed_lag,
             )
             for where, ring in known.windows.items()
-        }
-
-    def current_lag(self, where: tuple[str, int], ring: CommitRing) -> int:
-        return 0 if ring.newest is None else max(0, self.log_ends[where][-1] - ring.newest.offset)
+        }  # fmt: skip
 
     def status(self, group: str, now_ms: int, allowed_lag: int = 0, minimum_complete: float = 0.0) -> GroupStatus:
         """The group's judgement now; NOTFOUND as in `windows`."""

@@ -26,6 +26,7 @@ ACK_LOST = "an ack that was lost, so the spout keeps waiting"
 WAITS_FOR_RETRY = "a record that keeps failing and waits for its next retry"
 BEGINS_AGAIN = "a new owner, which starts at the committed offset and repeats what was processed above it"
 REFUSED = ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "FENCED_INSTANCE_ID", "COMMIT_FAILED", "_FATAL")  # not a member's commit
+NO_OFFSET = ("no stored offset", "no committed offset", "nothing is committed")  # in the words of a reader that starts
 AND_POLICY = ", and auto.offset.reset="
 EARLY = ("0.8.2", "2015-04")  # rules under which a coordinator may answer with a wrong offset
 
@@ -59,6 +60,7 @@ class Begin:
     is_outside: bool = True  # the committed offset lies outside the log, or did when the log was cut
     idle_ms: int = MAX_OFFSET  # since the last commit
     is_moved: bool = True  # the group has moved to another coordinator
+    is_erased: bool = False  # an operator has deleted the committed offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ class Reasons:
 
     def start(self, why: str, begin: Begin) -> str:
         """Why a spout may start where it does; empty if it simply used the stored offset."""
-        if why in ("stored offset", "committed offset"):
+        is_kept = begin.is_committed and self.settings.committed != "expired"
+        if why in ("stored offset", "committed offset") or (is_kept and any(each in why for each in NO_OFFSET)):
             return ""
         return f"{why} (force_from_start={self.settings.force_from_start})" if "force_from_start" in self.settings else why
 
@@ -111,7 +114,10 @@ class Reasons:
     def clear(self, offset: int, by: int) -> str:
         return f"{self._bound_told}: records further back are given up" if offset < by - self._bound else ""
 
-    def purge(self) -> str:
+    def purge(self, clean_ms: int | None) -> str:
+        """Why a tombstone may be removed that the cleaner first met so long ago; None: it is no tombstone, or was never clean."""
+        if clean_ms is None or clean_ms < self.settings.delete_retention_ms:
+            return ""
         return f"delete.retention.ms={self.settings.delete_retention_ms}: that long after it was cleaned, a tombstone may be removed"
 
     def give_up(self, times_failed: int) -> str:
@@ -224,7 +230,9 @@ class GroupReasons(Reasons):
         if why == "committed offset":
             return ""
         policy, _, is_out = why.partition(", ")
-        return self.reset(policy, True) if is_out else f"auto.offset.reset={policy}: no offset is committed"
+        if is_out:
+            return self.reset(policy, begin.is_outside)
+        return "" if begin.is_committed and not begin.is_erased else f"auto.offset.reset={policy}: no offset is committed"
 
     def reset(self, why: str, is_outside: bool) -> str:
         return f"auto.offset.reset={why}: the offset is out of range" if is_outside else ""
@@ -382,9 +390,6 @@ class CheckpointReasons(Reasons):
         if self.settings.sink != "append" or times_processed > min(record.times_emitted, times_begun):
             return ""
         return "sink=append: the rows of a batch that runs again are added again"
-
-    def unseen(self, record: RecordHistory) -> str:
-        return ""
 
     def reorder(self, record: RecordHistory) -> str:
         return ""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
+from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 
 WEEK_MS = 7 * 24 * 3_600_000  # OffsetConfig's offsets.retention.minutes of Kafka 2.0 and later, the broker's default
@@ -73,7 +74,10 @@ def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rew
 
     One that is followed, within `made_good_within` commits, by one that reaches the old offset again is
     a late commit of work in progress (0: no commit is). A tombstone between two commits makes a vanished commit, not a rewind.
+    KnobError if `made_good_within` < 0.
     """
+    if made_good_within < 0:
+        raise KnobError(f"made_good_within is {made_good_within}: give 0 or more.")
     history = in_order(commits)
     found = []
     for index, (before, after) in enumerate(pairwise(history), start=1):
@@ -134,8 +138,10 @@ def vanished(
     A deleted topic takes its offsets with it, and a group that has none left ends as well: so the topic's id is asked
     first, that of the next commit or else `topic_now` (the topic's id now, NO_TOPIC if it no longer exists, None if that
     is unknown). Then: a last commit at least `retention_ms` old of a partition that no member held, and an end of the
-    group within TOGETHER_MS.
+    group within TOGETHER_MS. KnobError if `retention_ms` < 0.
     """
+    if retention_ms < 0:
+        raise KnobError(f"retention_ms is {retention_ms}: give 0 or more.")
     ends_ms = [each.at_ms for each in groups if each.is_gone]
     history = in_order(commits)
     found = []

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from kitlib.monitor.reasons import Reasons, RecordHistory
 
-REJECTED = "a consumer that rejected it: a record that is rejected is archived"
-
 
 @dataclass(frozen=True, slots=True)
 class ShareReasons(Reasons):
@@ -20,7 +18,7 @@ class ShareReasons(Reasons):
 
     def archive(self, why: str) -> str:
         if why == "rejected":
-            return REJECTED
+            return "a consumer that rejected it: a record that is rejected is archived"
         limit = self.settings.delivery_limit
         return f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived"
 
@@ -44,9 +42,9 @@ class ShareReasons(Reasons):
 
     def reorder(self, record: RecordHistory) -> str:
         """Why a record may be processed after a newer one: a share group promises no order."""
-        if record.times_emitted > 1:
+        if record.replays and record.times_emitted > 1:
             return "a share group: a record that comes back is delivered after newer ones"
         consumers = self.settings.consumers
-        if consumers == 1 or record.is_behind_its_own:
+        if consumers == 1 or record.is_behind_its_own or not record.is_together:
             return ""
         return f"consumers={consumers}: records of one partition go to several consumers at once"

@@ -27,7 +27,9 @@ def _connect(trace: Trace, last: dict[str, Any]) -> str:
     told = f"{_run_on(trace, last['tasks'], 'worker')} after {_rebalances(trace, 'sync')}"
     told += f"; {count(len(last['moved']), 'task')} moved. " if "moved" in last else ". "
     waited = [step.data["delay_ms"] for step in trace if step.what == "delay"]
-    rest = f" {_seconds(max(waited))} of that is scheduled.rebalance.max.delay.ms." if waited and last["longest_ms"] >= max(waited) else ""
+    rest, longest_ms = "", max(waited, default=0)
+    if waited and last["longest_ms"] >= longest_ms:
+        rest = f" {longest_ms / 1_000:,g} s of that is scheduled.rebalance.max.delay.ms."
     return told + _longest(last["tasks"]) + rest
 
 
@@ -64,7 +66,7 @@ def _longest(tasks: list[list[Any]]) -> str:
     names = [str(name) for name, ms in tasks if ms == longest]
     some = "all" if len(names) == len(tasks) else f"{len(names)} of"
     who = " and ".join(names) if len(names) <= MOST_NAMED else f"{some} {count(len(tasks), 'task')}"
-    return f"Longest without an owner: {who}, {_seconds(longest)}."
+    return f"Longest without an owner: {who}, {longest / 1_000:,g} s."
 
 
 def _queries(trace: Trace) -> str:
@@ -76,10 +78,6 @@ def _queries(trace: Trace) -> str:
     null = sum(each["outcome"] == "null" for each in asked)
     parts = ((right, "right"), (old, "outdated"), (null, "null"), (len(asked) - right - old - null, "refused or unanswered"))
     return f" {count(len(asked), 'query', 'queries')} = {' + '.join(f'{number} {what}' for number, what in parts if number)}."
-
-
-def _seconds(ms: int) -> str:
-    return f"{ms / 1_000:,g} s"
 
 
 SUBJECTS: dict[str, Callable[[Trace, dict[str, Any]], str]] = {  # domain -> the sentences; of the trace and its last step's data

@@ -31,6 +31,7 @@ from kitlib.trace import Step
 TRANSACTION_LANES = ("open", "effect")  # the first words of lanes that are judged here
 READERS = ("read_committed", "read_uncommitted")
 
+TOO_EARLY = "isolation=read_uncommitted: records are delivered before their transaction has ended"
 DOWN = "the broker, which is still down: no one is there to end a transaction"
 
 
@@ -138,16 +139,16 @@ class TransactionLedger:
         """The verdict after the last step; `is_cut` when that is not the end of the story."""
         until = self.ended_reading if is_cut else self.last_step  # what comes later, the reader may still be given
         tallies = {kind: Tally(kind, unit="record") for kind in TRANSACTION_ANOMALIES}
-        seen: set[int] = set()
+        seen: dict[int, str] = {}  # record -> who charged for it last
         highest: dict[str, int] = {}  # of each producer, as two have no order between them
         late_ms = 0
         for step, record, offset in self.given:
             if offset in self.aborted:
-                tallies["aborted_read"].add(step.number, record, self._why_aborted())
-            if record in seen:
-                tallies["duplicated"].add(step.number, record, self._why_again(record))
+                tallies["aborted_read"].add(step.number, record, TOO_EARLY if self.reader == "read_uncommitted" else "")
+            before, seen[record] = seen.get(record), step.data.get("by", "")
+            if before is not None:
+                tallies["duplicated"].add(step.number, record, self._why_again(record, is_another=before != seen[record]))
                 continue
-            seen.add(record)
             late_ms = max(late_ms, step.at_ms - self.sent_at.get(record, step.at_ms))
             sender = self.sender.get(record, "")
             if record < highest.get(sender, -1):
@@ -166,7 +167,7 @@ class TransactionLedger:
         if not self.is_outside:
             asked = set(range(self.inputs)) or set(promised) | undecided
         verb = "charged" if self.is_outside else "read"
-        return LaneVerdict(self.topic, self.partition, len(asked), len(seen.intersection(asked)), found, late_ms, verb)
+        return LaneVerdict(self.topic, self.partition, len(asked), len(seen.keys() & asked), found, late_ms, verb)
 
     def _promised(self) -> dict[int, int]:
         promised = {record: step for tx, step in self.committed.items() for record in self.records_of.get(tx, ())}
@@ -183,14 +184,10 @@ class TransactionLedger:
                 found.append((at, step))
         return found
 
-    def _why_aborted(self) -> str:
-        is_early = self.reader == "read_uncommitted"
-        return "isolation=read_uncommitted: records are delivered before their transaction has ended" if is_early else ""
-
-    def _why_again(self, record: int) -> str:
+    def _why_again(self, record: int, is_another: bool) -> str:
         settings = self.settings
         if self.is_outside:
-            if settings.unique_key is False:
+            if settings.unique_key is False and is_another:
                 return "unique_key=false: a Kafka transaction does not cover the database, and the record is charged again"
             return ""
         if record not in self.sent_again:

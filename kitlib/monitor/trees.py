@@ -157,11 +157,7 @@ def tracking_of(trace: Trace) -> Tracking:
     return Tracking(len(trees), sum(1 + 16 * each for each in trees), messages, 16 * messages, max(heard.values(), default=0))
 
 
-def follow_trees(trace: Trace) -> TreeReport:
-    return follow_steps(trace.steps)
-
-
-def follow_steps(steps: Iterable[Step]) -> TreeReport:
+def follow_trees(steps: Iterable[Step]) -> TreeReport:
     forest = _Forest()
     for step in steps:
         forest.follow(step)

@@ -140,7 +140,7 @@ _WORDS = GROUPS.having(
         ),
         "pass": Word(
             "[dirty_ratio?The cleaner checks the log: its dirty ratio is {dirty_ratio:.2f}|The cleaner has passed over the log[ up to "
-            "offset {to:d}]: {removed:record} removed[, {kept:remain()}]].", "", "dirty_ratio kept removed to",
+            "offset {to:d}]: {removed:record} removed[, {kept:remain()}]].", "", "dirty_ratio kept removed to", judged="pass",
             glyph=Glyph("the cleaner passes over the log", BROOM, "ink", 1.8),
             rule=compaction("must_be_cleaned", "The cleaner runs when the dirty ratio is high enough."),
         ),

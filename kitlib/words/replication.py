@@ -59,7 +59,7 @@ _OWN = {
     "wake": Word("{who} resumes.", glyph=GOES_ON),
     "flip": Word(
         "A bit flips on the disk of {who}, in the record at offset {offset:d}.",
-        "offset",
+        "offset", judged="flip",
         glyph=Glyph("a bit flips on its disk", "M1 -7L-4 1H3L-1 7", RED, 2),
     ),
     "recover": Word(
@@ -86,7 +86,7 @@ _OWN = {
     "isr": Word(_isr, "in_sync", rule=controller("decide", "A replica that is dead or too far behind leaves the in-sync set.")),
     "elect": Word(
         "Broker {leader} is elected leader, epoch {epoch:d}[unclean?, although it was not in sync: any record it does not have is lost, "
-        "acknowledged or not|[: {why}]. It has every acknowledged record].", "epoch leader unclean", "why",
+        "acknowledged or not|[: {why}]. It has every acknowledged record].", "epoch leader unclean", "why", judged="elect",
         glyph=Glyph("a leader is elected", DIAMOND, "ink", 1.8, "paper"),
         rule=controller("decide", "unclean.leader.election.enable: only with it may a replica that was not in sync lead."),
     ),

@@ -426,7 +426,8 @@ def test_share_group_is_told_by_its_start_offsets_and_members(group: Group) -> N
     sharing = Group(group.cluster, group.topic, f"{group.name}-s", group.consumer, group.admin)
     consumer = ShareConsumer(client_config(group.cluster, **{"group.id": sharing.name, "client.id": "app"}))
     consumer.subscribe([group.topic])
-    read = 0
+    read = wait_until(lambda: sum(message.error() is None for message in consumer.poll(1.0) or ()), 20, "it acquires records")
+    is_told(sharing.looked(), "cannot be judged", 2, "no answer yet", "no start offset here before the first answer")
     with suppress(KafkaException):
         while read < RECORDS:
             read += sum(message.error() is None for message in consumer.poll(1.0) or ())
@@ -437,6 +438,8 @@ def test_share_group_is_told_by_its_start_offsets_and_members(group: Group) -> N
     consumer.close()
     group.append(5)
     is_told(sharing.looked(), "not healthy", 1, "no member", "5 offsets wait")
+    group.admin.delete_records([TopicPartition(group.topic, 0, RECORDS + 2)])[TopicPartition(group.topic, 0)].result(20)
+    is_told(sharing.looked(), "not healthy", 1, "outside the log, below its start", "2 were deleted before the group was done")
 
 
 def test_group_that_does_not_exist_is_told_with_some_that_do(group: Group) -> None:

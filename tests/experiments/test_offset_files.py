@@ -74,6 +74,7 @@ HEAD = "baseOffset: 0 lastOffset: 0 producerId: -1 isTransactional: false\n"
         ("cut.txt", DUMP.read_text()[:1_500], "cut.txt: line 6 is no record as kafka-dump-log prints it, or was cut"),
         ("cut.log", SEGMENT * 2 + SEGMENT[:-3], f"within the batch that begins at byte {2 * len(SEGMENT)}, .*truncate -s"),
         ("bad.log", SEGMENT[:-1] + b"!", "bad.log is damaged: .*wrong checksum.*Copy it again"),
+        ("orders-3/0.log", SEGMENT, f"its folder is named as partition 3 of topic orders, expected {OFFSETS_TOPIC}-N"),
         ("folder/readme.md", "", "the folder has no file that ends in .log"),
         (None, "", "there is nothing"),
     ],

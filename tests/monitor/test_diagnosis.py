@@ -117,6 +117,13 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int, str, str]] = {  # pa
         {"committed": 90, "end": 90, "stable": 90, "asked_ms": NOW_MS - 5 * S}, {}, 0, "caught up", ""),
     "a share group that has finished everything": (
         {"committed": 0, "told_lag": 0, "commits": ()}, {"protocol": "share"}, 0, "caught up", ""),
+    "a share group whose start offset retention has passed, when it had finished everything": (
+        {"committed": 0, "start": 90, "told_lag": 0, "commits": ()}, {"protocol": "share"}, 0, "caught up", "accepted or given up"),
+    "a share group that was not done with what retention took": (
+        {"committed": 0, "start": 90, "told_lag": 30, "commits": ()}, {"protocol": "share"}, 1, "outside the log, below its start",
+        "20 were deleted before the group was done. It goes on at 90"),
+    "a share group that has answered for nothing yet": (
+        {"committed": None, "commits": ()}, {"protocol": "share"}, 2, "no answer yet", "cannot be judged from one look"),
     "a share group, one look": (
         {"committed": 0, "told_lag": 40, "commits": (), "waiting_since_ms": NOW_MS}, {"protocol": "share"}, 2, "waits", "40 offsets wait"),
 }  # fmt: skip

@@ -110,8 +110,6 @@ MARKS: dict[str, tuple[Told, dict[str, Any], tuple[str, int, str]]] = {
     "a refused one is over when the next ones are not": (
         [*BEGUN, *each("emit", 0), commit(0), commit(1, "UNKNOWN_MEMBER_ID"), *[commit(0)] * 5], {}, ("stalled", 1, "")),
     "commits that stand still for no reason are a violation": ([*BEGUN, *each("emit", 0), *[commit(0)] * 6], {}, ("stalled", 1, "")),
-    "a start at the latest skips what the policy says": (
-        [APPEND, start(10, "latest")], {}, ("skipped", 10, "auto.offset.reset=latest: no offset is committed")),
     "a start above what was read, at the committed offset, is a violation": ([*BEGUN, start(5)], {}, ("skipped", 5, "")),
 }  # fmt: skip
 
@@ -124,12 +122,3 @@ def test_group_anomaly_is_marked(case: str) -> None:
     assert verdict.counts[kind] == count
     assert (kind in verdict.violations) is (not words)
     assert words in verdict.first(kind).reason
-
-
-def test_the_same_steps_without_a_group_are_judged_by_a_topologys_rules() -> None:
-    """The domain decides who judges a lane."""
-    told = [*TWICE, *each("fail", 1), *each("process", 1)]
-    trace = Trace("r", "e", domain="spout")
-    for number, (what, data) in enumerate(told):
-        trace.record(number, "A", what, topic="t", partition=0, **data)
-    assert judge(trace).violations == () and judged([*TWICE, *each("process", 1)], {}).violations == ("duplicated",)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen, history_of
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Sample, lag_spikes, rewinds, surges, vanished
 from kitlib.more.offsets.messages import RECORD_TYPES
@@ -275,3 +276,10 @@ def test_history_counts_the_members_of_newer_groups() -> None:
     )
     assert [each.members for each in history.commits[WHERE]] == [1, 0]
     assert [(each.members, each.is_gone) for each in history.groups["g"]] == [(1, False), (0, False), (0, True)]
+
+
+def test_settings_below_0_are_refused() -> None:
+    """Nothing is made good within -1 commits, and nothing is kept for less than no time."""
+    for call in (lambda: rewinds(commits(5, 4), made_good_within=-1), lambda: vanished(commits(5), retention_ms=-1)):
+        with pytest.raises(KnobError, match=r"(made_good_within|retention_ms) is -1: give 0 or more"):
+            call()

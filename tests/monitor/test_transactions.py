@@ -156,11 +156,12 @@ def test_verdict_input_that_the_position_has_passed_is_promised() -> None:
 
 
 def test_verdict_effects_are_a_lane_of_their_own() -> None:
-    """What was charged twice is duplicated there, explained only where the key is not unique."""
-    for unique, violations in ((False, ()), (True, ("duplicated",))):
+    """What was charged twice is duplicated there, explained only where the key is not unique, and another worker did it."""
+    for unique, again, violations in ((False, "B", ()), (False, "A", ("duplicated",)), (True, "B", ("duplicated",))):
         trace = Trace("by-hand", "made_up", settings={"unique_key": unique}, domain="transactions")
         for number, (record, charged) in enumerate([(0, True), (1, True), (0, True), (1, False)]):
-            trace.record(number, "database", "effect", topic="charges", partition=0, record=record, charged=charged)
+            by = "A" if number < 2 else again
+            trace.record(number, "database", "effect", topic="charges", partition=0, record=record, charged=charged, by=by)
         verdict = judge(trace)
         assert (verdict.processed, verdict.counts["duplicated"], verdict.violations) == (2, 1, violations)
         assert verdict.lanes[0].verb == "charged" and verdict.first("duplicated").witness == 2

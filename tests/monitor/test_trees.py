@@ -8,7 +8,7 @@ import pytest
 
 from kitlib import experiments
 from kitlib.experiments import run
-from kitlib.monitor.trees import ENDS, TreeReport, follow_steps, follow_trees, tracking_of
+from kitlib.monitor.trees import ENDS, TreeReport, follow_trees, tracking_of
 from kitlib.trace import Step, Trace
 
 Told = list[tuple[str, str, dict[str, Any]]]  # actor, word, data; 10 ms apart
@@ -42,7 +42,7 @@ def fail(root: int, why: str) -> Told:
 
 def told(*parts: Told) -> TreeReport:
     story = [word for part in parts for word in part]
-    return follow_steps(Step(n, 10 * n, actor, what, data) for n, (actor, what, data) in enumerate(story))
+    return follow_trees(Step(n, 10 * n, actor, what, data) for n, (actor, what, data) in enumerate(story))
 
 
 # A line becomes two words, of which one becomes a letter.

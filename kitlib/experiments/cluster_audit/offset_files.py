@@ -127,9 +127,12 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _of_segment(path: Path, content: bytes) -> Iterator[Entry]:
-    """A segment's records; its partition is that of its folder's name."""
-    named = re.search(r"-(\d+)$", path.resolve().parent.name)
-    partition = int(named[1]) if named else 0
+    """A segment's records; its partition is that of its folder's name. KnobError where that is named for another topic."""
+    topic, _, number = path.resolve().parent.name.rpartition("-")
+    partition = int(number) if number.isdecimal() else 0
+    if number.isdecimal() and topic not in ("", OFFSETS_TOPIC):
+        told = f"its folder is named as partition {partition} of topic {plain_text(topic, 60)}, expected {OFFSETS_TOPIC}-N"
+        raise KnobError(f"--from {path}: {told}. Name the right folder; if this is its segment after all, rename the folder.")
     for batch in _batches_of(path, content):
         for offset, at_ms, key, value in batch.records:
             record = RawRecord(partition, offset, at_ms, key, value)
