@@ -23,7 +23,7 @@ CELLS = {
 }
 WHERE = {
     "player": (".kit-play", ".kit-slider", "[data-knob]", "summary", ".kit-chip:is(button)", ".kit-seed", "textarea", ".kit-player"),
-    "failure map": ("input[type=range]", "[aria-label^='Failure map']"),
+    "failure map": (".noUi-handle", "[aria-label^='Failure map']"),
     "prediction": ("input", ".kit-send"),
     "desk": ("[role=slider]", "input[type=checkbox]", "button"),
     "check": ("button",),

@@ -69,7 +69,7 @@ def test_third_knob_has_a_picture_for_each_value() -> None:
     """The slider begins at one's own value."""
     rows = swept({"max_offset_behind": [2, 30], "fetch_records": [2, 20], "process_ms": [20, 40]})
     found = FailureMap(rows, "max_offset_behind", "fetch_records", by="process_ms", mine={"process_ms": 40})
-    slider, picture = found.children
+    slider, picture, _ = found.children
     assert (slider.description, slider.options, slider.value) == ("process_ms", (("20", 0), ("40", 1)), 1)
     assert "process_ms=20: " not in picture.picture
     slider.value = 0

@@ -23,6 +23,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.knobs import told_value
+from kitlib.views.browser.asking import TypeOn
 from kitlib.views.browser.player import Player, joined
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import RED
@@ -75,7 +76,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             stops = [(told_value(value), number) for number, value in enumerate(self.slices)]
             slider = ipywidgets.SelectionSlider(options=stops, value=self.at, description=by, style={"description_width": "initial"})
             slider.observe(self._on_slider, "value")
-            self.shown.insert(0, slider)
+            self.shown = [slider, self.picture, TypeOn()]
         super().__init__(self.shown)
 
     def _experiment(self) -> str:
