@@ -42,6 +42,7 @@ def test_notebooks(
             done.append(found)
             shown, count = notebook_tests.shown_path(path), len(found.problems)
             told = f"{count} problem{'s' * (count > 1)}" if count else f"{found.cells} cells, no difference"
+            told += f"; {found.pictures} picture{'s' * (found.pictures > 1)} not compared" if found.pictures else ""
             printer.step(f"notebook {shown}: {told} ({found.seconds:.1f} s)")
             if not found.passed:
                 printer.line(f"{shown}\n\n{readable(found.report)}\n", data=True)

@@ -3,7 +3,7 @@
 nbclient runs the cells, so history, `clear_output`, updated displays and captured output come out as in Jupyter. A dead
 kernel, a hung cell, a changed, missing or new output, and a notebook of which not every cell was run or can be compared are
 failures; the kernel and all that came of it are gone when `compare` returns. Left out: the bytes of PNG and JPEG pictures,
-and the state of widgets.
+which are counted, and of widgets' state all but what `Output` widgets have captured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -21,7 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat import NotebookNode
+from nbformat import NotebookNode, from_dict
 from nbval.plugin import find_comment_markers, find_metadata_tags, get_sanitize_patterns
 
 from kitlib.errors import KitError, KnobError
@@ -29,6 +29,7 @@ from kitlib.lab import notebooks, workspace
 from kitlib.text import VISIBLE_IN_LINES, plain_text
 
 PICTURES = {"image/png", "image/jpeg"}
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")  # of a terminal: colours, titles, cursors
 LINES_SHOWN = 40  # of one block of lines that differs
 CHARACTERS_SHOWN = 300  # of one line
@@ -45,6 +46,7 @@ class Comparison:
     cells: int  # that were run
     problems: tuple[str, ...]  # one for each cell, with its number as Jupyter counts: "In [4]: ..."; () when nothing differs
     suite: ElementTree.Element  # the same as a <testsuite> of JUnit
+    pictures: int = 0  # whose bytes were not compared
 
     @property
     def passed(self) -> bool:
@@ -124,6 +126,7 @@ def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progre
         took.append(time.monotonic() - began)
     run = [number for number, cell in enumerate(cells) if cell.source.strip() and "skip-execution" not in cell.metadata.get("tags", [])]
     cases, problems = list[ElementTree.Element](), list[str]()
+    show_captured(saved, now)
     for number, (before, after) in enumerate(zip(wanted, cells, strict=True)):
         case = ElementTree.Element("testcase", name=f"In [{number + 1}]", time="0")
         if number in run[len(took) :]:
@@ -141,7 +144,8 @@ def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progre
     rest = [] if len(took) == len(run) else [f"{len(took)} of {len(run)} code cells were run."]
     if ended is not None and not took:
         rest.append(f"the kernel did not start: {plain_text(ended)}")
-    return Comparison(path, sum(took), len(took), (*problems, *rest), suite_of(path, cases, rest))
+    pictures = sum(bool(PICTURES & set(output.get("data", ()))) for cell in cells for output in cell.outputs)
+    return Comparison(path, sum(took), len(took), (*problems, *rest), suite_of(path, cases, rest), pictures)
 
 
 def read_rules(path: Path | None) -> Rules:
@@ -160,6 +164,26 @@ def reason(error: Exception, seconds: float) -> str:
     if isinstance(error, CellTimeoutError):
         return f"stopped after {seconds:g} s, which is all that the notebook may take."
     return "the kernel died." if isinstance(error, DeadKernelError) else f"the run ended: {plain_text(error)}"
+
+
+def show_captured(saved: NotebookNode, now: NotebookNode) -> None:
+    """Put what widgets have captured behind their views; not where the saved notebook does not hold its widgets' state."""
+    for notebook in (saved, now) if WIDGET_STATE in saved.metadata.get("widgets", {}) else ():
+        state = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs = [*with_captured(cell.outputs, state)]
+
+
+def with_captured(outputs: Iterable[NotebookNode], state: Mapping[str, Any]) -> Iterator[NotebookNode]:
+    """Each output, and after a widget's view what it and the widgets inside it have captured."""
+    for output in outputs:
+        yield output
+        inside = [output.get("data", {}).get(notebooks.WIDGET_VIEW, {}).get("model_id")]
+        while inside:
+            model = state.get(str(inside.pop(0)).removeprefix("IPY_MODEL_"), {}).get("state", {})
+            inside += model.get("children", ())
+            yield from with_captured(map(from_dict, model.get("outputs", ())), state)
 
 
 def overwritten(line: str) -> str:

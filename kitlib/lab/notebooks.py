@@ -165,7 +165,6 @@ def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] |
             return error
         finally:
             sweep(lambda: [process for process in find_by_token(token) if not is_server(process)])
-            notebook.metadata.pop("widgets", None)  # their state, which nbclient keeps for Output widgets, is not saved
     return None
 
 

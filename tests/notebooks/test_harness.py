@@ -119,6 +119,18 @@ def test_notebook_with_another_outcome_fails_in_each_cell(tmp_path: Path) -> Non
     assert "\x1b" not in ElementTree.tostring(comparison.suite, encoding="unicode")
 
 
+def test_what_an_output_widget_has_captured_is_compared(tmp_path: Path) -> None:
+    """Where a notebook was saved with its widgets' state, also inside a box; a picture is counted, and said to be not compared."""
+    box = "import ipywidgets\nout = ipywidgets.Output()\nwith out:\n    print('inside')\nipywidgets.VBox([out])"
+    picture = "display({'image/png': 'AAAA', 'text/plain': 'a dot'}, raw=True)"
+    path = written(tmp_path / "box.ipynb", box, picture)
+    nbformat.write(run(path).notebook, path)
+    found = compare(path)
+    assert (found.problems, found.pictures) == ((), 1)
+    path.write_text(path.read_text().replace("'inside'", "'outside'"))
+    assert compare(path).problems == ("In [2]: stdout: saved: inside, now: outside",)
+
+
 # What gives the same saved outputs each time, and would not if messages were compared.
 SAME = (
     "numbers = [1, 2]\nnumbers;",
