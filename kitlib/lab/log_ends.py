@@ -120,7 +120,7 @@ def _described(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescr
     found: dict[str, TopicDescription | KafkaError] = {}
     for name, asked in admin.describe_topics(TopicCollection(list(names)), request_timeout=DEADLINE_S).items():
         try:
-            found[name] = asked.result(DEADLINE_S)
+            found[name] = asked.result(2 * DEADLINE_S)  # the client ends the request before
         except KafkaException as error:
             found[name] = error.args[0]
         except TimeoutError as error:

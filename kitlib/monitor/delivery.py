@@ -148,7 +148,7 @@ class DeliveryLedger:
     tombstones: dict[int, int | None] = field(default_factory=dict)  # offset -> ms when the cleaner first passed over it
     is_cut_below: bool = False  # the log was cut below the committed offset
     is_moved: bool = False  # the group has moved to another coordinator, or an operator did what one of old would do
-    is_erased: bool = False  # an operator has deleted the committed offset
+    set_to: int | str | None = None  # where an operator has put the committed offset since the last commit; "none": deleted
     replaced: set[int] = field(default_factory=set)  # compaction has taken them out, a later record of the key is there
     given_up: dict[int, tuple[int, str]] = field(default_factory=dict)  # offset -> (step, why); the first stands
     dropped: dict[int, str] = field(default_factory=dict)  # offset -> why a start began above it, finished or not
@@ -252,8 +252,8 @@ class DeliveryLedger:
 
     def _on_start(self, step: Step) -> None:
         idle_ms = 0 if self.committed_ms is None else step.at_ms - self.committed_ms
-        is_outside = self.is_cut_below or not self._is_in_log(self.position or 0)
-        begin = Begin(self.committed_ms is not None, is_outside, idle_ms, self.is_moved, self.is_erased)
+        is_outside = self.is_cut_below or not self._is_in_log(self.set_to if isinstance(self.set_to, int) else self.position or 0)
+        begin = Begin(self.committed_ms is not None, is_outside, idle_ms, self.is_moved, self.set_to == "none")
         offset, reason = step.data["offset"], self.reasons.start(str(step.data.get("why", "")), begin) or self.by_hand
         self._jump(step, offset, reason)
         self._begin(offset)
@@ -295,7 +295,7 @@ class DeliveryLedger:
         if "error" not in step.data:
             before, to = step.data.get("before"), step.data.get("offset", "none")
             self.by_hand, self.is_moved = f"an operator, who set the committed offset from {before} to {to} by hand", True
-            self.is_erased = to == "none"
+            self.set_to = to
 
     def _on_emit(self, step: Step) -> None:
         offset = step.data["offset"]
@@ -417,7 +417,7 @@ class DeliveryLedger:
             self._pass(offset)
             self.late_failures = {each for each in self.late_failures if each >= offset}
             self.position, self.committer, self.committed_ms, self.is_moved = offset, step.actor, step.at_ms, False
-            self.is_erased = False
+            self.set_to = None
         if self.position == before and before is not None and self.log_end > before:
             self.stall_begin = self.stall_begin or step
             self.idle_commits += 1

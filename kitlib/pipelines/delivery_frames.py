@@ -78,7 +78,7 @@ def read_steps(lines: DataFrame) -> DataFrame:
     )
     step_n = F.when(F.col("kind") == "step", F.col("n"))
     earlier = Window.partitionBy("run").orderBy("line").rowsBetween(Window.unboundedPreceding, -1)
-    highest = F.coalesce(F.max(step_n).over(earlier), F.lit(-1))
+    highest = F.greatest(F.max(step_n).over(earlier), F.lit(-1))
     return judged.withColumn("highest", highest).select(
         "run", "line", "experiment", "backend", "knobs.isolation", "n", "at_ms", "actor", "what", "state.committed_input", *DATA,
         F.col("data.kind").alias("kind_of_marker"),

@@ -23,12 +23,9 @@ from tests.conftest import REPOSITORY, our_processes, wait_for
 
 KIT = [sys.executable, "-m", "kitlib"]
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\S*\?token=([0-9a-f]{40,})")
+# What runs under nohup ignores SIGHUP. No `preexec_fn`: in a process that has spoken with Spark, gRPC may abort a child before its exec.
+HEEDS_HANGUPS = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def heed_hangups() -> None:
-    """In a child: a closed terminal counts, even if the tests themselves were started under nohup."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def project_of(home: Path) -> Path:
@@ -48,9 +45,9 @@ class Lab:
         self.home, self.project = home, project_of(home)
         self.said = ""
         self.process = subprocess.Popen(
-            command or [*KIT, "lab", "--no-browser", *options],
+            [sys.executable, "-c", HEEDS_HANGUPS, *(command or [*KIT, "lab", "--no-browser", *options])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.project,
-            env={**os.environ, "KIT_HOME": str(home), **(env or {})}, preexec_fn=heed_hangups, **more,
+            env={**os.environ, "KIT_HOME": str(home), **(env or {})}, **more,
         )
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

@@ -198,7 +198,7 @@ def test_real_group_is_judged_by_the_records_that_the_broker_has_written(broker:
     }
     assert all(row.commits == len(real.commits(partition)) for partition, row in rows.items())
     (sign,) = rows[plan.partition].signs
-    assert "went back by" in sign and ", by kit-" in sign and report.reading.broken == 0
+    assert "went back by" in sign and ", by A-" in sign and report.reading.broken == 0
     [past] = snapshots_of(read_commit_log(broker, real.group))
     plain = [sign for part in past.partitions for sign in signs(past, part) if sign.is_fault]
     assert [str(each) for each in plain] == [sign] and report.faults == 1

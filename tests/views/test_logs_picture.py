@@ -65,7 +65,7 @@ def test_logs_of_several_partitions_are_compared_one_by_one() -> None:
     plain, lossy = (run(script=f"one_partition_waits idempotence=false\n{line}") for line in ("", "lose answer 2"))
     assert compare_logs(plain, plain) == "The broker's log is the model's, record by record: 90 records in 3 partitions, each of them once."
     shown = lay_under(plain, lossy)
-    assert shown.sentence == "The logs of partition 0 part at its offset 15: the model's has record 45 there, the broker's record 15."
+    assert shown.sentence == "The logs of partition 0 part at its offset 20: the model's has record 60 there, the broker's record 45."
     assert {f"{name}, {partition}" for name in ("model", "broker") for partition in range(3)} <= {*texts(shown.svg)}
     assert send_figures(lossy).copies == judge(lossy).counts["duplicated"] > 0
 

@@ -80,7 +80,12 @@ class LibrdkafkaTransactionalProducer:
             raise LabError(
                 "librdkafka does not hold back a batch until its transaction has ended. Use the kit's own client: version='2'."
             )
-        told = self.process.do(what, topic=self.topic if what == "send" else self.input, records=list(records), offset=offset)
+        more: dict[str, Any] = {}
+        if what == "send":
+            more = {"topic": self.topic, "records": list(records)}
+        elif what in ("send_offsets", "commit_offsets"):
+            more = {"topic": self.input, "offset": offset}
+        told = self.process.do(what, **more)
         if what == "init" and not told["error"]:
             self.identity = self.find_identity()
         return CallResult(told["error"], told["fatal"], told["must_abort"])
