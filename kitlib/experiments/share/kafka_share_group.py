@@ -125,9 +125,9 @@ class KafkaShareGroup:
     def poll(self, member: str, until_ms: int) -> list[Delivery]:
         wait_ms = max(SHORTEST_MS, until_ms - self.now_ms)
         found = [Delivery(offset, deliveries) for offset, deliveries in self.members[member].fetch(wait_ms)]
-        if any(each.offset in self.locked for each in found):
-            self._look()
         for each in found:
+            if lock := self.locked.get(each.offset):  # this delivery proves that the one before it ended, even if that is not written yet
+                self.returned.append(Returned(Change(each.offset, RecordState.AVAILABLE, lock.deliveries), lock.member not in self.dead))
             self.locked[each.offset] = Lock(member, each.delivery_count, self.now_ms + self.settings.lock_ms)
         return found
 
