@@ -57,11 +57,8 @@ def users_home() -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: one for each core and for each WORKER_BYTES of memory, whichever are fewer, at least two; and one for pure files.
-
-    With one more for the real parts these answer so late that each run has a few tests which miss their deadline.
-    """
-    return 1 + max(2, min(os.cpu_count() or 1, psutil.virtual_memory().total // WORKER_BYTES))
+    """For `-n auto`: one more than cores, as far as there is memory for each, at least two; and one for pure files."""
+    return 1 + max(2, min((os.cpu_count() or 1) + 1, psutil.virtual_memory().total // WORKER_BYTES))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,9 +1,10 @@
 """Several tests at a time: each worker of `make test` has a workspace, a broker and a Spark of its own.
 
-Most tests of the real parts wait for those. There is a worker for each core, where there is memory for it. A file
-is run whole, in its order, by one worker. One more worker takes the pure files alone, at a low priority: it has
-the cores while the others wait. A test that is marked `alone` has a deadline so near that a neighbour could make
-it miss it: while it runs, the other workers wait.
+Most tests of the real parts wait for those, for more than half of their time. So there is one worker more than cores,
+where there is memory for it. A file is run whole, in its order, by one worker. One more worker takes the pure files
+alone, at a low priority: it has the cores while the others wait. A test that is marked `alone` has a deadline so near
+that a neighbour could make it miss it: while it runs, the other workers wait. That costs least at the end, so the
+tests of a file that are marked so are a file of their own, and come last.
 
 A few tests that failed are run once more, alone, after the summary: on two busy cores a real broker, Spark or
 Chromium may answer late for once. Both results are on the screen, and the second one counts. A test that
@@ -22,6 +23,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,7 @@ NAME = "KIT_TEST_RUN"  # in the environment of all that a run with workers start
 REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # markers and fixtures of tests that mostly wait
 LONGEST = ("test_notebooks.py", "test_commands_of_pages.py", "test_trial.py")  # a quarter of an hour, and minutes
 PURE = "pure"  # a file of the shared folder: the names of the files that need no real part
+ALONE = "alone"  # another: the tests that are run alone
 LOW = 10  # the priority of the worker that takes them
 AGAIN = 8  # at most so many failed tests are run once more
 AGAIN_OF = "KIT_TEST_AGAIN"  # in the environment of that second run: how many they are
@@ -57,6 +60,13 @@ def is_behind(worker: dict[str, Any]) -> bool:
 
 
 class Scheduler(LoadFileScheduling):  # type: ignore[misc]
+    @cached_property
+    def alone(self) -> set[str]:
+        return set(Path(os.environ[NAME], ALONE).read_text().splitlines())
+
+    def _split_scope(self, nodeid: str) -> str:
+        return super()._split_scope(nodeid) + "::alone" * (nodeid in self.alone)
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         if is_behind(node.workerinput):
             pure = Path(os.environ[NAME], PURE).read_text().splitlines()
@@ -98,18 +108,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The files that take long come first, the longest of all before them, those that are run alone last: so the workers end together."""
     if is_worker(config):
-        files: dict[Path, list[pytest.Item]] = {}
+        files: dict[tuple[Path, bool], list[pytest.Item]] = {}
         for item in items:
-            files.setdefault(item.path, []).append(item)
+            files.setdefault((item.path, is_alone(item)), []).append(item)
         items[:] = [item for file in sorted(files.values(), key=turn_of) for item in file]
-        if is_behind(config.workerinput):  # type: ignore[attr-defined]
-            names = [file[0].nodeid.partition("::")[0] for file in files.values() if turn_of(file) == 2]
-            (ROOM / PURE).write_text("\n".join(names))
+        if config.workerinput["workerid"] == "gw0":  # type: ignore[attr-defined]
+            (ROOM / PURE).write_text("\n".join(file[0].nodeid.partition("::")[0] for file in files.values() if turn_of(file) == 2))
+            (ROOM / ALONE).write_text("\n".join(item.nodeid for item in items if is_alone(item)))
 
 
 def turn_of(file: list[pytest.Item]) -> int:
-    """0 for the longest, 1 for a file with tests of the real parts, 2 for a pure one, 3 for one whose tests are all run alone."""
-    if all(map(is_alone, file)):
+    """0 for the longest, 1 for a file with tests of the real parts, 2 for a pure one, 3 for tests that are run alone."""
+    if is_alone(file[0]):
         return 3
     if file[0].path.name in LONGEST:
         return 0

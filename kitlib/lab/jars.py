@@ -150,6 +150,7 @@ def _repair(set_name: str, missing: list[Jar], damaged: list[Jar], progress: Pro
                     done.put((jar, None))
                 except Exception as error:  # noqa: BLE001 - handed to the caller's thread, which raises it
                     done.put((jar, error))
+            shutil.rmtree(folder, ignore_errors=True)  # the caller has removed it, while this thread made a file there
 
         # Daemon threads: Ctrl-C must not wait for a server that has fallen silent.
         for _ in range(min(FETCHERS, len(wanted))):
@@ -168,10 +169,6 @@ class _Damaged(Exception):
     """What came over the network is not the locked file."""
 
 
-class _Stopped(Exception):
-    """The caller no longer waits for this download."""
-
-
 def _fetch(jar: Jar, tries: int, folder: Path, stop: threading.Event, advance: Callable[[int], None]) -> None:
     """Download one jar into `folder`, compare it, and move it into place; at most `tries` downloads."""
     import requests
@@ -181,7 +178,7 @@ def _fetch(jar: Jar, tries: int, folder: Path, stop: threading.Event, advance: C
     def count(_name: str, _size: int) -> Iterator[Callable[[int], None]]:
         def received(size_bytes: int) -> None:
             if stop.is_set():
-                raise _Stopped
+                raise InterruptedError("nobody waits for this download any more")
             advance(size_bytes)
 
         yield received
@@ -210,7 +207,7 @@ def _fetch(jar: Jar, tries: int, folder: Path, stop: threading.Event, advance: C
             except requests.RequestException as error:
                 problem = error
         tries -= 1
-        if not tries:
+        if not tries or stop.is_set():
             raise problem
 
 
