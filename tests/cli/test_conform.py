@@ -107,7 +107,7 @@ def test_conform_goes_on_after_a_file_that_differs(kit: Callable[..., Any], tmp_
     [
         ("none.jsonl", None, "there is no such file"), ("empty.jsonl", b"", "it holds no trace"),
         ("cut.jsonl.gz", SCENARIOS.read_bytes()[:5_000], "it cannot be read"), ("text.jsonl", b"hello\n", "line 1: it is not JSON"),
-        ("list.jsonl", b"[]\n", "line 1: it is no recorded trace"),
+        ("list.jsonl", b"[]\n", "line 1: it is no recorded trace"), ("", None, "Is a directory"),
     ],
 )  # fmt: skip
 def test_conform_bad_file_ends_with_4_and_one_line(
@@ -120,12 +120,6 @@ def test_conform_bad_file_ends_with_4_and_one_line(
     code, _, err = kit("partition_manager", str(path))
     assert code == 4 and len(err.splitlines()) == 1
     assert err.startswith("kit: ") and name in err and words in err
-
-
-def test_conform_directory_ends_with_4(kit: Callable[..., Any], tmp_path: Path) -> None:
-    """A directory is no file of traces."""
-    code, out, err = kit("partition_manager", str(tmp_path))
-    assert (code, out) == (4, "") and "Is a directory" in err
 
 
 @pytest.mark.parametrize("words", ["\ud800", "\x1b[2J", "\u202egnirts", "a\nb", ["a", "list"], 7, None, "long" * 10_000])
