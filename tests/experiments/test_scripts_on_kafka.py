@@ -61,7 +61,7 @@ def test_script_does_the_same_to_a_spout_on_a_real_topic(broker: Cluster, script
 
 def test_frozen_member_is_stopped_for_real_and_goes_on(broker: Cluster) -> None:
     """A member's process stands still for as long as the script says, the story waits for it, and each anomaly has its reason."""
-    trace = run(backend="kafka", script="off_by_one\nfreeze A at 1 ms for 700 ms")
+    trace = run(backend="kafka", script="off_by_one library=librdkafka restarts=2\nfreeze A at 1 ms for 700 ms")
     begun, ended = (next(step for step in trace if step.what == word) for word in ("freeze", "thaw"))
     assert (begun.actor, ended.actor) == ("A", "A") and ended.at_ms - begun.at_ms >= 650
     assert not judge(trace).violations
