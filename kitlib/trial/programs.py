@@ -44,7 +44,7 @@ ADMIN_S = 20.0
 END_S = 10.0  # from SIGTERM to SIGKILL
 COMMIT_S = 8.0  # after the last record is finished; clients commit every five seconds by default
 LATE_S = 3.0  # after a commit has reached the end, for what is still being worked on
-PATIENCE_S = 75.0  # without any progress; a killed member is missed for 45 s by default
+PATIENCE_S = 75.0  # without any progress since it first connected, before which it starts; a killed member is missed for 45 s by default
 AHEAD = 50  # records that are there beyond those after which the program is killed
 LOOK_S = 0.05
 TOPIC_S = 0.5  # between two looks into the topic for results
@@ -298,7 +298,7 @@ class Trial:
                     alive, lines = process.poll() is None, self.lines()
                     finished.add(lines[read:])
                     committed = self.committed()
-                    if len(lines) > read or committed != finished.commits[-1]:
+                    if not (lines or self.proxy.counts().get("opened")) or len(lines) > read or committed != finished.commits[-1]:
                         moved = time.monotonic()
                     finished.commits = [finished.commits[-1], committed]
                     read, idle_s = len(lines), time.monotonic() - moved
