@@ -40,15 +40,15 @@ class Difference:
     meaning: str
     step: int  # from 0
     op: str
-    field: str  # a path such as "state.pending"
+    field: str  # a path such as "state.pending"; RECORDING: it has a value that no recorder writes
     expected: Any  # what was recorded
     got: Any  # what the model did
 
     def __str__(self) -> str:
-        return (
-            f"{self.trace}, step {self.step} ({self.op}): {self.field} should be "
-            f"{_short(self.expected)}, the model has {_short(self.got)}."
-        )
+        where = f"{self.trace}, step {self.step} ({self.op})"
+        if self.field == RECORDING:
+            return f"{where}: the recording is wrong, not the model: {self.got}"
+        return f"{where}: {self.field} should be {_short(self.expected)}, the model has {_short(self.got)}."
 
 
 @dataclass(slots=True)
@@ -85,24 +85,22 @@ def conform(replay: Replay, traces: Iterator[dict[str, Any]]) -> Conformance:
 
 
 def _first_difference(replay: Replay, trace: dict[str, Any]) -> Difference | None:
-    steps = trace["steps"]
     done = replay(trace)
-    for number, step in enumerate(steps):
+    for number, step in enumerate(trace["steps"]):
+        told = trace.get("name", "?"), trace.get("meaning", ""), number, step.get("op", "?")
         try:
             got = next(done)
+        except TraceError as error:
+            return Difference(*told, RECORDING, "what a recorder writes", str(error))
         except Exception as crash:  # noqa: BLE001 - a model that breaks has differed, whatever it broke of
             got = {"crash": f"{type(crash).__name__}: {crash}"}
         expected = {key: value for key, value in step.items() if key not in ("op", "args")}
-        differing = first_field(expected, got, "")
-        if differing:
-            path, wanted, had = differing
-            return Difference(
-                trace.get("name", "?"), trace.get("meaning", ""), number, step.get("op", "?"), path, wanted, had
-            )
+        if differing := first_field(expected, got, ""):
+            return Difference(*told, *differing)
     return None
 
 
-ABSENT = "nothing"
+ABSENT, RECORDING = "nothing", "the recording"
 
 
 def first_field(expected: Any, got: Any, path: str) -> tuple[str, Any, Any] | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.conformance.golden import number_in
 from kitlib.errors import KitError
 from kitlib.mechanisms import spout_errors
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
@@ -234,6 +235,7 @@ def _built(
 
 
 def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
+    offset = [number_in(args, "offset")] if op in ("ack", "fail") else []
     try:
         if op == "next":
             emission = manager.next()
@@ -242,7 +244,7 @@ def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
         if op == "commit":
             manager.commit()
         else:
-            getattr(manager, op)(args["offset"])
+            getattr(manager, op)(*offset)
     except (KitError, ConnectionLossError) as error:
         found: dict[str, Any] = {"exception": _exception(error, manager.config)}
         return found | ({"emitted": []} if op == "next" else {})
