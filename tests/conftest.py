@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -221,6 +222,14 @@ def new_home(tmp_path: Path, kit_home: Path, formatted: Path) -> Iterator[Path]:
     for process in our_processes():
         if mentions(process, str(home)):
             process.kill()
+
+
+# Begins a command that heeds a closed terminal and Ctrl-C, which a shell has ignored by what runs in the background. No `preexec_fn`: in
+# a process that has spoken with Spark, gRPC may abort a child before its exec.
+HEEDING = [
+    sys.executable, "-c",
+    "import os, sys; from signal import *; signal(SIGHUP, SIG_DFL); signal(SIGINT, SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])",
+]  # fmt: skip
 
 
 def wait_for(condition: Callable[[], Any], seconds: float) -> Any:

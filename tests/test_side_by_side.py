@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from tests.conftest import REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
+from tests.conftest import HEEDING, REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
 
 pytestmark = pytest.mark.slow  # together: each is a run of tests, of two workers of its own
 
@@ -58,10 +58,9 @@ def start(suite: Path, workers: int = 2, **files: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(suite / "temporary"), "SUITE": str(suite)}
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(workers), "."], cwd=suite, start_new_session=True, text=True,
+        [*HEEDING, sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(workers), "."], cwd=suite, start_new_session=True, text=True,
         env={**kept, **own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell has it ignored by what runs in the background
     )  # fmt: skip
 
 

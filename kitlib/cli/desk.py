@@ -102,7 +102,7 @@ def _planned(text: str) -> Planned:
 def _follow(running: DeskRun, seconds: float | None, planned: list[Planned], as_json: bool) -> None:
     """Show a look each second and what has happened since the last one, until the time is over; do what is planned."""
     began_s, left = time.monotonic(), list(planned)
-    number, told_s = 0, -1.0
+    number, told = 0, list[tuple[float, str]]()
     while seconds is None or time.monotonic() < began_s + seconds:
         number += 1
         time.sleep(max(0.0, began_s + number - time.monotonic()))
@@ -112,8 +112,8 @@ def _follow(running: DeskRun, seconds: float | None, planned: list[Planned], as_
         if as_json:
             typer.echo(json.dumps(running.snapshot()))
             continue
-        for at_s, said in [event for event in running.events if event[0] > told_s]:
-            told_s = at_s
+        before, told = told, list(running.events)  # as they are now: the desk's threads go on adding to them
+        for at_s, said in [event for event in told if event not in before]:
             typer.echo(f"{at_s:7.1f} s  {said}")
         typer.echo(line(running.snapshot()))
 

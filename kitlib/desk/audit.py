@@ -83,11 +83,6 @@ class DeskAudit(FoldedStream[DeskFold]):
         with settings(spark, SESSION):
             self._begin(owner, lambda: runs_in(topics.stream_topics(spark, [self.topic, self.results])), EVERY_MS)
 
-    def catch_up(self) -> None:
-        """Wait until every record that is in the topics by now is counted. LabError when the query has ended."""
-        self.check()
-        super().catch_up()
-
     def check(self) -> None:
         """Raise LabError when the query has ended."""
         if self.query is None:

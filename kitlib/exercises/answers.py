@@ -83,12 +83,13 @@ def choice(*choices: str) -> Reader:
 
 def subset(*choices: str) -> Reader:
     """Reads some of these words, in a set, list or tuple; a single one counts as a set of one."""
+    one = choice(*choices)
 
     def read(answer: Any, what: str = "the answer") -> set[str]:
         given = [answer] if isinstance(answer, str) else answer
         if not isinstance(given, set | frozenset | list | tuple):
             raise expected(what, "a set of names", answer)
-        return {choice(*choices)(name, f"each name in {what}") for name in given}
+        return {one(name, f"each name in {what}") for name in given}
 
     return read
 

@@ -81,7 +81,8 @@ class Unlike(Miss):
     """A value is not the expected one, which is all there is to say: the kind of the answer words it. A name says where to look."""
 
     def __init__(self, right: Any = None, name: str = "", *, picture: Any = None, **values: Any) -> None:
-        super().__init__(name, picture=picture, right=right, **values)
+        super().__init__(name, picture=picture, **values)
+        self.right = right
 
 
 class Right(Miss):
@@ -127,14 +128,14 @@ class Exercise:
         for row in self.rule(*given):
             yield self.say(row.name, **row.values) if isinstance(row, Right) else self.worded(row) if isinstance(row, Miss) else row
 
-    def miss(self, *given: Any, unlike: Callable[[Any], str] = str) -> NotYet | None:
+    def miss(self, *given: Any, unlike: Callable[[Any], str]) -> NotYet | None:
         """The first near miss that the rule finds; `unlike` words a value that is only not the right one."""
         row = next((each for each in self.rule(*given) if each), None)
         return self.worded(row, unlike) if isinstance(row, Miss) else row
 
     def worded(self, row: Miss, unlike: Callable[[Any], str] = str) -> NotYet:
         """A near miss with its sentence, and with where to look."""
-        said = self.say(row.name, **row.values) if row.name in self.told.says else unlike(row.values["right"])
+        said = unlike(row.right) if isinstance(row, Unlike) else self.say(row.name, **row.values)
         look = self.told.looks.get(row.name, "").format(**row.values) or None
         return row.finding(said, look if row.look is None else row.look, row.picture)
 
@@ -223,8 +224,8 @@ def find(asked: Exercise, answer: Any) -> Finding:
         said = asked.check(plain)
         return Finding(asked.name, True, said, printed="".join(printed), mark=mark)
     except NotYet as wrong:
-        look, mark = wrong.look, "" if wrong.look == "" else mark  # an answer of the wrong shape is no try
-        look = look if isinstance(look, str) else next(iter(asked.told.hints[(look or 1) - 1 :]), "")
+        mark = "" if wrong.look == "" else mark  # an answer of the wrong shape is no try
+        look = wrong.look if isinstance(wrong.look, str) else next(iter(asked.told.hints[(wrong.look or 1) - 1 :]), "")
         half, heard = isinstance(wrong, HalfRight), "".join(printed)
         picture = wrong.picture() if callable(wrong.picture) else wrong.picture
         return Finding(asked.name, False, wrong.said, look, picture, heard, half, mark, history=wrong.history)
@@ -349,16 +350,17 @@ class Each:
 
     def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The first value that is wrong, and how many are right."""
-        wrong: list[NotYet] = []
-        for number, (situation, given) in enumerate(self.given(answer), 1):
-            where = situation if self.named else f"situation {number}{f', {situation}' if situation else ''}"
-            said = f"{where}: {as_text(given)} is not right."
-            row = asked.miss(given, situation if self.named else number - 1, unlike=lambda _, said=said: said)  # type: ignore[misc]
-            if row is not None:
-                row.look = asked.told.looks.get(situation if self.named else str(number)) if row.look is None else row.look
-                wrong.append(row)
-        yield from first_of(wrong, len(self.situations))
+        rows = [self.judged(asked, number, *told) for number, told in enumerate(self.given(answer), 1)]
+        yield from first_of([row for row in rows if row is not None], len(self.situations))
         yield asked.say("right", **self.facts())
+
+    def judged(self, asked: Exercise, number: int, situation: str, given: Any) -> NotYet | None:
+        """What is wrong with the value for one situation."""
+        where = situation if self.named else f"situation {number}{f', {situation}' if situation else ''}"
+        row = asked.miss(given, situation if self.named else number - 1, unlike=lambda _: f"{where}: {as_text(given)} is not right.")
+        if row is not None and row.look is None:
+            row.look = asked.told.looks.get(situation if self.named else str(number))
+        return row
 
     def given(self, answer: Any) -> Sequence[tuple[str, Any]]:
         """Each situation with the value that the answer has for it."""
@@ -426,14 +428,11 @@ class Function:
     def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The first case in which the function is wrong, and in how many it is right, when these are most."""
         function, cases = a_function(answer), self.cases()
-        given = [list(case[: len(signature(asked.solution).parameters)]) for case in cases]
-        wrong: list[NotYet] = []
+        count = len(signature(asked.solution).parameters)
+        given = [list(case[:count]) for case in cases]
         values = values_of(function, given, in_part=True)
-        for case, arguments, value in zip(cases, given, values, strict=False):
-            row = self.judged(asked, case, arguments, value)
-            if row is not None:
-                wrong.append(row)
-        yield from first_of(wrong, len(cases), MOST_CASES)
+        rows = [self.judged(asked, *each) for each in zip(cases, given, values, strict=False)]
+        yield from first_of([row for row in rows if row is not None], len(cases), MOST_CASES)
         yield len(values) < len(cases) and HalfRight(
             f"right, and slow: the first {len(values)} of {len(cases)} cases are right, and then {sandbox.DEADLINE_S:g} s were over.",
             "What does your function go through again and again?",
@@ -442,12 +441,13 @@ class Function:
 
     def judged(self, asked: Exercise, case: Sequence[Any], arguments: Sequence[Any], value: Any) -> NotYet | None:
         """What is wrong with the value in one case."""
+
+        def unlike(right: Any) -> str:
+            return f"{called(asked.solution, arguments)} should return {as_text(right, 200)}; yours returns {as_text(got, 200)}."
+
         try:
             got = self.reads(value, RETURNED)
-            call = called(asked.solution, arguments)
-            return asked.miss(
-                got, *case, unlike=lambda right: f"{call} should return {as_text(right, 200)}; yours returns {as_text(got, 200)}."
-            )
+            return asked.miss(got, *case, unlike=unlike)
         except NotYet as odd:
             return odd
 

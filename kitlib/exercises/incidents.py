@@ -42,8 +42,7 @@ class Cause:
     family: str  # another cause of the same family is half right
 
 
-with Path(__file__).with_suffix(".toml").open("rb") as file:
-    _texts = tomllib.load(file)
+_texts = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 CAUSES = {name: Cause(**cause) for name, cause in _texts["causes"].items()}
 CHANGES: dict[str, dict[str, Any]] = _texts["changes"]
 SETTINGS: dict[str, str] = _texts["settings"]

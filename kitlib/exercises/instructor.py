@@ -187,12 +187,12 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
     if not cells or not course:
         raise KnobError(f"{path} does not say what it is for: nothing to say to an instructor. Choose a notebook of the course.")
     parts = sections_of(cells)
-    asked = [(part, list(map(lines_of, its))) for part, its in zip(parts, by_section(parts, cells), strict=True)]
-    told = {"number": number, "title": cells[0].source.splitlines()[0].removeprefix("# "), "file": path.name, "course": course}
-    told |= {"asked": asked, "minutes": minutes_of(cells), "code_of": code_of, "checked": checked_of}
-    told["exercises"] = [exercise for exercise in exercises.values() if exercise.told.notebook == number]
-    told["explained"] = [each for each in to_explain().values() if each.notebook == number]
-    return VIEW.render(told)
+    return VIEW.render(
+        number=number, title=cells[0].source.splitlines()[0].removeprefix("# "), file=path.name, course=course, minutes=minutes_of(cells),
+        asked=[(part, list(map(lines_of, its))) for part, its in zip(parts, by_section(parts, cells), strict=True)],
+        exercises=[exercise for exercise in exercises.values() if exercise.told.notebook == number],
+        explained=[each for each in to_explain().values() if each.notebook == number], code_of=code_of, checked=checked_of,
+    )  # fmt: skip
 
 
 def checked_of(part: Section) -> int:

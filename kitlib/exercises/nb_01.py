@@ -99,8 +99,7 @@ def commit_goes_back(calls: list[str]) -> Rows:
         if plain_name(call) == "commit":
             written.append(spout.committed_to)
             if len(written) > 1 and written[-1] < written[-2]:
-                why = f"offset {written[-1]} failed after its ack, was fetched again, and is pending once more"
-                yield Right(written=", then ".join(map(str, written)), why=why)
+                yield Right(written=", then ".join(map(str, written)), again=written[-1])
     commits = f"the commits write {', then '.join(map(str, written))}"
     yield written and spout.pending and spout.pending.first() < written[-1] and Half(
         "one call missing", last=written[-1], pending=spout.pending.first()

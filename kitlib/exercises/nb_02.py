@@ -29,7 +29,7 @@ FORGOTTEN_RUNS: tuple[tuple[int, dict[str, Any]], ...] = (
 )
 
 
-def a_bound(value: Any, what: str = "the answer") -> int:
+def a_bound(value: Any) -> int:
     """A value that the knob max_offset_behind takes; NotYet with its range otherwise."""
     try:
         return int(MAX_OFFSET_BEHIND.check(value))
@@ -83,8 +83,7 @@ def forgotten(found: set[int], trace: Trace) -> Rows:
     solution={"max_spout_pending": 1},
 )
 def stop_the_partition(turned: Turned) -> Rows:
-    verdict = turned.verdict
-    knob = "fetch_records" if "fetch_records" in turned.knobs else "max_spout_pending"
+    verdict, [knob] = turned.verdict, turned.knobs
     yield 2 * verdict.processed >= verdict.appended and Miss(knob, turned=turned, verdict=verdict, picture=show(turned.trace))
     yield Right(turned=turned, verdict=verdict)
 
@@ -99,8 +98,8 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
 
 
 @exercise(Given(a_default), solution={"max_offset_behind": 40, "poison": "lost"})
-def choose_a_default(choice: tuple[int, str]) -> Rows:
-    bound, named = choice
+def choose_a_default(chosen: tuple[int, str]) -> Rows:
+    bound, named = chosen
     for size in (5, 10, 20, 40):
         trace = run("small_max_offset_behind", max_offset_behind=bound, fetch_records=size)
         verdict = judge(trace)

@@ -118,8 +118,8 @@ def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retent
     right = truth_of_load(records, read, retention)
     groups = sorted(str(each) for each in {*got, *right} if got.get(each, ...) != right.get(each, ...))
     yield groups and Miss(
-        "group", records=records, read=read, retention=retention, got=as_text(got), groups=groups, right=right.get(groups[0],
-        "no offset"),
+        "group", records=records, read=read, retention=retention, got=as_text(got), groups=groups,
+        right=right.get(groups[0], "no offset"),
     )
 
 

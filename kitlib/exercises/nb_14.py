@@ -37,7 +37,6 @@ from kitlib.views import draw_window
 from kitlib.words.template import count
 
 BURROW_FILES = ("windows_named.jsonl.gz", "windows_public.jsonl.gz")
-ASKED = 5  # how many parts of a case are arguments
 WORDS = ("OK", "WARN", "STOP", "STALL", "REWIND")
 GROWING = list(range(600, 1600, 100))  # a log that grows by 100 a minute
 STORIES: dict[str, dict[str, Any]] = {  # of which_rule, as arguments of window_after

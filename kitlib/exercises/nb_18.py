@@ -49,8 +49,7 @@ def after_the_event(given: str, event: str, delivery: int, limit: int) -> Rows:
     yield ends and given == "available" != right and Miss(
         "last delivery", event=event, delivery=delivery, limit=limit, right=right, given=given, look=2
     )
-    yield event == "closed" and given != right and Miss("closed", event=event, delivery=delivery, limit=limit, right=right, given=given)
-    yield given != right and Unlike(right)
+    yield given != right and Unlike(right, "closed" if event == "closed" else "")
 
 
 @exercise(Knobs("share_lock", story=SLOW | {"records": None}, exactly=1), solution={"max_poll_records": 1})

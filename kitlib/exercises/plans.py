@@ -76,9 +76,9 @@ def _told(rows: list[Row]) -> Iterator[dict[str, Any]]:
         elif row.notebook:
             cells = notebooks.load(notebook_of(row)).cells
             parts = sections_of(cells)
-            names = (row.part, f"{row.part}. ")
-            number, found = next(each for each in enumerate(parts) if each[1].title == names[0] or each[1].title.startswith(names[1]))
-            told |= {"section": found.title, "lines": [line for each in by_section(parts, cells)[number] for line in lines_of(each)]}
+            asked = zip(parts, by_section(parts, cells), strict=True)
+            found, its = next((part, its) for part, its in asked if part.title == row.part or part.title.startswith(f"{row.part}. "))
+            told |= {"section": found.title, "lines": [line for each in its for line in lines_of(each)]}
         yield told
         at += row.minutes
 

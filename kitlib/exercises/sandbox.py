@@ -148,10 +148,10 @@ def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: S
         return outcome
     cpu_s = math.ceil(limits.deadline_s) * (os.cpu_count() or 1) + 2
     asked = {"path": [os.path.abspath(entry) for entry in sys.path], "driver": driver, "scripts": scripts, "cpu_s": cpu_s}
-    token, (reading, writing) = uuid.uuid4().hex, os.pipe()
     with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
         Path(room, "asked.json").write_text(json.dumps(asked))
         Path(room, "parcel").write_bytes(parcel)
+        token, (reading, writing) = uuid.uuid4().hex, os.pipe()
         process = subprocess.Popen(
             [sys.executable, "-P", "-X", "utf8", "-u", "-m", "kitlib.exercises.sandbox_child", str(writing)], start_new_session=True,
             cwd=room, env=with_kitlib({**os.environ, "TMPDIR": room, TOKEN_NAME: token}), pass_fds=[writing],

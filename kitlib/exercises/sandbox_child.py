@@ -12,7 +12,6 @@ After the last line it waits to be ended: what it has started is still below it 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -31,8 +30,7 @@ import cloudpickle
 import psutil
 
 from kitlib.exercises.sandbox_values import pack, shown
-from kitlib.lab.processes import sweep
-from kitlib.lab.supervisor import PR_SET_CHILD_SUBREAPER
+from kitlib.lab.processes import adopt_orphans, sweep
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -56,8 +54,7 @@ def main(answers: int) -> None:
     for what, most in ((resource.RLIMIT_CPU, asked["cpu_s"]), (resource.RLIMIT_FSIZE, MAX_FILE_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(what)[1]
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what runs away from its parents comes below this process
+    adopt_orphans()  # what runs away from its parents comes below this process
     if child := os.fork():  # this process stands between the code and the kernel: what stops its parent stops no kernel
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         while ending.is_set():  # the thread ends whatever else there is, and this process last

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kitlib.errors import LabError
 from kitlib.experiments.topic_reader import PARTITION
-from kitlib.lab.clients import SILENT, Cluster, client_config
+from kitlib.lab.clients import SILENT, Cluster, client_config, java_config
 from kitlib.lab.java_client import JavaClient
 
 LIBRDKAFKA = f"librdkafka {confluent_kafka.libversion()[0]}"
@@ -80,11 +80,11 @@ class Librdkafka:
 class Java:
     """Kafka's own client in a JVM, which is the caller's."""
 
-    def __init__(self, java: JavaClient, topic: str, tell: Tell, config: dict[str, Any]) -> None:
+    def __init__(self, java: JavaClient, cluster: Cluster, topic: str, tell: Tell, config: dict[str, Any]) -> None:
         """RefusedSettings when it does not start."""
         self.java, self.topic, self.tell = java, topic, tell
         self.sent: deque[tuple[int, Any]] = deque()  # (record, its Java Future) of those of which nothing is known yet
-        self.producer = java.producer(config)
+        self.producer = java.producer({"bootstrap.servers": cluster.bootstrap, **config, **java_config(cluster)})
 
     def send(self, record: int, key: bytes | None = None) -> None:
         self.sent.append((record, self.java.send(self.producer, self.topic, PARTITION, b"%d" % record, key)))

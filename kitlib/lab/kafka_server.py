@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
-from filelock import FileLock
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import clients, state, workspace
@@ -335,7 +334,8 @@ def _requests() -> Iterator[dict[str, list[int]]]:
     """Change what is asked of the warden; one caller at a time."""
     run_dir = workspace.run_dir()
     path = warden.requests_file(run_dir)
-    with FileLock(run_dir / "kafka-requests.lock", mode=0o600, timeout=10):
+    trouble = "Another process has been asking something of Kafka's warden for 10 s. End it, then try again."
+    with workspace.holding(run_dir / "kafka-requests.lock", 10.0, trouble):
         content = state.read_json(path, say_on_stderr) or {}
         requests = {name: list(content.get(name) or []) for name in ("held", "asked")}
         yield requests

@@ -89,12 +89,9 @@ class LogEnds:
         Topics are described, not looked up: a look-up may make a topic that has been deleted.
         """
         wanted = list(wanted)
-        names = sorted({topic for topic, _ in wanted})
-        if not names:
-            return [], {}
         counts: dict[str, int] = {}
         reasons: dict[str, str] = {}
-        for topic, told in _described(self.admin, names).items():
+        for topic, told in _described(self.admin, (topic for topic, _ in wanted)).items():
             if isinstance(told, KafkaError):
                 reasons[topic] = self._why(told)
             else:
@@ -117,8 +114,10 @@ class LogEnds:
 
 def _described(admin: AdminClient, names: Iterable[str]) -> dict[str, TopicDescription | KafkaError]:
     """What the broker says of each topic, or why it says nothing. LabError when it is silent."""
-    found: dict[str, TopicDescription | KafkaError] = {}
-    for name, asked in admin.describe_topics(TopicCollection(list(names)), request_timeout=DEADLINE_S).items():
+    wanted, found = sorted(set(names)), dict[str, TopicDescription | KafkaError]()
+    if not wanted:
+        return found
+    for name, asked in admin.describe_topics(TopicCollection(wanted), request_timeout=DEADLINE_S).items():
         try:
             found[name] = asked.result(2 * DEADLINE_S)  # the client ends the request before
         except KafkaException as error:
@@ -135,8 +134,7 @@ def topics_now(admin: AdminClient, names: Iterable[str]) -> dict[str, tuple[str,
     LabError when no broker answers.
     """
     found: dict[str, tuple[str, int]] = {}
-    wanted = sorted(set(names))
-    for name, told in _described(admin, wanted).items() if wanted else ():
+    for name, told in _described(admin, names).items():
         if not isinstance(told, KafkaError):
             found[name] = str(told.topic_id).replace("+", "-").replace("/", "_"), len(told.partitions)
         elif told.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:

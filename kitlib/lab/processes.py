@@ -8,6 +8,7 @@ command line or environment. Whoever does not agree in all three is left alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import time
@@ -92,6 +93,12 @@ def limits() -> str:
     if files != resource.RLIM_INFINITY and files < MANY_FILES:
         told.append(f"`ulimit -n` allows {files} open files")
     return f"{' and '.join(told)}, which may be too little: raise that first. " if told else ""
+
+
+def adopt_orphans() -> None:
+    """Where the system has such a thing (Linux), make this process the foster parent of every orphan below it."""
+    if psutil.LINUX:
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def find_by_token(token: str) -> list[psutil.Process]:

@@ -14,7 +14,6 @@ Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exi
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import json
 import os
@@ -35,9 +34,8 @@ from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
 from kitlib.lab import supervisor, workspace
-from kitlib.lab.processes import find_by_token, identify, is_alive, sweep
+from kitlib.lab.processes import adopt_orphans, find_by_token, identify, is_alive, sweep
 from kitlib.lab.state import read_json
-from kitlib.lab.supervisor import PR_SET_CHILD_SUBREAPER
 
 TOKEN_NAME = "KIT_RUN"
 SPARK = "kitlib.spark.server"  # by its name: that room is above this one
@@ -158,11 +156,9 @@ def wait_for_earlier(seconds: float) -> None:
 
 def is_server(process: psutil.Process) -> bool:
     """Whether this is a part of the broker or of Spark, which are asked to end in their own way before anything is killed."""
-    try:
-        words = process.cmdline()
-    except psutil.Error:
-        return False
-    return not SERVERS.isdisjoint(words)
+    with contextlib.suppress(psutil.Error):
+        return not SERVERS.isdisjoint(process.cmdline())
+    return False
 
 
 class Program:
@@ -172,8 +168,7 @@ class Program:
         self.token = token
         self.known: set[psutil.Process] = set()  # what lived at the last look
         self.ended: dict[int, int] = {}  # of each process collected so far its exit code, or the signal as a negative number
-        if sys.platform == "linux":
-            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        adopt_orphans()
         self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
         self.aside: list[subprocess.Popen[bytes]] = []  # kept, because one that is forgotten would be collected elsewhere
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
@@ -294,8 +289,7 @@ def tell(report: dict[str, Any]) -> None:
 
 def main() -> None:
     try:
-        lock = FileLock(lock_path(), timeout=5.0, mode=0o600)
-        with lock:
+        with FileLock(lock_path(), timeout=5.0, mode=0o600):
             Program(sys.argv[1]).main()
     except Timeout:
         sys.exit("another reaper is at work in this workspace")

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,6 @@ from filelock import FileLock, Timeout
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import java, workspace
 
-PR_SET_CHILD_SUBREAPER = 36
 DEATHS, DEATHS_WINDOW_S = 3, 60.0
 
 
@@ -63,7 +63,7 @@ class Stopped(Exception):
     """The warden was asked to end."""
 
 
-class Warden:
+class Warden(ABC):
     """The one process of a workspace that owns what its kind looks after; `live` and `end` are a kind's own."""
 
     def __init__(self, lock: Path) -> None:
@@ -71,13 +71,13 @@ class Warden:
         self.stop = threading.Event()
         self.wake = threading.Event()  # set by whatever should make it look around before the next tick
 
+    @abstractmethod
     def live(self) -> None:
         """Start what is looked after and look after it, until Stopped, or a KitError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, failure: KitError | None) -> None:
         """End what is looked after; then tell why it failed, or forget."""
-        raise NotImplementedError
 
     def run(self) -> int:
         """From the workspace's lock, held for life, to the end of all; the exit code. Without the lock it ends at once: another is here."""
@@ -120,8 +120,10 @@ class Warden:
             raise Stopped
 
     def pause(self, seconds: float) -> None:
+        """Wait until it is time to look around; Stopped when it is asked to end, or its workspace is gone."""
         self.wake.wait(seconds)
         self.wake.clear()
+        self.check_stop()
 
 
 def too_often(deaths: list[float]) -> bool:

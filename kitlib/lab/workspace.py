@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import platformdirs
-from filelock import FileLock, Timeout
 
 from kitlib.errors import DiskError, LabError
 
@@ -229,14 +228,16 @@ def remove(path: Path) -> None:
 @contextmanager
 def holding(lock: Path, seconds: float, trouble: str, waiting: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Hold a lock that ends with its holder. `waiting` is called when somebody else has it; LabError with `trouble` after `seconds`."""
-    # A block may end in another thread than it began in.
-    file = FileLock(lock, mode=0o600, thread_local=False)
+    from filelock import FileLock, Timeout  # here, because few of those who start with this module hold a lock
+
+    file = FileLock(lock, mode=0o600, thread_local=False)  # a block may end in another thread than it began in
+    quietly = min(2.0, seconds)
     try:
         try:
-            held = file.acquire(timeout=min(2.0, seconds))
+            held = file.acquire(timeout=quietly)
         except Timeout:
             waiting()
-            held = file.acquire(timeout=seconds)
+            held = file.acquire(timeout=seconds - quietly)
     except Timeout:
         raise LabError(trouble) from None
     with held:

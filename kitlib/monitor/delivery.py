@@ -93,8 +93,9 @@ def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
     for step in trace.steps:
         if "topic" not in step.data:
+            judged = trace.vocabulary.judged(step.what)
             for ledger in ledgers.values():  # it is about all of them
-                ledger.follow(step, trace.vocabulary.judged(step.what))
+                ledger.follow(step, judged)
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:

@@ -139,13 +139,12 @@ class LagStorage:
         if (now_s - self.expire_group_s) * 1000 > known.last_commit_ms:
             del self.groups[group]
             return None
-        return {
-            where: Window(
-                tuple(ring.slots), ends := tuple(self.log_ends[where]),
-                0 if (newest := ring.slots[-1]) is None else max(0, ends[-1] - newest.offset), now_s, allowed_lag,
-            )
-            for where, ring in known.windows.items()
-        }  # fmt: skip
+        found = {}
+        for where, ring in known.windows.items():
+            ends, newest = tuple(self.log_ends[where]), ring.slots[-1]
+            lag = 0 if newest is None else max(0, ends[-1] - newest.offset)
+            found[where] = Window(tuple(ring.slots), ends, lag, now_s, allowed_lag)
+        return found
 
     def status(self, group: str, now_ms: int, allowed_lag: int = 0, minimum_complete: float = 0.0) -> GroupStatus:
         """The group's judgement now; NOTFOUND as in `windows`."""

@@ -65,6 +65,7 @@ def audits(
     counted: Rows = []
     with one_sentence(f"audit of run {', '.join(runs[:3])}"):
         steps = frames.read_steps(topics.read_trace(spark, *runs)).persist()
+        kept = [steps]  # by Spark, until all is counted
         try:
             read = TraceRead.of_runs(steps)
 
@@ -79,6 +80,7 @@ def audits(
             if others != []:
                 of_others = production.without(spark, left, produced)
                 followed = frames.follow_lanes(of_others).persist()
+                kept.append(followed)
                 lanes = to_rows(followed)
                 all_facts = frames.facts(of_others)
                 if real := list(filter(on_broker, lanes)):
@@ -86,7 +88,6 @@ def audits(
                     all_facts = all_facts.unionByName(production.without(spark, found, produced))
                 is_cut = any(each.cut_at is not None for each in read.values())
                 counted = count(frames.condense(all_facts), followed, of_others if is_cut else None)
-                followed.unpersist()
             if produced:
                 records: DataFrame | None = None
                 rows = produced
@@ -100,7 +101,8 @@ def audits(
                 given = transaction_audit.read_topics(topics, spark, real) if real else None
                 counted += transaction_audit.count(spark, steps, transacted, given)
         finally:
-            steps.unpersist()
+            for frame in kept:
+                frame.unpersist()
     named = list(filter(on_broker, [*lanes, *produced, *transacted]))
     return {
         run: result_of(

@@ -28,9 +28,9 @@ from kitlib.trace_lines import MAX_LINE_CHARS
 
 LANE: Final = ["run", "topic", "partition"]
 
-# The most offsets that one step may name: a hostile [0, 10^18] must not become 10^18 rows.
 # The words of a share group, as a spout would say them.
 SHARED: Final = {"acquire": "emit", "move": "commit", "archive": "give_up", "reject": "give_up"}
+# The most offsets that one step may name: a hostile [0, 10^18] must not become 10^18 rows.
 MAX_OFFSETS: Final = 10_000_000
 MAX_OFFSET: Final = 2**53  # beyond it JSON numbers are not exact everywhere
 

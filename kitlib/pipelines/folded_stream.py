@@ -1,14 +1,14 @@
 """A streaming query that folds each batch into what the batches before it left, in a checkpoint folder of its own.
 
-What the stream of an audit and that of the offsets topic share: the folder is held by one of them at a time, what
-it holds is looked at before the query begins, and a state is not read while a batch replaces it. Of an audit it holds
+What the stream of the offsets topic and the desk's share: the folder is held by one of them at a time, what
+it holds is looked at before the query begins, and a state is not read while a batch replaces it. Of offsets it holds
 
     .made-by-kit    says that `kit reset` may remove the folder
-    audit.json      the run, the topic and its identity, the query's id; named after the kind of job
+    offsets.json    the run, the topic and its identity, the query's id; named after the kind of job
     .lock           held by the job that uses the folder now
     query/          Spark's own checkpoint: offsets/N is written before batch N, commits/N after it
-    state/N.json    what the job knows after batch N: an audit's lanes and counts; written last, whole or not at all
-    state/facts-N   ... and the condensed facts, as Parquet; or the ledgers of `offsets_stream`
+    state/N.json    what the job knows after batch N: the ends of logs, or the desk's counts; written last, whole or not at all
+    state/facts-N   ... and what is too much for JSON: the ledgers of all groups
 
 A batch that was interrupted is done again from the state before it, so two states are kept. Spark
 trusts its files; a cut or foreign one gives a page of Java or, worse, a wrong answer. `check` looks at
@@ -70,7 +70,7 @@ class Checkpoint:
     """One folder; see the module for its files."""
 
     folder: Path
-    kind: str = "audit"  # of the job
+    kind: str  # of the job
 
     @property
     def told(self) -> Path:

@@ -15,8 +15,7 @@ of a real run, and by the topic itself, which is read last and has the last word
 where in the log a record lies (its *place*), and a later one replaces all that earlier ones said of
 the places that it covers. A place that two of them tell alike is witnessed by the first.
 
-Left out: which setting allows what was found; the trace's own verdict says that. And a stream over producers' runs:
-what a producer has lost is known only at its end.
+Left out: which setting allows what was found; the trace's own verdict says that.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ What the reader was given is told by its `read` steps. For a run on a broker the
 isolation level that the verdict is about, and what lies there and no step tells of is given too. What a database
 outside holds no topic tells, so those lanes are judged by the trace alone.
 
-Left out: which setting allows what was found; the trace's own verdict says that. And a stream over such runs: what was
-promised and not given is known only at the end.
+Left out: which setting allows what was found; the trace's own verdict says that.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def token_file(run_dir: Path) -> Path:
 
 
 class Warden(supervisor.Warden):
-    """Owner of the Spark server of one workspace; `spec` is what `kitlib.spark.sessions` hands over."""
+    """Owner of the Spark server of one workspace; `spec` is what `kitlib.spark.server` hands over."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.spec, self.run_dir = spec, Path(spec["run_dir"])
@@ -89,8 +89,6 @@ class Warden(supervisor.Warden):
             if self.is_listening():
                 return self.write(phase="running")
             assert self.java is not None
-            if self.stop.is_set():
-                return
             if left == 0 or b"BindException" not in (folder_of(self.run_dir) / "spark.log").read_bytes()[self.log_ended :]:
                 raise LabError(f"Java ended while it was starting ({ended(self.java.returncode)})")
 
@@ -116,7 +114,8 @@ class Warden(supervisor.Warden):
         """Wait until Java itself listens at its port, or has ended. LabError when it does neither in time."""
         assert self.java is not None
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.java.poll() is None and not self.stop.wait(0.1):
+        while self.java.poll() is None:
+            self.pause(0.1)
             if time.monotonic() > deadline:
                 raise LabError(f"Java did not listen within {START_TIMEOUT_S:g} s")
             with suppress(psutil.Error):
@@ -128,7 +127,8 @@ class Warden(supervisor.Warden):
     def watch(self) -> None:
         """Look after Java and its clients until asked to stop or until it is no use any more."""
         look = 0.0
-        while not self.stop.wait(TICK_S) and self.holds():
+        while True:
+            self.pause(TICK_S)
             assert self.java is not None
             if (code := self.java.poll()) is not None:
                 self.write(restarts=self.state["restarts"] + 1, last_death=ended(code))

@@ -151,8 +151,8 @@ class Track:
 
     def to_json(self) -> list[Any]:
         """The head, of each row the slots with their steps and nodes, `of` and `moved`; numbers as what they add to the one before."""
-        rows = [[[_differences(steps), _differences(nodes)] for steps, nodes in row] for row in self.rows]
-        return [self.head, rows, self.of, _differences(self.moved)]
+        rows = [[[differences(steps), differences(nodes)] for steps, nodes in row] for row in self.rows]
+        return [self.head, rows, self.of, differences(self.moved)]
 
     def _add(self, row: int) -> None:
         self._last[row].append(NOTHING)
@@ -169,7 +169,8 @@ class Track:
             nodes.append(node)
 
 
-def _differences(numbers: list[int]) -> list[int]:
+def differences(numbers: list[int]) -> list[int]:
+    """Each number as what it adds to the one before."""
     return [number - before for before, number in zip([0, *numbers], numbers, strict=False)]
 
 
@@ -233,7 +234,7 @@ class Reel:
     def to_json(self) -> dict[str, Any]:
         """All of it, for the player. Words that are the same at many steps are told once."""
         row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend")}
-        row["seen"] = [[_differences(steps), masks] for steps, masks in self.seen]
+        row["seen"] = [[differences(steps), masks] for steps, masks in self.seen]
         told: dict[str, int] = {}
         row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
         row["words"] = list(told)

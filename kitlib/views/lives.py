@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from kitlib.settings import Settings
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
+from kitlib.views.film import differences
 from kitlib.views.look import AGAIN, BADGES, LOOK_OF, LOSSES, ONCE
 from kitlib.views.partition.reader import Lane, codes_of, flip
 from kitlib.words.word import Domain, Word, place_name
@@ -34,7 +35,6 @@ MOST = 10**15  # numbers from here on are names
 NAME = 60  # characters of a name
 BADGE_WORDS = {ONCE: ", already processed", AGAIN: ", processed more than once"}
 _BADGE = BADGES.encode()
-_NO_MARKS = (1, 1, 1, 1)
 
 
 class Mention(NamedTuple):
@@ -70,7 +70,6 @@ def index_of(trace: Trace, lanes: Iterable[Lane]) -> dict[str, Any]:
             told += (change.step - last, change.first, change.last - change.first + 1, states[change.state])
             last = change.step
         changed.append([*row, told])
-    at = [step.at_ms for step in trace]
 
     def rules(word: Word | None) -> list[list[str]]:
         """Rule and place of what a word names, and of what it changes besides; [] where there is none."""
@@ -78,7 +77,7 @@ def index_of(trace: Trace, lanes: Iterable[Lane]) -> dict[str, Any]:
         return [[rule.says, place_of(decider(table, trace.settings, rule.by))] if rule else [] for rule in found]
 
     return {
-        "at": [now - before for before, now in zip([0, *at], at, strict=False)],
+        "at": differences([step.at_ms for step in trace]),
         "verbOf": [verbs[step.what] for step in trace],
         "whoOf": [who[actor_name(step)] for step in trace],
         "refs": [[_told(names, mention) for mention in mentions] for mentions in mentions_in(trace)],
@@ -169,7 +168,7 @@ def changes_of(lane: Lane) -> Iterator[Change]:
     """Each change of a lane's boxes, runs of records alike in one."""
     length, base = lane.end - lane.base, lane.base
     flags, codes, badges = bytearray(length), bytearray(b"." * length), bytearray(b"0" * length)
-    marks = tuple(base * one for one in _NO_MARKS)
+    marks: tuple[int, ...] = (base,) * 4
     for place, step in enumerate(lane.steps):
         start, _, committed, emitted = now = lane.marks[place]
         flip(flags, lane.toggles[place])

@@ -16,6 +16,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from kitlib.views.film import differences
 from kitlib.views.svg import Svg, el, group
 
 STEP_S, BASE_S, MORE_S, MOST_S = 0.35, 8.0, 0.012, 18.0  # room of the steps: each at most, all of many, more for each, all at most
@@ -93,9 +94,9 @@ class PlayClock:
 
     def to_json(self) -> dict[str, Any]:
         """For the player: hundredths of a second, each place as what it adds to the one before."""
-        marks, told = [round(100 * place) for place in self.places], self.told_breaks()
+        told = self.told_breaks()
         return {
-            "places": [there - before for before, there in zip([0, *marks], marks, strict=False)],
+            "places": differences([round(100 * place) for place in self.places]),
             "length": round(100 * self.length),
             "labels": [[step, told] for step, told in self.labels()],
             "breaks": [[round(100 * gap.start), round(100 * gap.end), gap.label, gap in told] for gap in self.breaks],

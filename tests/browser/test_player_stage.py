@@ -96,7 +96,7 @@ def test_marks_are_reached_by_keys_and_by_clicks(page: Page) -> None:
 
 
 def test_dragging_on_the_axis_scrubs(page: Page) -> None:
-    """The step is the one nearest to the pointer."""
+    """The step is the one nearest to the pointer, and the line up to it is drawn as passed."""
     box = page.locator(".kit-pad").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 2, box["y"] + 10)
@@ -104,6 +104,8 @@ def test_dragging_on_the_axis_scrubs(page: Page) -> None:
     page.mouse.move(box["x"] + box["width"], box["y"] + 10, steps=4)
     page.mouse.up()
     assert int(attribute(page, "step")) == 207
+    passed = page.locator(".kit-passed").bounding_box()
+    assert passed and (passed["width"], passed["height"]) == (pytest.approx(box["width"], abs=1), 4)
 
 
 @pytest.mark.pace

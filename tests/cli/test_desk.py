@@ -38,6 +38,6 @@ def test_kit_desk_plans_deeds_and_knobs_by_the_second() -> None:
 
 
 def test_kit_desk_shows_a_look_as_one_line() -> None:
-    """Where there is no terminal: rates, lag, what Spark has counted, and how late."""
+    """Rates, lag, what Spark has counted, and how late."""
     told = " ".join(desk.line(LOOK).split())
     assert told == "12.0 s 500/s stored 0/s processed lag 1,200 lost 3 duplicated 3 out of order 5 Spark after not yet"

@@ -19,12 +19,10 @@ import psutil
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
-from tests.conftest import REPOSITORY, our_processes, wait_for
+from tests.conftest import HEEDING, REPOSITORY, carries, our_processes, wait_for
 
 KIT = [sys.executable, "-m", "kitlib"]
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\S*\?token=([0-9a-f]{40,})")
-# What runs under nohup ignores SIGHUP. No `preexec_fn`: in a process that has spoken with Spark, gRPC may abort a child before its exec.
-HEEDS_HANGUPS = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -45,7 +43,7 @@ class Lab:
         self.home, self.project = home, project_of(home)
         self.said = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-c", HEEDS_HANGUPS, *(command or [*KIT, "lab", "--no-browser", *options])],
+            [*HEEDING, *(command or [*KIT, "lab", "--no-browser", *options])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.project,
             env={**os.environ, "KIT_HOME": str(home), **(env or {})}, **more,
         )
@@ -88,13 +86,7 @@ class Lab:
 
     def processes(self) -> list[psutil.Process]:
         """Every process that belongs to this lab's workspace: broker, JupyterLab, kernels and what they started."""
-        return [process for process in our_processes() if self._is_mine(process)]
-
-    def _is_mine(self, process: psutil.Process) -> bool:
-        try:
-            return process.environ().get("KIT_HOME") == str(self.home)
-        except psutil.Error:
-            return False
+        return [process for process in our_processes() if carries(process, "KIT_HOME", str(self.home))]
 
     def find(self, *words: str) -> list[psutil.Process]:
         """This lab's processes that have all these words in their command lines."""

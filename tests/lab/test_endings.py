@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.conftest import describe, has_ended, wait_for, within
+from tests.conftest import HEEDING, describe, has_ended, wait_for, within
 from tests.lab.labs import KIT, Lab, project_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(120)]
@@ -167,10 +167,9 @@ def in_terminal(home: Path):  # type: ignore[no-untyped-def]
     project = project_of(home)
     pid, terminal = pty.fork()
     if pid == 0:
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # a shell has it ignored by what runs under nohup
         os.environ["KIT_HOME"] = str(home)
         os.chdir(project)
-        os.execv(KIT[0], [*KIT, "lab", "--no-browser"])
+        os.execv(HEEDING[0], [*HEEDING, *KIT, "lab", "--no-browser"])
     onlooker = object.__new__(Lab)
     onlooker.home = home
     closed = False

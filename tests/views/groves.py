@@ -171,9 +171,6 @@ class Grove:
             self.pending = RotatingMap(2)
         self.step(task, "crash", lost=lost)
 
-    def root_of(self, tuple_: Made) -> int:
-        return next(iter(tuple_.ids))
-
 
 def word_count(bits: int = 8, words: int = 3, seed: int = 1) -> Grove:
     """One line, split into words, counted: 2 x words + 1 tuples, all acked."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, BrokenCluster, LogEndsSnapshot, Plan
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
-from kitlib.experiments.groups.group import MemberSettings
-from kitlib.experiments.groups.kafka_members import KafkaGroup, KafkaMember
+from kitlib.experiments.groups.group import ModelGroup
+from kitlib.experiments.groups.kafka_members import PATIENT, KafkaGroup, KafkaMember
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.lab.client_processes.driver import NONE
@@ -42,8 +42,7 @@ class KafkaDriver:
     @classmethod
     def open(cls, backend: KafkaBackend, plan: Plan) -> KafkaDriver:
         """The topic, and a coordinator that is ready. LabError when the broker refuses."""
-        group = KafkaGroup.open(backend, backend.run)
-        backend.opened.callback(group.close)
+        group: KafkaGroup = backend.provide(ModelGroup, backend.run)
         group.create(PARTITIONS)
         return cls(plan, group, BrokenCluster(plan.seed, group.group, group.topic))
 
@@ -57,10 +56,7 @@ class KafkaDriver:
 
     def join(self) -> None:
         policy = "earliest" if not self.begun_s or self.plan.is_earliest else "latest"
-        patient = MemberSettings(
-            auto_offset_reset=policy, session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000
-        )
-        self.member = self.group.join("A", patient)
+        self.member = self.group.join("A", replace(PATIENT, auto_offset_reset=policy))
         self._until(lambda found: len(found) == PARTITIONS, "its member has every partition")
         self.rejoined_s = time.monotonic()
 

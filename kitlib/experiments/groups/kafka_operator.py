@@ -18,13 +18,11 @@ from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
-from kitlib.lab.client_processes.driver import broker_form
+from kitlib.lab.client_processes.driver import NONE, broker_form
 from kitlib.lab.clients import Cluster, answered, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.connection import NOT_YET, until_ready
-
-NONE = "NONE"
 
 
 def alter_offsets(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> str:

@@ -32,7 +32,7 @@ from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.real_producers import Java, Librdkafka, Tell
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, addresses, client_config, java_config, kafka_python_config, must_be_own
+from kitlib.lab.clients import Cluster, addresses, client_config, kafka_python_config, must_be_own
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
@@ -218,7 +218,6 @@ class OwnJava(Java):
     def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
         digits = len(str(settings["records"] - 1))
         config = {
-            "bootstrap.servers": cluster.bootstrap,
             "client.id": client_id,
             "acks": settings["acks"],
             "enable.idempotence": settings["idempotence"],
@@ -229,10 +228,9 @@ class OwnJava(Java):
             "batch.size": BATCH_BYTES + settings["batch_records"] * (RECORD_BYTES + digits),
             "request.timeout.ms": settings["request_timeout_ms"],
             "delivery.timeout.ms": settings["delivery_timeout_ms"],
-            **java_config(cluster),
         }
         with ExitStack() as undo:
-            super().__init__(undo.enter_context(JavaClient.open()), topic, tell, config)
+            super().__init__(undo.enter_context(JavaClient.open()), cluster, topic, tell, config)
             undo.callback(super().close)
             self.rest = undo.pop_all()
 

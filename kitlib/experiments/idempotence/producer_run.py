@@ -516,18 +516,21 @@ class ProducerRun(AgendaRun):
         client = flights[0].client
         is_answered = flights[0].request.acks != 0 and fate != "swallow_answer"
         found = self._on("answer", flights[0]) if is_answered else None
-        client.loses |= {"answer"} if found is not None and found.verb == "lose" else set()
+        ms = 0 if found is None or found.ms is None else found.ms
+        if found is not None and found.verb == "lose":
+            client.loses.add("answer")
+        is_lost = is_answered and "answer" in client.loses
         for flight in flights:
-            if is_answered and (found is not None or "answer" in client.loses):
-                flight.deeds["lose_answer" if "answer" in client.loses else "delay_answer"] = found.ms or 0 if found else 0
+            if is_lost or found is not None:
+                flight.deeds["lose_answer" if is_lost else "delay_answer"] = ms
             if flight.refused is None:
                 flight.handled = self._handle(flight)
         if not is_answered:  # with "swallow_answer" the connection stays: a black hole
             return
         delay_ms = self._delay_ms
         if found is not None and found.verb == "delay":
-            delay_ms += found.ms or 0
-            self._note_network("delay", flights, ms=found.ms or 0)
+            delay_ms += ms
+            self._note_network("delay", flights, ms=ms)
         if fate == "cut_after_answer":
             self._disconnect(client, "connection lost")
             return
@@ -541,7 +544,7 @@ class ProducerRun(AgendaRun):
             return
         client.last_answer_ms = max(client.last_answer_ms, self.now_ms + delay_ms)
         answer_ms = client.last_answer_ms - self.now_ms
-        if "answer" in client.loses:
+        if is_lost:
             self.after(answer_ms, self._if_connected(client, lambda: self._lose("lose_answer", flights)))
             return
         self.after(answer_ms, self._if_connected(client, lambda: self._answer(flights)))

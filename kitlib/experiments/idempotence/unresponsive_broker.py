@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.real_producers import LIBRDKAFKA
 from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import SILENT, Cluster, java_config, kafka_python_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
@@ -130,7 +130,7 @@ def _librdkafka(trouble: str, place: Cluster, topic: str) -> Watched:
         if time.monotonic() - began > DEADLINE_S:
             raise LabError(f"librdkafka has reported nothing about its record for {topic} within {DEADLINE_S:g} s. Look at `kit status`.")
     told_ms = int((time.monotonic() - began) * 1000)
-    return Watched(f"librdkafka {confluent_kafka.libversion()[0]}", trouble, made_ms, returned_ms, told_ms, told[0])
+    return Watched(LIBRDKAFKA, trouble, made_ms, returned_ms, told_ms, told[0])
 
 
 def _kafka_python(trouble: str, place: Cluster, topic: str) -> Watched:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.group import Library, MemberSettings
-from kitlib.experiments.groups.kafka_members import start_member
+from kitlib.experiments.groups.group import Library
+from kitlib.experiments.groups.kafka_members import PATIENT, start_member
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.lab.client_processes.consumer import ConsumerProcess
@@ -36,8 +36,7 @@ class KafkaTransactionalTopic(KafkaTopic):
         topic = cls.create(backend, name, group=group, backend=backend)
         topic.committed()  # so that the group has a coordinator
         topic.transactions = backend.transactional_producer(topic.name)
-        patient = MemberSettings(library=library, session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000)
-        topic.member = start_member(backend.cluster, topic.name, group, "A", patient)
+        topic.member = start_member(backend.cluster, topic.name, group, "A", replace(PATIENT, library=library))
         return topic
 
     @property

@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.group import MemberSettings
-from kitlib.experiments.groups.kafka_members import start_member
+from kitlib.experiments.groups.kafka_members import PATIENT, start_member
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
@@ -155,10 +154,7 @@ class KafkaReplicas:
         It reads until it has `expected` records and no more come for QUIET_S, `most` at most; with an error instead of records
         where it cannot begin. `with_epoch`: whether the leader epoch goes with the offset. LabError after DEADLINE_S.
         """
-        patient = MemberSettings(
-            library=library, auto_offset_reset=policy, max_poll_records=min(most, MOST), session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000,
-        )  # fmt: skip
+        patient = replace(PATIENT, library=library, auto_offset_reset=policy, max_poll_records=min(most, MOST))
         reader = start_member(self.cluster, self.topic, f"{self.topic}.group", "reader", patient)
         try:
             offsets, error = self._handed_out(reader, most, expected)

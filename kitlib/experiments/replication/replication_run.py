@@ -20,7 +20,7 @@ from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.mechanisms.replication.controller import NO_LEADER
 from kitlib.mechanisms.replication.epochs import NO_EPOCH, TRUNCATED, resume
 from kitlib.mechanisms.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig
-from kitlib.words.word import Range
+from kitlib.trace import in_log_order
 
 if TYPE_CHECKING:
     from kitlib.experiments.replication.kafka_replicas import KafkaReplicas
@@ -210,13 +210,7 @@ class ReplicaRun(Run):
         found = self.real.read_log() if self.real else held
         if found != held:
             self.record("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
-        records: list[Range] = []
-        for number in found:
-            if records and records[-1][1] + 1 == number:
-                records[-1][1] = number
-            else:
-                records.append([number, number])
-        self.record("log", "read", records=records)
+        self.record("log", "read", records=in_log_order(found))
 
     def _changed(self, happened: Iterable[ReplicaEvent]) -> None:
         """Write what became of a deed once the brokers say the same; and what readers see less of."""

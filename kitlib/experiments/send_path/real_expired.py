@@ -37,9 +37,8 @@ def expired_batch(run: RealSend) -> None:
     }  # fmt: skip
     with JavaClient.open() as java, ExitStack() as stack:
         proxy = stack.enter_context(ChaosProxy.before(run.cluster, watch=("Produce",)))
-        config |= java_config(proxy.cluster)
         run.note("client", "version", name=f"kafka-clients {java.version}")
-        client = Java(java, topic, run.told, config | {"bootstrap.servers": proxy.bootstrap})
+        client = Java(java, proxy.cluster, topic, run.told, config)
         stack.callback(client.close)
         run.sent(0)
         client.send(0)

@@ -23,7 +23,7 @@ from kitlib.experiments.real_producers import LIBRDKAFKA, Java, Librdkafka, fini
 from kitlib.experiments.send_path import java_log, librdkafka_log
 from kitlib.experiments.send_path.client_log import SEND_MARK, LogLine, Seen, Sign, sends_in
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.lab.clients import Cluster, java_config
+from kitlib.lab.clients import Cluster
 from kitlib.lab.java_client import JavaClient
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 
@@ -100,8 +100,8 @@ def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
         path = Path(folder) / "client.log"
         with JavaClient.open(java_log.options(path)) as java:
             version = f"kafka-clients {java.version}"
-            settings = {"bootstrap.servers": proxy.bootstrap, "client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
-            client = Java(java, topic, lambda record, error, offset: offsets.append(offset), settings | java_config(proxy.cluster))
+            settings = {"client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
+            client = Java(java, proxy.cluster, topic, lambda record, error, offset: offsets.append(offset), settings)
             proxy.wait_for(lambda: LOOKED_AROUND in path.read_text(errors="replace"), DEADLINE_S, "the client has looked around")
             for record in range(2):
                 if record:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from kitlib.experiments.send_path.send_stories import linger_and_batches
 from kitlib.experiments.stored import latencies_ms
 from kitlib.trace import Trace
@@ -32,6 +30,8 @@ def sweep_linger(
     rates_per_s: Iterable[int] = (50, 1_000), lingers_ms: Iterable[int] = (0, 1, 2, 5, 10, 20, 50), **knobs: Any
 ) -> list[LingerPoint]:
     """Run `linger_and_batches` on the model for each rate and linger; about one virtual second each."""
+    import numpy as np  # not above: every kernel's first check imports this module
+
     points, lingers = [], list(lingers_ms)
     for rate in rates_per_s:
         for linger in lingers:

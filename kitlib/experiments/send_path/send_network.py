@@ -196,7 +196,7 @@ class SendNetwork(AgendaRun):
         return at_ms - self.now_ms
 
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
-        """A broker answers what anybody can answer, if it hears it."""
+        """A broker answers what anybody can answer, if it hears it and its answers come through."""
         if self._is_silent(effect.node, "request") or self._is_silent(effect.node, "answer"):
             return
         self.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))

@@ -164,7 +164,6 @@ class Warden(supervisor.Warden):
         deadline = time.monotonic() + START_TIMEOUT_S
         waiting = list(self.nodes)
         while True:
-            self.check_stop()
             for node in self.nodes:
                 if not node.is_running():
                     return node
@@ -193,7 +192,6 @@ class Warden(supervisor.Warden):
     def _watch(self) -> None:
         """Look after the nodes until asked to stop or until it is no use any more."""
         while True:
-            self.check_stop()
             before = self.state
             for node in self.nodes:
                 watch = self.watches[node.number]
@@ -220,9 +218,8 @@ class Warden(supervisor.Warden):
         reason = node.why_ended()
         by_request = watch.phase == "held" or (node.java is not None and node.java.pid in asked)
         node.end(0.1)
-        is_too_often = False
+        is_too_often = not by_request and too_often(watch.deaths)
         if not by_request:
-            is_too_often = too_often(watch.deaths)
             watch.restarts += 1
             watch.last_death = reason
         if is_too_often or not node.is_formatted():

@@ -108,9 +108,8 @@ def serve(make: Callable[[Told], Client], failures: tuple[type[Exception], ...] 
 
 def carried_out(client: Client, order: Told, failures: tuple[type[Exception], ...]) -> Told:
     """What is to be told of an order: what its method gives, the events meanwhile and, before a close, who the member was."""
-    is_last = order["do"] == "close"
     try:
-        identity = client.identity() if is_last else None
+        identity = client.identity() if order["do"] == "close" else None
         result = getattr(client, order["do"])(**order["given"])
         member, generation = identity or client.identity()
     except failures as error:

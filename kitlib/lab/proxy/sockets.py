@@ -41,7 +41,7 @@ class Side(asyncio.Protocol):
     def eof_received(self) -> bool:
         self.has_ended = True
         self.came.set()
-        return True  # who has said all it will say may still be told something
+        return self.transport.can_write_eof()  # who has said all it will say may still be told something, but not over TLS
 
     def connection_lost(self, _error: Exception | None) -> None:
         self.has_ended = self.is_lost = True

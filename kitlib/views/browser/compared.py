@@ -108,7 +108,7 @@ class Compared(anywidget.AnyWidget):
     second = traitlets.Dict({}).tag(sync=True)  # of B
     first_frames = traitlets.Bytes(b"").tag(sync=True)
     second_frames = traitlets.Bytes(b"").tag(sync=True)
-    pair = traitlets.Dict({}).tag(sync=True)  # names, sentence, changes, ticks, and the tick to open at
+    pair = traitlets.Dict({}).tag(sync=True)  # sentence, changes, ticks, and the tick to open at
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self.traces = (a, b)

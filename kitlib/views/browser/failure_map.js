@@ -6,7 +6,7 @@ export default {
     const picture = html("div", { ...KEYS_ARE_MINE, tabindex: 0, "aria-label": "Failure map. Arrow keys move, Enter opens the run." });
     el.append(picture);
     el.addEventListener("keydown", typeOn, true);
-    let [column, row] = [];
+    let column, row;
     const cell = () => picture.querySelector(`[data-cell="${column},${row}"]`);
     const mark = (next) => {
       if (!picture.querySelector(`[data-cell="${next}"]`)) return;

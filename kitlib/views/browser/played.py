@@ -54,10 +54,10 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
     reel.back = film.add(group(*parts))
     values, line = Track(film), Track(film)
     for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
-        values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, axis.x[0])])
+        values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, xs[0])])
     line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
     reel.tracks.append(values)
-    reel.cursor = Cursor(axis.x, TOP - 4, FOOT + 8 - TOP, axis.right, line)
+    reel.cursor = Cursor(xs, TOP - 4, FOOT + 8 - TOP, axis.right, line)
     return reel
 
 

@@ -68,10 +68,12 @@ def _before_after(trace: Trace, logs: list[KeyedLog | None], tall: int, most: in
         if log is None:
             yield None, ""
             continue
-        gone = {offset for offset, _, _ in before.records} - after if before else set[int]()
-        titles = ("Before the last pass", "Now") if before else ("Before the first pass", "")
-        told = [el("text", title, cls="ink", x=LEFT, y=12 + tall * row, font_weight="bold") for row, title in enumerate(titles) if title]
-        now = [group(row, transform=f"translate(0 {tall + HEAD})") for row in draw_log(log, set(), cleaned_to, most)]
-        now = now if before else [el("text", "After it: the cleaner has not been here yet", cls="grey", x=LEFT, y=tall + 12)]
-        rows = [group(row, transform=f"translate(0 {HEAD})") for row in draw_log(before or log, gone, None, most)]
-        yield [told[0], *rows, *told[1:], *now], log_words(log)
+        if before:
+            title, was, gone = "Before the last pass", before, {offset for offset, _, _ in before.records} - after
+            rows = [group(row, transform=f"translate(0 {tall + HEAD})") for row in draw_log(log, set(), cleaned_to, most)]
+            now = [el("text", "Now", cls="ink", x=LEFT, y=tall + 12, font_weight="bold"), *rows]
+        else:
+            title, was, gone = "Before the first pass", log, set()
+            now = [el("text", "After it: the cleaner has not been here yet", cls="grey", x=LEFT, y=tall + 12)]
+        head = el("text", title, cls="ink", x=LEFT, y=12, font_weight="bold")
+        yield [head, *(group(row, transform=f"translate(0 {HEAD})") for row in draw_log(was, gone, None, most)), *now], log_words(log)

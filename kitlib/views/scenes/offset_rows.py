@@ -145,7 +145,7 @@ class Strip:
         names = dict.fromkeys(
             step.actor
             for step in self.trace
-            if step.what in CONSUMER_WORDS and "topic" in step.data and step.actor.split(" ")[0] not in NO_CONSUMERS | LOGS
+            if step.what in CONSUMER_WORDS and "topic" in step.data and step.actor.split(" ")[0] not in NO_CONSUMERS
         )
         done: dict[str, set[tuple[object, object, object]]] = {name: set() for name in names}
 

@@ -8,7 +8,7 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.stage.score import BACK_S, Deed, Fate, Play, State
-from kitlib.words.template import teller
+from kitlib.words import template
 
 MOST_LABEL = 16  # characters
 MOST_SHOWN = 40  # things that one step lets fall, one by one
@@ -25,13 +25,13 @@ def reads(text: Name) -> Value:
     """What a step says: by a function, or as a template tells it (`kitlib.words.template`); WHO is who acts."""
     if not isinstance(text, str):
         return text
-    told = teller("{who}" if text == WHO else text)
+    told = template.teller("{who}" if text == WHO else text)
     return lambda step: told(step.actor, step.data)
 
 
 def is_refused(step: Step) -> bool:
     """Whether what it asks for is refused with an error."""
-    return str(step.data.get("error") or "NONE") != "NONE"
+    return template.says(step.data.get("error"))
 
 
 def _label(text: Name) -> Value:

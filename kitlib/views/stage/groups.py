@@ -164,9 +164,7 @@ def _group_lines(play: Play, step: Step) -> None:
 
 def _leads(play: Play, step: Step) -> None:
     play.memory["leader"] = step.actor
-    for name in play.stage.actors:
-        if name == step.actor:
-            play.show(name, f"leader, epoch {step.data['epoch']}")
+    play.show(step.actor, f"leader, epoch {step.data['epoch']}")
 
 
 def _leader(play: Play) -> str:

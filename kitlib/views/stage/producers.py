@@ -8,6 +8,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.stage.deeds import (
     WHO,
+    Name,
     arrives,
     becomes,
     blinks,
@@ -16,6 +17,7 @@ from kitlib.views.stage.deeds import (
     hops,
     leaves,
     loses_all,
+    reads,
     says,
     span_of,
 )
@@ -63,21 +65,20 @@ def _answer(step: Step) -> tuple[str, Any, Any]:
     return "answer", step.data.get("request"), step.data.get("batch")
 
 
-def _arrived(style: Any, node: Any) -> Deed:
+def _arrived(style: str, node: Name) -> Deed:
     """A request is there, and its answer sets off."""
+    named = reads(node)
 
     def deed(play: Play, step: Step) -> None:
-        key = _request(step)
+        key, target = _request(step), named(step)
         waiting = play.open.get(key)
-        target = node(play, step)
         source = waiting[0].source if waiting else _client(play)
         play.arrive(key, "arrived" if style == "answer" else "refused", target)
         back = "sender" if play.has("sender") else source
         label = error_word(step.data["error"]) if style == "bad answer" else "again" if step.what == "recognise" else "stored"
-        if play.stage.actors.get(target) is not None:
-            play.leave(_answer(step), target, back, style, label, f"answer:{step.data.get('request')}")
-            if step.data.get("copy", 1) > 1:
-                play.say(target, "a second copy is written", True)
+        play.leave(_answer(step), target, back, style, label, f"answer:{step.data.get('request')}")
+        if step.data.get("copy", 1) > 1:
+            play.say(target, "a second copy is written", True)
 
     return deed
 
@@ -137,9 +138,9 @@ IDEMPOTENCE = Setting(
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
         "cut": (_cut,),
-        "write": (_arrived("answer", lambda play, step: "broker"),),
-        "recognise": (_arrived("answer", lambda play, step: "broker"), says("broker", "known: not written again")),
-        "refuse": (_arrived("bad answer", lambda play, step: "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
+        "write": (_arrived("answer", "broker"),),
+        "recognise": (_arrived("answer", "broker"), says("broker", "known: not written again")),
+        "refuse": (_arrived("bad answer", "broker"), says("broker", lambda step: in_words(step.data["error"]), True)),
         "down": (_cut, becomes("down", "broker")),
         "restart": (_cut, blinks("broker")),
         "expire": (says("broker", "forgets producer id {pid}", True),),
@@ -226,14 +227,14 @@ SEND_PATH = Setting(
         "disconnected": (says("sender", lambda step: f"no connection to {node_of(step)}", True),),
         "metadata_request": (hops("sender", node_of, "question", "metadata?"), hops(node_of, "sender", "ack")),
         "id_request": (hops("sender", node_of, "question", "id?"), hops(node_of, "sender", "ack")),
-        "refuse": (_arrived("bad answer", lambda play, step: node_of(step)), says(node_of, "[error?{error}|refused]", True)),
+        "refuse": (_arrived("bad answer", node_of), says(node_of, "[error?{error}|refused]", True)),
         "move_leader": (says(node_of, "the leader now"),),
         "destroy": (loses_all(node_of), becomes("down", node_of), drops(node_of, "[records_gone>0?{records_gone} records]")),
         "fault": (says("sender", "[cause?{cause}|]", True),),
         "killed": (loses_all(node_of), becomes("down", node_of)),
         "started": (becomes("back", node_of),),
-        "write": (_arrived("answer", lambda play, step: node_of(step)),),
-        "recognise": (_arrived("answer", lambda play, step: node_of(step)),),
+        "write": (_arrived("answer", node_of),),
+        "recognise": (_arrived("answer", node_of),),
         "lose_request": (_is_lost,),
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
