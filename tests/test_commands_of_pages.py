@@ -34,7 +34,13 @@ MEANT = {
     r"java .*|(?<=consumer -- )CMD": "python my_consumer.py", r"(?<=producer -- )CMD": "python my_producer.py",
 }  # fmt: skip
 # Minutes at their smallest (54 producers of 800 records; works of several sizes): their own tests run their parts.
-READ_ONLY = ("kit guarantees", "kit bench scale", "kit bench sweep", "kit bench sources")
+# The others are run with other options or values here, and with these by tests of their own.
+READ_ONLY = (
+    "kit guarantees", "kit bench scale", "kit bench sweep", "kit bench sources",
+    "kit desk --rate", "kit course plan half", "kit course plan day", "kit course plan two",
+    "kit test-notebooks one.ipynb --seconds", "kit test-notebooks tests/notebooks --junit", "kit test-notebooks PATH",
+    "kit trial consumer --fault", "kit trial producer -- CMD",
+)  # fmt: skip
 SERVES = {"lab": "/lab", "proxy": "127.0.0.1:", "page": "Open http"}  # until Ctrl-C, and what each says once it does
 MADE = {"RUN": ("happy_path", "{}"), "GROUP": ("auto_commit", "kit.{}")}  # by a run on the broker, of this experiment
 TWO = {"output_type": "execute_result", "execution_count": 1, "data": {"text/plain": "2"}, "metadata": {}}
