@@ -12,7 +12,6 @@ import pytest
 
 from kitlib.conformance import golden
 from kitlib.conformance.golden import bundled, conform, read_traces
-from kitlib.conformance.partition_manager import replay
 from kitlib.errors import TraceError
 
 SCENARIOS = bundled("storm", "pm_scenarios.jsonl.gz")
@@ -93,18 +92,6 @@ def test_read_traces_gzip_with_a_changed_byte_is_refused(tmp_path: Path, at: int
     assert "changed.jsonl.gz, line " in refused(path)
 
 
-def test_read_traces_missing_file_says_that_there_is_none(tmp_path: Path) -> None:
-    """A path without a file is told with the whole path and what to give instead."""
-    path = tmp_path / "none.jsonl"
-    assert refused(path) == f"{path}: there is no such file. Give the path of a recorded trace (.jsonl or .jsonl.gz)."
-
-
-def test_read_traces_directory_cannot_be_read(tmp_path: Path) -> None:
-    """A directory is refused by name, without the words of the operating system's call."""
-    sentence = refused(tmp_path)
-    assert sentence.startswith(f"{tmp_path}, line 1: it cannot be read (Is a directory)") and "Errno" not in sentence
-
-
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\r\n", gzip.compress(b"")], ids=["no bytes", "blank lines", "CR LF", "gzip"])
 def test_read_traces_empty_file_holds_no_trace(tmp_path: Path, content: bytes) -> None:
     """An empty file is no damage: it holds no trace."""
@@ -139,23 +126,6 @@ def test_read_traces_line_beyond_the_bound_is_not_read_to_its_end(
     path = tmp_path / "bomb.jsonl.gz"
     path.write_bytes(gzip.compress(b"0" * 50_000_000, 1))
     assert refused(path) == "bomb.jsonl.gz, line 1: it is longer than 10,000 bytes. Expected one trace a line."
-
-
-def test_conform_unknown_operation_is_a_difference(plain: list[bytes]) -> None:
-    """An operation that the replay does not know differs there, with a word of what to do."""
-    trace = json.loads(plain[0])
-    trace["steps"].insert(1, {"op": "rebalance", "result": {}, "state": {}})
-    found = conform(replay, iter([trace]))
-    assert found.matched == 1 and "'rebalance', which this replay does not know" in str(found.differences[0])
-
-
-def test_conform_crash_in_one_trace_leaves_the_others(plain: list[bytes]) -> None:
-    """A trace that differs does not keep the next ones from being replayed."""
-    broken = json.loads(plain[0])
-    broken["config"]["maxOffsetBehind"] = "many"
-    found = conform(replay, iter([broken, json.loads(plain[1])]))
-    assert found.traces == 2 and len(found.differences) == 1
-    assert found.matched >= len(json.loads(plain[1])["steps"])
 
 
 def test_conform_replay_that_ends_early_differs() -> None:

@@ -16,17 +16,11 @@ from kitlib.java.numbers import to_long
 from kitlib.mechanisms.log import LATEST_TIME
 from kitlib.mechanisms.offset_set import OffsetSet
 from kitlib.mechanisms.partition_manager import Emission, PartitionManager
-
-FILES = ("pm_scenarios.jsonl.gz", "pm_random_public.jsonl.gz")
+from tests.conformance.changes import changed_in
 
 
 def scenarios() -> Iterator[dict[str, Any]]:
     return read_traces(bundled("storm", "pm_scenarios.jsonl.gz"))
-
-
-def everything() -> Iterator[dict[str, Any]]:
-    for name in FILES:
-        yield from read_traces(bundled("storm", name))
 
 
 class ClearsAlsoWhatLiesOnTheBound(PartitionManager):
@@ -64,18 +58,6 @@ def _value(step: dict[str, Any], path: str) -> Any:
     return value
 
 
-def _changed(trace: dict[str, Any], number: int, path: str, value: Any) -> dict[str, Any]:
-    """A copy of `trace` with one recorded field of one step replaced."""
-    steps = [dict(step) for step in trace["steps"]]
-    *folders, name = path.split(".")
-    inner = steps[number]
-    for folder in folders:
-        inner[folder] = dict(inner[folder])
-        inner = inner[folder]
-    inner[name] = value
-    return trace | {"steps": steps}
-
-
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -86,9 +68,10 @@ def _changed(trace: dict[str, Any], number: int, path: str, value: Any) -> dict[
 )  # fmt: skip
 def test_conform_changed_recording_names_the_field(path: str, value: Any) -> None:
     """Whichever field of a recorded step is changed, or added to it, is the one that the difference names."""
-    trace = next(trace for trace in scenarios() if trace["name"] == "mob_ack_boundary")
-    number = next(number for number, step in enumerate(trace["steps"]) if "broker" in step and step["op"] == "next")
-    found = conform(replay, iter([_changed(trace, number, path, value)]))
+    traces = {trace["name"]: trace for trace in scenarios()}
+    steps = enumerate(traces["mob_ack_boundary"]["steps"])
+    number = next(number for number, step in steps if "broker" in step and step["op"] == "next")
+    found = conform(replay, iter([changed_in(traces, "mob_ack_boundary", number, path, value)]))
     assert [(first.step, first.field) for first in found.differences] == [(number, path)]
     assert found.matched == number
 
