@@ -102,30 +102,21 @@ def test_runs_that_differ_in_nothing_that_counts_have_no_changes() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_each_player_draws_its_figure_on_the_axis_of_its_first_picture(name: str) -> None:
-    """The last picture has its steps where the first one with a cursor has them, and the number is the one that is told."""
+    """The last picture has its steps where the first one with a cursor has them; the number is told, or what went wrong where it is 0."""
     session = Session(name)
-    experiment = get(name)
+    experiment, told = get(name), session.told["outcome"]["figure"]
     sent = Projector(session.frames)
     assert experiment.figure
     measured = experiment.figure.measure(session.trace, session.verdict)
+    worst = next((f"{count} {kind}" for kind, count in session.verdict.counts.items() if count), "")
+    expected = worst if worst and not measured.value else measured.sentence
+    assert told.lower().endswith(f"{expected.lower()}.")
     if not experiment.figure.is_drawn or not any(measured.curve):
         assert all(reel["question"] != "How does the figure build up?" for reel in sent.reels), "no picture of a flat zero"
         return
     assert sent.reels[-1]["question"] == "How does the figure build up?"
     first = next(reel for reel in sent.reels if "cursor" in reel)
     assert sent.reels[-1]["cursor"]["x"] == first["cursor"]["x"]
-
-
-@pytest.mark.parametrize("name", names())
-def test_a_figure_is_never_a_zero_over_an_anomaly(name: str) -> None:
-    """It is the number that is asked for; where that is 0 and something went wrong, it is what went wrong."""
-    session = Session(name)
-    experiment, told = get(name), session.told["outcome"]["figure"]
-    assert experiment.figure
-    measured = experiment.figure.measure(session.trace, session.verdict)
-    worst = next((f"{count} {kind}" for kind, count in session.verdict.counts.items() if count), "")
-    expected = worst if worst and not measured.value else measured.sentence
-    assert told.lower().endswith(f"{expected.lower()}.")
 
 
 def test_answers_that_were_lost_are_counted_before_the_copies_that_they_left() -> None:

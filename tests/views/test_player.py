@@ -56,12 +56,14 @@ def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_tur
 
 @pytest.mark.parametrize("name", names())
 def test_player_of_each_experiment_holds_its_trace_and_verdict(name: str) -> None:
-    """A player shows the run and the verdict that the experiment itself gives."""
+    """A player shows the run and the verdict that the experiment itself gives; in its front row stand one to five of its own knobs."""
     player = Player(name, seed=3, max_steps=SOME_STEPS)
     trace = some_steps_of(name, seed=3)
     assert player.trace.steps == trace.steps
     assert player.verdict == judge(trace)
-    assert [knob["name"] for knob in player.heading["knobs"]] == [knob.name for knob in get(name).knobs]
+    front, known = get(name).front, [knob.name for knob in get(name).knobs]
+    assert [knob["name"] for knob in player.heading["knobs"]] == known and player.heading["front"] == list(front)
+    assert 1 <= len(front) <= 5 and len(set(front)) == len(front) and set(front) <= set(known) - {"max_steps"}
     assert len(json.loads(player.session.frames)["said"]) == len(trace)
 
 
@@ -121,15 +123,6 @@ def test_no_knob_has_the_name_of_an_argument_of_players() -> None:
     arguments = {"backend", "seed", "part", "open_at", "front"}
     assert [knob.name for name in names() for knob in get(name).knobs if knob.name in arguments] == []
     assert Player("static_member", what="gone for good").trace.settings.what == "gone for good"
-
-
-@pytest.mark.parametrize("name", names())
-def test_one_to_five_knobs_of_each_experiment_stand_beside_the_picture(name: str) -> None:
-    """Its front row has from one to five knobs, each of them once and all of them its own."""
-    front, known = get(name).front, [knob.name for knob in get(name).knobs if knob.name != "max_steps"]
-    assert 1 <= len(front) <= 5
-    assert len(set(front)) == len(front) and set(front) <= set(known)
-    assert Player(name, max_steps=SOME_STEPS).heading["front"] == list(front)
 
 
 def test_a_lesson_chooses_the_knobs_beside_its_player() -> None:
