@@ -6,7 +6,6 @@ of a suite run in turn in every round, because a shared machine's speed drifts, 
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import uuid
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final
 
@@ -157,12 +157,9 @@ def batch_seconds(stream: Callable[[], DataFrame]) -> float:
     def sink(batch: DataFrame, number: int) -> None:
         found.append(batch.agg(F.count("*"), F.sum("offset")).collect()[0])
 
-    folder = workspace.spark_dir() / f"bench-{uuid.uuid4().hex[:8]}"
-    try:
-        query = kit_spark.start(stream().writeStream.option("checkpointLocation", str(folder)).trigger(availableNow=True), sink)
+    with TemporaryDirectory(dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
+        query = kit_spark.start(stream().writeStream.option("checkpointLocation", folder).trigger(availableNow=True), sink)
         query.awaitTermination()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if [tuple(row) for row in found] != [(READ, READ // 2 * (READ // 2 - 1))]:
         raise KitError(f"bench: the source read {found}, expected {READ:,} records once. Run its tests: pytest tests/pipelines.")
     return float(sum(each["durationMs"]["triggerExecution"] for each in query.recentProgress if each.numInputRows)) / 1000
@@ -204,17 +201,13 @@ def loop_rates() -> float:
 
 def spark_rate(runs: int) -> float:
     """Runs a second of a sweep on Spark. KitError when a row is missing or has an error."""
-    room = workspace.spark_dir() / f"bench-{uuid.uuid4().hex[:8]}"
-    try:
-        with kit_spark.session("kit bench") as spark:
-            begin = perf_counter()
-            rows = spark_sweep(EXPERIMENT, OVER, runs // SETTINGS, spark=spark, most=runs, folder=room, progress=lambda done, total: None)
-            rate = runs / (perf_counter() - begin)
-            if (found := rows.where("error IS NULL").count()) != runs:
-                raise KitError(f"bench: the sweep has {found:,} rows, expected {runs:,}. Run pytest tests/pipelines/test_sweep.py.")
-            return rate
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
+    with kit_spark.session("kit bench") as spark, TemporaryDirectory(dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
+        begin = perf_counter()
+        rows = spark_sweep(EXPERIMENT, OVER, runs // SETTINGS, spark=spark, most=runs, folder=folder, progress=lambda done, total: None)
+        rate = runs / (perf_counter() - begin)
+        if (found := rows.where("error IS NULL").count()) != runs:
+            raise KitError(f"bench: the sweep has {found:,} rows, expected {runs:,}. Run pytest tests/pipelines/test_sweep.py.")
+        return rate
 
 
 def sweep(rounds: int, say: Say) -> Iterator[Ratio]:

@@ -29,6 +29,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "transaction_timeout_ms": 60_000, "replicas": None, "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False,
     "checkpoint": "kept", "sink": None, "committed": None,
 }  # fmt: skip
+OF_A_DICT = frozenset(dir(dict)) | {"given"}
 
 
 class Settings(dict[str, Any]):
@@ -36,12 +37,17 @@ class Settings(dict[str, Any]):
 
     __slots__ = ()
 
-    def __getattr__(self, name: str) -> Any:
-        """The knob's value, or that of every run without it. KnobError for a name that no run and no verdict knows."""
-        if name in self or name in WITHOUT_KNOB:
-            return self[name] if name in self else WITHOUT_KNOB[name]
-        if name.startswith("_"):
-            raise AttributeError(name)
+    def __getattribute__(self, name: str) -> Any:
+        """The knob's value, or that of every run without it. KnobError for a name that no run and no verdict knows.
+
+        Python asks `__getattr__` only after an AttributeError of its own, which costs a run more than all that it reads here.
+        """
+        if name in self and name not in OF_A_DICT:
+            return self[name]
+        if name in WITHOUT_KNOB:
+            return WITHOUT_KNOB[name]
+        if name in OF_A_DICT or name.startswith("_"):
+            return super().__getattribute__(name)
         raise KnobError(f"this run has no setting '{name}'. Its knobs are {', '.join(self) or 'none'}. Take one of them.")
 
     def given(self, *names: str, **named: str) -> dict[str, Any]:

@@ -306,7 +306,8 @@ class DeliveryLedger:
             self.late_failures.add(offset)
         if "parts" in step.data:
             self.open_tuples[offset] = step.data["parts"]
-        self.tuples.update((number, {offset}) for number, *_ in step.data.get("tuples", ()))
+        for number, *_ in step.data.get("tuples", ()):
+            self.tuples[number] = {offset}
         self.failed_at.pop(offset, None)
         self.refused.pop(offset, None)
         (self.tracked.discard if step.data.get("root") is None else self.tracked.add)(offset)
@@ -353,8 +354,8 @@ class DeliveryLedger:
             self.tops.pop()
         if self.tops:
             self.late.add(offset)
-            is_behind, is_together = offset < self.newest.get(step.actor, -1), self.out_at.get(offset, step.number) < self.tops[-1][1]
-            history = replace(self._handled(offset), is_behind_its_own=is_behind, is_together=is_together)
+            is_together = self.out_at.get(offset, step.number) < self.tops[-1][1]
+            history = self._handled(offset, is_behind_its_own=offset < self.newest.get(step.actor, -1), is_together=is_together)
             self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(history))
         self.tops.append((offset, step.number))
         self.newest[step.actor] = max(self.newest.get(step.actor, -1), offset)
@@ -462,19 +463,19 @@ class DeliveryLedger:
             is_processed=self._is_processed(offset),
         )
 
-    def _handled(self, offset: int) -> RecordHistory:
+    def _handled(self, offset: int, **more: bool) -> RecordHistory:
         went_back = self.given_back.get(offset, self.went_back)
         return RecordHistory(
             self.emitted.get(offset, 0), offset in self.acked, offset in self.acked_early, went_back, self.replays[offset],
             offset in self.tracked, offset in self.loose, offset in self.claimed, offset in self.overtaken,
-            is_begun_at=self.begun[-1:] == [offset],
+            is_begun_at=self.begun[-1:] == [offset], **more,
         )  # fmt: skip
 
     def _gone_back(self, offset: int, who: str) -> RecordHistory:
         """A commit that lies back: what its member had read, whose partition it is, and what the record right before it was."""
         *earlier, last = self.starts.get(who, [0])
-        return replace(
-            self._handled(offset), is_kept=min(earlier, default=last) <= offset < last, is_behind_its_own=offset - 1 in self.late,
+        return self._handled(
+            offset, is_kept=min(earlier, default=last) <= offset < last, is_behind_its_own=offset - 1 in self.late,
             is_late_failure=offset in self.late_failures, is_former=bool({who, self.committer} - {"", self.owner}),
         )  # fmt: skip
 
@@ -492,8 +493,7 @@ class DeliveryLedger:
         if offset in self.given_up:
             step, reason = self.given_up[offset]
             return step, offset, reason
-        history = self._handled(offset)
-        history = replace(history, times_emitted=0) if offset in self.unread else history
+        history = replace(self._handled(offset), times_emitted=0) if offset in self.unread else self._handled(offset)
         reason = self.refused.get(offset) or self.dropped.get(offset) or self.reasons.unseen(history)
         return self.last_step, offset, reason
 

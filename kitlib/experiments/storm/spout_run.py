@@ -28,7 +28,7 @@ from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.more.spout.kafka_spout import why_begun
 from kitlib.more.spout.retry import BackoffPartitionManager
 from kitlib.more.spout.uncommitted_cap import UncommittedCapManager
-from kitlib.trace import to_ranges
+from kitlib.trace import in_log_order, to_ranges
 from kitlib.words.word import Range
 
 
@@ -36,11 +36,11 @@ from kitlib.words.word import Range
 class ShownLedgers:
     """A PartitionManager's ledgers as the steps hold them; one that has not changed is the list of the step before."""
 
-    before: dict[str, tuple[tuple[object, ...], list[Range]]] = field(default_factory=dict)
+    before: dict[str, tuple[object, list[Range]]] = field(default_factory=dict)
 
     def of_manager(self, manager: PartitionManager, retries: int) -> dict[str, Any]:
         """What a PartitionManager holds. It is to be asked after each of its calls."""
-        pending, waiting = manager.pending, manager.waiting_to_emit
+        pending, waiting, failed = manager.pending, manager.waiting_to_emit, manager.failed_offsets()
         # Between two steps one call has happened, so these tell whether a ledger changed.
         pending_key = id(manager), manager.number_acked, len(pending), manager.emitted_to_offset
         waiting_key = id(manager), len(waiting), manager.emitted_to_offset, retries
@@ -48,14 +48,14 @@ class ShownLedgers:
             "committed_to": manager.committed_to,
             "emitted_to_offset": manager.emitted_to_offset,
             "pending": self._ranges("pending", pending_key, lambda: to_ranges(pending.members)),
-            "failed": to_ranges(manager.failed_offsets()),
+            "failed": self._ranges("failed", failed, lambda: in_log_order(failed)),
             "waiting": self._ranges("waiting", waiting_key, lambda: to_ranges(record.offset for record in waiting)),
             "number_acked": manager.number_acked,
             "number_failed": manager.number_failed,
             "retries": retries,
         }
 
-    def _ranges(self, name: str, key: tuple[object, ...], make: Callable[[], list[Range]]) -> list[Range]:
+    def _ranges(self, name: str, key: object, make: Callable[[], list[Range]]) -> list[Range]:
         """A ledger as ranges; the list of the step before, when `key` says that nothing changed."""
         before = self.before.get(name)
         if before is None or before[0] != key:
