@@ -170,8 +170,7 @@ class TransactionLedger:
         return LaneVerdict(self.topic, self.partition, len(asked), len(seen.keys() & asked), found, late_ms, verb)
 
     def _promised(self) -> dict[int, int]:
-        promised = {record: step for tx, step in self.committed.items() for record in self.records_of.get(tx, ())}
-        promised.update(self.plain)
+        promised = {record: step for tx, step in self.committed.items() for record in self.records_of.get(tx, ())} | self.plain
         for record in range(min(self.inputs, self.input_position)):
             promised.setdefault(record, self.last_step)
         return promised
@@ -222,8 +221,9 @@ class TransactionLedger:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
         if settings.late_marker and str(settings.version) == "1" and record in self.aborted_records:
             return "version=1: a late marker of the previous transaction ended this one"
-        is_told = any(record in self.records_of.get(tx, ()) for tx in self.committed)  # that it is committed
-        if settings.offsets == "outside" and settings.order == "offsets first" and not is_told:
+        is_told = record in self.plain or any(record in self.records_of.get(tx, ()) for tx in self.committed)  # that it is there to stay
+        is_apart = settings.offsets == "outside" or settings.transactional is False
+        if is_apart and settings.order == "offsets first" and not is_told:
             return "order=offsets first: the group's offset was committed, but the output was not"
         if self.position is not None and any(at >= self.position for at in self.waits):
             return "an open transaction that still holds back read_committed readers"

@@ -30,6 +30,8 @@ CLAIMS: dict[str, Claim] = {
         "consume_transform_produce", OUTSIDE | {"crash": "after commit"}, (9, 9), {"duplicated": 3}),
     "or too early: never": (
         "consume_transform_produce", OUTSIDE | {"order": "offsets first", "crash": "after position"}, (6, 9), {"lost": 3}),
+    "without transactions too, wherever the position is": (
+        "consume_transform_produce", {"transactional": False, "order": "offsets first", "crash": "after position"}, (6, 9), {"lost": 3}),
     "without transactions: twice": ("consume_transform_produce", {"transactional": False}, (9, 9), {"duplicated": 3}),
     "a reader on the default isolation sees the crash": (
         "consume_transform_produce", {"isolation": "read_uncommitted"}, (9, 9), {"duplicated": 3, "aborted_read": 3}),

@@ -101,7 +101,8 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
         [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"offsets": "outside", "order": "offsets first"}, {"lost": 1}, {"lost"}),
     "a late marker of another transaction than the lost one's": (
         [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"late_marker": True, "version": "1"}, {"lost": 1}, {"lost"}),
-    "outside of transactions a write is a promise": ([*wrote(None, 0, 1, 0), *read((0, 0))], {}, {"lost": 1}, {"lost"}),
+    "outside of transactions a write is a promise, and the offset first does not explain its loss": (
+        [*wrote(None, 0, 1, 0), *read((0, 0))], {"transactional": False, "order": "offsets first"}, {"lost": 1}, {"lost"}),
 }  # fmt: skip
 
 
