@@ -42,8 +42,7 @@ from kitlib.text import plain_text
 
 ADMIN_S = 20.0
 END_S = 10.0  # from SIGTERM to SIGKILL
-COMMIT_S = 8.0  # after the last record is finished; clients commit every five seconds by default
-LATE_S = 3.0  # after a commit has reached the end, for what is still being worked on
+COMMIT_S = 8.0  # after the last record is finished, for its commit (every five seconds by default), or the other way round
 PATIENCE_S = 75.0  # without any progress since it first connected, before which it starts; a killed member is missed for 45 s by default
 AHEAD = 50  # records that are there beyond those after which the program is killed
 LOOK_S = 0.05
@@ -158,7 +157,8 @@ class Finished:
     """What a consumer has finished so far, and how far its commits were when."""
 
     place: Mapping[str, tuple[int, int]]  # the partition and offset of each id
-    done: dict[str, int] = field(default_factory=dict)  # how often
+    begun: list[Mapping[int, int]] = field(default_factory=list)  # what was committed when each run of the program began
+    done: dict[str, int] = field(default_factory=dict)  # in which run it was finished last
     highest: Counter[int] = field(default_factory=Counter)
     found: dict[str, list[str]] = field(default_factory=lambda: {kind: [] for kind in CONSUMER_KINDS})
     commits: list[Mapping[int, int]] = field(default_factory=lambda: [{}, {}])  # at each look, the next offset of each partition
@@ -170,9 +170,9 @@ class Finished:
                 self.found["unknown"].append(value)
                 continue
             partition, offset = self.place[value]
-            self.done[value] = self.done.get(value, 0) + 1
-            if self.done[value] > 1:
-                passed = offset < self.commits[-2].get(partition, 0)
+            before, self.done[value] = self.done.get(value), len(self.begun)
+            if before is not None:
+                passed = offset < (self.commits[-2] if before == len(self.begun) else self.begun[-1]).get(partition, 0)
                 self.found["repeated_after_commit" if passed else "repeated"].append(value)
             elif offset + 1 < self.highest[partition]:
                 self.found["reordered"].append(value)
@@ -290,6 +290,7 @@ class Trial:
         while not ends:
             with self.running(command, ()) as process:
                 moved = time.monotonic()
+                finished.begun.append(finished.commits[-1])
                 while True:
                     wanted = min(records, todo[0][0] + AHEAD) if todo else records
                     if len(place) < wanted:
@@ -310,7 +311,7 @@ class Trial:
                         break
                     is_passed = all(offset < committed.get(partition, 0) for partition, offset in place.values())
                     all_done = len(finished.done) == len(place)
-                    enough_s = 0.5 if all_done and is_passed else COMMIT_S if all_done else LATE_S if is_passed else patience_s
+                    enough_s = 0.5 if all_done and is_passed else COMMIT_S if all_done or is_passed else patience_s
                     if not todo and (idle_s > enough_s or time.monotonic() > deadline):
                         stop(process, signal.SIGTERM)
                         ends = True
@@ -319,7 +320,6 @@ class Trial:
                         self.problems.append(f"it came to no {todo[0][0]:,} records, after which it was to be ended")
                         todo.clear()
                     time.sleep(LOOK_S)
-        self.asked = 0.0
         finished.add(self.lines(is_over=True)[read:])
         return finished.verdict(self.committed()).judged(AT_LEAST_ONCE, self.problems)
 
@@ -336,7 +336,7 @@ class Trial:
         if self.out.exists():
             *whole, last = self.out.read_text(encoding="utf-8", errors="replace").split("\n")
             return [*whole, last] if is_over and last else whole
-        if time.monotonic() > self.asked + TOPIC_S:
+        if is_over or time.monotonic() > self.asked + TOPIC_S:
             self.results = [value.decode(errors="replace") for _, value in self.stored(self.out_topic)]
             self.asked = time.monotonic()
         return self.results

@@ -66,6 +66,15 @@ def test_consumer_is_judged_by_what_was_committed_before() -> None:
     assert list(found.counts) == list(CONSUMER_KINDS)
 
 
+def test_repetition_after_a_restart_is_judged_by_what_was_committed_then() -> None:
+    """A program that was killed reads from its commit on, however early it commits what it reads."""
+    finished = Finished({each: (0, offset) for offset, each in enumerate("abc")}, [{}])
+    finished.add("abc")
+    finished.begun, finished.commits = [{}, {0: 1}], [{0: 3}, {0: 3}]
+    finished.add("abc")
+    assert (finished.found["repeated_after_commit"], finished.found["repeated"]) == (["a"], ["b", "c"])
+
+
 @pytest.mark.parametrize("side", DRAWN)
 def test_faults_of_a_seed_end_and_are_the_same_again(side: str) -> None:
     """Each seed draws two rules with a count, which the command can be given again."""
