@@ -242,7 +242,7 @@ def wait_for(condition: Callable[[], Any], seconds: float) -> Any:
 
 def within(seconds: float) -> float:
     """How long a test allows for what is promised within `seconds` (or ms) where nothing else runs: in `make test`, much does."""
-    return seconds * (3 if "PYTEST_XDIST_WORKER" in os.environ else 1)
+    return seconds * (4 if "PYTEST_XDIST_WORKER" in os.environ else 1)
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -19,7 +19,7 @@ from kitlib.lab import jars, workspace
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.trial.programs import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
-from tests.conftest import mentions, our_processes, wait_for
+from tests.conftest import mentions, our_processes, wait_for, within
 
 __all__ = ["kit_trial"]  # pytest finds the fixture here, as it does in a conftest.py
 
@@ -120,7 +120,7 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
     """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, its commands, Spark."""
@@ -131,7 +131,7 @@ def test_program_gets_its_verdict(name: str, broker: Any) -> None:
         except OSError as error:  # requests' errors are some
             pytest.skip(f"Kafka's commands cannot be had here: {error}")
     with Trial.open(*map(Rule.parse, faults)) as trial:
-        found = trial.producer(program(name)) if side == "producer" else trial.consumer(program(name), kill=kill)
+        found = trial.producer(program(name)) if side == "producer" else trial.consumer(program(name), kill=kill, patience_s=within(75))
         counts = trial.proxy.counts()
     assert all(counts.get(Rule.parse(fault).action) for fault in faults), counts
     assert {kind for kind, count in found.counts.items() if count} - found.allowed - {"failed_absent"} == wrong, found
