@@ -6,10 +6,9 @@
     solution("smallest_bound")       # after a right answer or three different tries
     explain("two_rulers", "...")     # a model answer, once you have written yours
 
-The exercises of notebook 04 are declared in `nb_04`, in its order: the near misses, and a right answer for tests and instructors
-(`kitlib.exercises.frame`). Right answers that are code are in `kitlib.exercises.solutions`, questions in the notebook, and hints, the
-sentence of each near miss and what else would do in `notebooks/answers`; `course` says when they are shown, and `kit exercises` how
-far a learner has come.
+The exercises of notebook 04 are declared in `nb_04`, in its order: the kind of the answer and its near misses
+(`kitlib.exercises.frame`). Questions are in the notebook; sentences, hints, a right answer and what else would do in
+`notebooks/answers`. `course` says when they are shown, and `kit exercises` how far a learner has come.
 """
 
 from __future__ import annotations

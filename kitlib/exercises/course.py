@@ -6,7 +6,6 @@ the progress and nothing else: the check's own sentence is told all the same.
 
 from __future__ import annotations
 
-import inspect
 import re
 import textwrap
 from collections.abc import Iterable
@@ -83,14 +82,7 @@ def solution_of(asked: Exercise) -> Solution | Told:
     if locked := _locked(asked.name):
         return Told(locked)
     _change(asked.name, lambda row: replace(row, seen=True))
-    return Solution(asked.name, code_of(asked), asked.told.text)
-
-
-def code_of(asked: Exercise) -> str:
-    """The declared solution as a learner would write it: source of a function or class, else the value."""
-    if callable(asked.solution):
-        return textwrap.dedent(inspect.getsource(asked.solution)).rstrip()
-    return repr(asked.solution)
+    return Solution(asked.name, asked.told.code, asked.told.text)
 
 
 def explained(asked: Answer, text: Any) -> Told:

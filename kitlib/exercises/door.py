@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
-from kitlib.exercises import sandbox
+from kitlib.exercises import prose, sandbox
 from kitlib.exercises.answers import HalfRight, NotYet, Reader
 from kitlib.exercises.frame import Exercise, Rows, unbroken
 from kitlib.exercises.sandbox_child import told
@@ -49,13 +49,18 @@ class Recording:
     scripts: Callable[[], Sequence[Script]]
     replay: Callable[[Script, Any], Iterator[Step]]  # what the learner's code did at each step; runs in their process
     seen: Callable[[Script, Step], Seen]  # what is seen of a step, recorded or replayed
-    right: Any  # an answer that repeats every step
+    exercise: str  # whose right answer repeats every step
     call: Callable[[Step], str]  # a step as a learner would write it
     kits: tuple[str, ...]  # module:name of what the kit has of it, which is not the learner's to use
     original: str = "Storm 0.9.3"
     settings: Mapping[str, tuple[str, Any]] = field(default_factory=dict)  # recorded word -> the learner's, and what goes without saying
     begin: Callable[[Script], list[str]] = lambda script: []  # what else of a script's beginning matters
     quiet: str = ""  # an operation that is told with the call before it
+
+    @property
+    def right(self) -> Any:
+        """An answer that repeats every step."""
+        return prose.answers()[self.exercise].solution
 
     @property
     def there(self) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """What an exercise is, and the kinds of answers it can ask for.
 
-An exercise is declared once, by a function under `@exercise`: the kind of the answer, a right answer, and in the
-function's body the *near misses*. All that is said of it stands in `notebooks/answers` (`kitlib.exercises.prose`): its hints, what
-else is right, and under the name of each near miss the sentence that explains it, with places for values:
+An exercise is declared once, by a function under `@exercise`: the kind of the answer, and in the function's body the *near
+misses*. All that is said of it stands in `notebooks/answers` (`kitlib.exercises.prose`): its hints, a right answer, what else is
+right, and under the name of each near miss the sentence that explains it, with places for values:
 
-    @exercise(Given(whole(0, 10, "the number of copies")), solution=2)     # ## copies
+    @exercise(Given(whole(0, 10, "the number of copies")))                # ## copies
     def copies(given: int) -> Rows:                                       #
         truth = max(stored_in(run("batch_expires")).values())             # * none: a retry cannot remove a record.
         yield given == 0 and Miss("none")                                 # * other: it is not {given}. Look: Who sends again?
@@ -12,9 +12,8 @@ else is right, and under the name of each near miss the sentence that explains i
         yield Right()                                                     #   broker cannot recognise it.
 
 A row that is false does not apply; the first `Miss` is the finding, and `Right` ends the check. The truth is not typed in: it comes
-from an experiment, a model or a recording at the moment of the check. The solution serves tests, instructors and
-`kitlib.exercises.course`; neither a check nor a hint shows it. A `Half` is a `Miss` of which a part is right already. Where to look
-next stands behind the sentence; without it the first hint is shown.
+from an experiment, a model or a recording at the moment of the check; neither a check nor a hint shows the right answer. A `Half`
+is a `Miss` of which a part is right already. Where to look next stands behind the sentence; without it the first hint is shown.
 
 The kinds read an answer (`kitlib.exercises.answers`), and turn a wrong shape or a function that raises into a
 `NotYet` of their own. A function or class of the learner's never runs here, but in a process of its own
@@ -107,7 +106,6 @@ class Exercise:
     name: str  # unique in the kit
     kind: Kind
     rule: Callable[..., Any]  # what it gets and gives depends on the kind
-    solution: Any  # a right answer, for tests and instructors
 
     @property
     def told(self) -> prose.Answer:
@@ -147,14 +145,14 @@ class Exercise:
 DECLARED: dict[str, Exercise] = {}  # by name, in the order of their modules
 
 
-def exercise(kind: Kind, *, solution: Any) -> Callable[[Callable[..., Any]], Exercise]:
+def exercise(kind: Kind) -> Callable[[Callable[..., Any]], Exercise]:
     """Declare the exercise that has the function's name."""
 
     def declare(rule: Callable[..., Any]) -> Exercise:
         name, module = rule.__name__, rule.__module__
         if name in DECLARED and DECLARED[name].rule.__module__ != module:
             raise KitError(f"two exercises are called {name}. Rename the one in {module}.")
-        DECLARED[name] = Exercise(name, kind, rule, solution)
+        DECLARED[name] = Exercise(name, kind, rule)
         return DECLARED[name]
 
     return declare
@@ -416,19 +414,19 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function like the solution, held against cases: the rule gets what it returned and the case, and yields the near misses.
+    """A function, held against cases: the rule gets what it returned and the case, and yields the near misses.
 
     An `Unlike` is worded here: `begin(5, 5, 9, 'latest') should return 5; yours returns None.`
     """
 
-    cases: Callable[[], Sequence[Sequence[Any]]]  # the solution's arguments, JSON values or Traces, and then what only the rule sees
+    cases: Callable[[], Sequence[Sequence[Any]]]  # its arguments, JSON values or Traces, and then what only the rule sees
     reads: Reader = lambda value, what: value
     facts: Callable[[], dict[str, Any]] = dict  # that stand in the sentence of a right answer, beside `n`, how many cases there are
 
     def rows(self, answer: Any, asked: Exercise) -> Rows:
         """The first case in which the function is wrong, and in how many it is right, when these are most."""
         function, cases = a_function(answer), self.cases()
-        count = len(signature(asked.solution).parameters)
+        count = len(signature(asked.told.solution).parameters)
         given = [list(case[:count]) for case in cases]
         values = values_of(function, given, in_part=True)
         rows = [self.judged(asked, *each) for each in zip(cases, given, values, strict=False)]
@@ -443,7 +441,7 @@ class Function:
         """What is wrong with the value in one case."""
 
         def unlike(right: Any) -> str:
-            return f"{called(asked.solution, arguments)} should return {as_text(right, 200)}; yours returns {as_text(got, 200)}."
+            return f"{called(asked.told.solution, arguments)} should return {as_text(right, 200)}; yours returns {as_text(got, 200)}."
 
         try:
             got = self.reads(value, RETURNED)

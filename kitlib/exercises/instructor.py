@@ -19,7 +19,7 @@ from typing import Any
 import jinja2
 
 from kitlib.errors import KnobError
-from kitlib.exercises.course import code_of, number_of
+from kitlib.exercises.course import number_of
 from kitlib.exercises.frame import Exercise
 from kitlib.exercises.prose import to_explain
 from kitlib.lab import notebooks
@@ -191,7 +191,7 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
         number=number, title=cells[0].source.splitlines()[0].removeprefix("# "), file=path.name, course=course, minutes=minutes_of(cells),
         asked=[(part, list(map(lines_of, its))) for part, its in zip(parts, by_section(parts, cells), strict=True)],
         exercises=[exercise for exercise in exercises.values() if exercise.told.notebook == number],
-        explained=[each for each in to_explain().values() if each.notebook == number], code_of=code_of, checked=checked_of,
+        explained=[each for each in to_explain().values() if each.notebook == number], checked=checked_of,
     )  # fmt: skip
 
 

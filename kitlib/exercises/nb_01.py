@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import HalfRight, NotYet, a_class, as_text, expected, numbers_in, plain_name, whole_number
 from kitlib.exercises.door import Recorded, built_on, first_difference
 from kitlib.exercises.frame import Given, Half, Knobs, Miss, Right, Rows, Turned, exercise, unbroken
@@ -33,7 +32,7 @@ ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scrip
 )
 
 
-@exercise(Given(whole_number), solution=3)
+@exercise(Given(whole_number))
 def what_is_committed(number: int) -> Rows:
     spout = emitted_spout(EMITTED)
     for offset in ACKED:
@@ -52,7 +51,7 @@ def what_is_committed(number: int) -> Rows:
     yield Right(pending=sorted(spout.pending), truth=truth)
 
 
-@exercise(Given(whole_number), solution=6)
+@exercise(Given(whole_number))
 def done_but_not_saved(number: int) -> Rows:
     step = next(step for step in run("happy_path", **SCRUBBED) if step.what == "commit" and step.data["written"])
     offset, processed = step.data["offset"], from_ranges(step.state["processed"])
@@ -66,7 +65,7 @@ def done_but_not_saved(number: int) -> Rows:
     yield Right(processed=len(processed), offset=offset, above=above)
 
 
-@exercise(Knobs("restart", story=STUCK | {"max_steps": None, "records": None}), solution={"max_spout_pending": 1})
+@exercise(Knobs("restart", story=STUCK | {"max_steps": None, "records": None}))
 def cheap_restart(turned: Turned) -> Rows:
     before, verdict = judge(run("restart", **STUCK)), turned.verdict
     again, lost = verdict.counts["duplicated"], verdict.appended - verdict.processed
@@ -91,7 +90,7 @@ def calls_in(answer: Any, what: str = "the answer") -> list[str]:
     return list(answer)
 
 
-@exercise(Given(calls_in), solution="next, next, ack 0, ack 1, commit, fail 0, next, commit")
+@exercise(Given(calls_in))
 def commit_goes_back(calls: list[str]) -> Rows:
     spout, written = spout_on(TOPIC_RECORDS), list[int]()
     for call in calls:
@@ -134,7 +133,7 @@ def cleared_by(kind: Callable[..., PartitionManager]) -> tuple[set[int], set[int
     return set(range(HANDED_OUT)) - pending - {ONLY_ACKED}, pending
 
 
-@exercise(Given(numbers_in), solution=range(29, 37))
+@exercise(Given(numbers_in))
 def forgotten_too_much(offsets: list[int]) -> Rows:
     (earlier, left), (later, _) = cleared_by(EarlierPartitionManager), cleared_by(PartitionManager)
     given, truth = set(offsets), earlier - later
@@ -158,7 +157,7 @@ def ack_or_class(answer: Any, what: str = "the answer") -> Any:
     return answer
 
 
-@exercise(Given(ack_or_class), solution=solutions.own_ack)
+@exercise(Given(ack_or_class))
 def own_ack(answer: Any) -> Rows:
     yield (built_on(answer, SPOUT.kits) or getattr(answer, "ack", None) is PartitionManager.ack) and Miss("kits own")
     found = first_difference(SPOUT, answer)
@@ -192,6 +191,6 @@ def _half(storm: list[int], yours: Any) -> str:
     return "" if is_cleared is is_done else f"Half of it is right by now: {right}. Still wrong: {wrong}. "
 
 
-@exercise(Recorded(MANAGER, a_class, METHODS, MANAGER_GROWTH.rows), solution=solutions.OwnPartitionManager)
+@exercise(Recorded(MANAGER, a_class, METHODS, MANAGER_GROWTH.rows))
 def own_partition_manager(answer: type) -> Rows:
     yield None  # every near miss is a recorded step

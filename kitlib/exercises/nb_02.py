@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, choice, mapping, numbers_in
 from kitlib.exercises.frame import Edge, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, exercise
 from kitlib.exercises.spouts import emitted_spout
@@ -42,7 +41,7 @@ def bound_said(bound: int) -> str:
     return "unlimited" if bound == UNLIMITED else f"{bound:,}"
 
 
-@exercise(Edge("max_offset_behind", 0, MAX_LONG, largest=False, fits=bool), solution=250)
+@exercise(Edge("max_offset_behind", 0, MAX_LONG, largest=False, fits=bool))
 def smallest_bound(bound: int) -> bool:
     """Whether the first of FETCH records, all fetched and emitted at once, is retried when it fails."""
     return emitted_spout(FETCH, max_offset_behind=bound).fail(0)
@@ -60,7 +59,7 @@ def forgotten_offsets(value: Any, what: str) -> set[int]:
     return set(numbers_in(value, what))
 
 
-@exercise(Function(forgotten_cases, forgotten_offsets), solution=solutions.forgotten)
+@exercise(Function(forgotten_cases, forgotten_offsets))
 def forgotten(found: set[int], trace: Trace) -> Rows:
     cleared = {offset: step for step in trace if step.what == "clear" for offset in from_ranges(step.data["ranges"])}
     processed = {step.data["offset"]: step for step in trace if step.what == "process"}
@@ -75,13 +74,10 @@ def forgotten(found: set[int], trace: Trace) -> Rows:
         yield Miss("missing end" if is_last else "missing", offset=offset, cleared=cleared[offset].number)
 
 
-@exercise(
-    Knobs(
-        "poison_record", only=("max_spout_pending", "fetch_records"), story={"duration_ms": 5_000, "max_steps": 20_000},
-        exactly=1,
-    ),
-    solution={"max_spout_pending": 1},
-)
+@exercise(Knobs(
+    "poison_record", only=("max_spout_pending", "fetch_records"), story={"duration_ms": 5_000, "max_steps": 20_000},
+    exactly=1,
+))
 def stop_the_partition(turned: Turned) -> Rows:
     verdict, [knob] = turned.verdict, turned.knobs
     yield 2 * verdict.processed >= verdict.appended and Miss(knob, turned=turned, verdict=verdict, picture=show(turned.trace))
@@ -97,7 +93,7 @@ def a_default(answer: Any, what: str = "the answer") -> tuple[int, str]:
     return a_bound(given["max_offset_behind"]), choice("stalled", "lost")(given["poison"], "poison")
 
 
-@exercise(Given(a_default), solution={"max_offset_behind": 40, "poison": "lost"})
+@exercise(Given(a_default))
 def choose_a_default(chosen: tuple[int, str]) -> Rows:
     bound, named = chosen
     for size in (5, 10, 20, 40):
@@ -118,7 +114,7 @@ def told_results() -> list[list[Any]]:
     return [[[[step.state["committed_to"], step.data["offset"]] for step in trace if step.what == "process"]] for trace in traces]
 
 
-@exercise(Function(told_results, forgotten_offsets), solution=solutions.passed_over)
+@exercise(Function(told_results, forgotten_offsets))
 def passed_over(found: set[int], results: list[list[int]]) -> Rows:
     commit, done = max(told for told, _ in results), {offset for _, offset in results}
     for offset in sorted(found - (set(range(commit)) - done)):

@@ -9,7 +9,6 @@ from functools import reduce
 from operator import xor
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, a_class, as_text, in_order, whole_number
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Edge, Given, Miss, Right, Rows, exercise, unbroken
@@ -42,7 +41,7 @@ def ids_in(answer: Any, what: str = "the answer") -> list[int]:
     return ids
 
 
-@exercise(Given(ids_in), solution=(1, 2, 3))
+@exercise(Given(ids_in))
 def zero_too_early(ids: list[int]) -> Rows:
     acker = Acker(id_bits=BITS)
     acker.init(1, SENT_BY_SPOUT, spout_task=1)
@@ -61,7 +60,7 @@ def years_said(years: float) -> str:
     return f"{years:,.1f} years" if years >= 1 else f"{years * 365.25:,.2g} days"
 
 
-@exercise(Edge("the width", 1, 64, largest=False, fits=lambda seen: seen["years"] > YEARS, unit=" bits"), solution=42)
+@exercise(Edge("the width", 1, 64, largest=False, fits=lambda seen: seen["years"] > YEARS, unit=" bits"))
 def bits_for_ten_years(bits: int) -> dict[str, Any]:
     years = years_to_false_completion(bits, ACKS_PER_SECOND)
     return {"years": years, "said": years_said(years), "more": 64 - bits}
@@ -78,7 +77,7 @@ def failure_s(emitted_s: int, timeout_s: int) -> int:
             pending.put(1, second)
 
 
-@exercise(Given(whole_number), solution=80)
+@exercise(Given(whole_number))
 def when_it_fails(second: int) -> Rows:
     truth = failure_s(EMITTED_S, TIMEOUT_S)
     if second != truth:
@@ -147,7 +146,7 @@ def words_of(sentence: str) -> list[str]:
     return [] if sentence.endswith("?") else [word for word in sentence.split() if len(word) >= SHORTEST]
 
 
-@exercise(Given(a_class), solution=solutions.Split)
+@exercise(Given(a_class))
 def own_split(answer: type) -> Rows:
     scripts = [{"name": sentence, "sentences": [sentence], "failing": failing} for failing in (0, 1) for sentence in SENTENCES]
     outcome = unbroken(run_steps(answers_to, answer, scripts))
@@ -185,6 +184,6 @@ def sentence_rows(script: dict[str, Any], written: list[Any], words: list[str], 
     yield wanted and acks[0] < written[-1][1] and Miss("acked early", sentence=sentence, acks=acks, written_ms=written[-1][1])
 
 
-@exercise(Recorded(ACKER, a_class, METHODS, ACKER_GROWTH.rows), solution=solutions.OwnAcker)
+@exercise(Recorded(ACKER, a_class, METHODS, ACKER_GROWTH.rows))
 def own_acker(answer: type) -> Rows:
     yield None  # every near miss is a recorded step

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import a_class, choice
 from kitlib.exercises.frame import Edge, Given, Half, Knobs, Miss, Right, Rows, Turned, exercise, unbroken
 from kitlib.exercises.sandbox import run_steps
@@ -37,7 +36,7 @@ BATCH_SCRIPTS: tuple[dict[str, Any], ...] = (
 CALM = 2  # that many scripts without any trouble, at the beginning
 
 
-@exercise(Edge("max spout pending", 1, MOST_PENDING, largest=True, fits=lambda words: not words["fail"]), solution=300)
+@exercise(Edge("max spout pending", 1, MOST_PENDING, largest=True, fits=lambda words: not words["fail"]))
 def largest_pending(pending: int) -> dict[str, Any]:
     knobs: dict[str, Any] = {"execute_ms": EXECUTE_MS, "topology_message_timeout_secs": TIMEOUT_S, "records": MOST_PENDING}
     trace = run("livelock", max_spout_pending=pending, duration_s=WATCHED_S, sample_s=100, **knobs)
@@ -46,7 +45,7 @@ def largest_pending(pending: int) -> dict[str, Any]:
     return {"fail": seen["failed"], "useless": f"{seen['wasted'] / seen['executed']:.1%}", "waits_s": waits_s, "watched_s": WATCHED_S}
 
 
-@exercise(Given(choice(*FAULTS)), solution="ack_twice")
+@exercise(Given(choice(*FAULTS)))
 def quiet_fault(fault: str) -> Rows:
     trace = run("tuple_tree", fault=fault)
     made = [(step.data["offset"], step.data["part"], step.at_ms) for step in trace if step.what == "process"]
@@ -58,10 +57,7 @@ def quiet_fault(fault: str) -> Rows:
     yield Right(fault=fault, expected=expected, count=len(again), ms=min(again))
 
 
-@exercise(
-    Knobs("spout_crash", only=SPOUT_KNOBS, story=SPOUT_CRASH),
-    solution={"max_spout_pending": 3, "commit_every_ms": 20},
-)
+@exercise(Knobs("spout_crash", only=SPOUT_KNOBS, story=SPOUT_CRASH))
 def cheap_spout_crash(turned: Turned) -> Rows:
     before, trace, verdict = judge(run("spout_crash", **SPOUT_CRASH)).counts["duplicated"], turned.trace, turned.verdict
     twice, done_ms = verdict.counts["duplicated"], max((step.at_ms for step in trace if step.what == "ack"), default=0)
@@ -75,7 +71,7 @@ def cheap_spout_crash(turned: Turned) -> Rows:
     yield Right(turned=turned, twice=twice, before=before, done_ms=done_ms)
 
 
-@exercise(Knobs("livelock", only=LIVELOCK_KNOBS, story=LIVELOCK, exactly=1), solution={"parallelism": 2})
+@exercise(Knobs("livelock", only=LIVELOCK_KNOBS, story=LIVELOCK, exactly=1))
 def end_the_livelock(turned: Turned) -> Rows:
     trace, [(name, value)] = turned.trace, turned.knobs.items()
     failed = sum(step.what == "fail" for step in trace)
@@ -147,7 +143,7 @@ def answers_to(make: Any, script: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         yield {"heard": heard, "done": done}
 
 
-@exercise(Given(a_class), solution=solutions.Batch)
+@exercise(Given(a_class))
 def own_batch(answer: type) -> Rows:
     outcome, twice = unbroken(run_steps(answers_to, answer, BATCH_SCRIPTS)), 0
     for number, (script, answers, raised) in enumerate(zip(BATCH_SCRIPTS, outcome.answers, outcome.raised, strict=True)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import expected, whole_number
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Each, Given, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
@@ -38,7 +37,7 @@ def produced(leader: Leader, number: int, count: int, sequence: int) -> tuple[Er
     return answer.error, answer.base_offset
 
 
-@exercise(Given(whole_number), solution=6)
+@exercise(Given(whole_number))
 def sixth_batch(sequence: int) -> Rows:
     yield not 0 <= sequence <= MAX_SEQUENCE and Miss("no sequence", sequence=sequence, max_sequence=MAX_SEQUENCE, look="")
     leader, next_one = Leader(BrokerConfig()), FIRST_SEQUENCE
@@ -52,20 +51,17 @@ def sixth_batch(sequence: int) -> Rows:
     yield Right(offset=sum(BATCHES), first_sequence=FIRST_SEQUENCE)
 
 
-@exercise(Each(tuple(what for what, _, _ in SITUATIONS), whole_number, noun="numbers"), solution=[1, 2, 1, 2])
+@exercise(Each(tuple(what for what, _, _ in SITUATIONS), whole_number, noun="numbers"))
 def how_many_copies(guess: int, place: int) -> Rows:
     _, experiment, knobs = SITUATIONS[place]
     trace = run(experiment, **knobs)
     yield guess != max(stored_in(trace).values()) and Unlike(name="not right", picture=partial(show, trace))
 
 
-@exercise(
-    Knobs(
-        "broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"),
-        story={"restart": "kill"},
-    ),
-    solution={"max_in_flight": 1},
-)
+@exercise(Knobs(
+    "broker_restart", only=("max_in_flight", "retries", "delivery_timeout_ms", "idempotence"),
+    story={"restart": "kill"},
+))
 def safe_kill(turned: Turned) -> Rows:
     verdict = turned.verdict
     yield any(verdict.counts.values()) and Miss("verdict", turned=turned, verdict=verdict, picture=show(turned.trace))
@@ -82,7 +78,7 @@ def one_setting(answer: Any, what: str = "the answer") -> tuple[str, Any]:
     return name, value
 
 
-@exercise(Given(one_setting), solution={"acks": 1})
+@exercise(Given(one_setting))
 def quiet_switch(given: tuple[str, Any]) -> Rows:
     name, value = given
     setting = f"{plain_text(name, 60)}={plain_text(value, 40)}"
@@ -107,6 +103,6 @@ def a_plain_function(answer: Any) -> Any:
     return answer
 
 
-@exercise(Recorded(CHECK, a_plain_function), solution=solutions.check_sequence)
+@exercise(Recorded(CHECK, a_plain_function))
 def own_check_sequence(answer: Any) -> Rows:
     yield None  # every near miss is a recorded step

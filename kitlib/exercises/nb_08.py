@@ -7,7 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import a_class, as_text, in_order, numbers_in, sequence
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Edge, Function, Given, Miss, Right, Rows, Unlike, exercise
@@ -34,7 +33,7 @@ def stored_in(trace: Trace) -> Counter[int]:
     return Counter(chain.from_iterable(range(first, last + 1) for first, last in ranges))
 
 
-@exercise(Given(in_order("a list of batch numbers, like [2, 1, 0]", "batch number")), solution=[0, 2, 3, 1, 4, 5])
+@exercise(Given(in_order("a list of batch numbers, like [2, 1, 0]", "batch number")))
 def order_in_log(order: list[int]) -> Rows:
     trace = run("reordering_by_retry", **RETRIED)
     batches, failing, at_once = (RETRIED[name] for name in ("batches", "failing_batch", "max_in_flight"))
@@ -48,13 +47,13 @@ def order_in_log(order: list[int]) -> Rows:
     yield Right(truth=truth, failing=failing, late=truth.index(failing) - failing, others=at_once - 1)
 
 
-@exercise(Edge("remembered_batches", 1, 20, largest=False, fits=lambda twice: not twice), solution=10)
+@exercise(Edge("remembered_batches", 1, 20, largest=False, fits=lambda twice: not twice))
 def enough_memory(remembered: int) -> int:
     trace = run("six_in_flight", batches=AT_ONCE, max_in_flight=AT_ONCE, remembered_batches=remembered)
     return judge(trace).counts["duplicated"]
 
 
-@exercise(Edge("max_in_flight", 1, 10, largest=False, fits=lambda rate: rate >= WANTED_PER_S), solution=6)
+@exercise(Edge("max_in_flight", 1, 10, largest=False, fits=lambda rate: rate >= WANTED_PER_S))
 def in_flight_needed(in_flight: int) -> float:
     trace = run(
         "reordering_by_retry", batches=MEASURED_BATCHES, batch_records=BATCH_RECORDS, failing_batch=NOBODY, idempotence=True,
@@ -65,10 +64,7 @@ def in_flight_needed(in_flight: int) -> float:
     return 1_000 * len(done_ms) * BATCH_RECORDS / (done_ms[-1] - sent_ms)
 
 
-@exercise(
-    Function(lambda: [[run("batch_expires", **knobs)] for knobs in OUTAGES], partial(numbers_in, noun="record number")),
-    solution=solutions.send_again,
-)
+@exercise(Function(lambda: [[run("batch_expires", **knobs)] for knobs in OUTAGES], partial(numbers_in, noun="record number")))
 def send_again(found: list[int], trace: Trace) -> Rows:
     where = "in a run " + (f"whose {trace.settings.lost}s are lost" if trace.settings.outage_ms else "in which nothing is lost")
     chosen, stored = set(found), stored_in(trace)
@@ -79,12 +75,12 @@ def send_again(found: list[int], trace: Trace) -> Rows:
     yield lost and Miss("left out", where=where, lost=lost)
 
 
-@exercise(Recorded(STATE, a_class, METHODS, STATE_GROWTH.rows), solution=solutions.BrokerState)
+@exercise(Recorded(STATE, a_class, METHODS, STATE_GROWTH.rows))
 def own_broker_state(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
 
-@exercise(Recorded(SENDER, a_class, SENDER_METHODS), solution=solutions.SenderNumbers)
+@exercise(Recorded(SENDER, a_class, SENDER_METHODS))
 def own_sender(answer: type) -> Rows:
     yield None  # every near miss is a recorded step
 
@@ -99,7 +95,7 @@ TOPICS: tuple[list[int], ...] = (
 )
 
 
-@exercise(Function(lambda: [[topic] for topic in TOPICS], sequence(2, "counts")), solution=solutions.copies_and_order)
+@exercise(Function(lambda: [[topic] for topic in TOPICS], sequence(2, "counts")))
 def copies_and_order(got: tuple[int, int], topic: list[int]) -> Rows:
     first_places = [place for place, number in enumerate(topic) if number not in topic[:place]]
     late = sum(topic[place] < max(topic[:place], default=0) for place in first_places)

@@ -7,7 +7,6 @@ from itertools import product
 from statistics import mean
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import numbers_in, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
@@ -34,7 +33,7 @@ def stages_again(trace: Trace) -> list[int]:
     return sorted(again - {1})
 
 
-@exercise(Given(partial(numbers_in, noun="number")), solution=[5, 6, 8, 9])
+@exercise(Given(partial(numbers_in, noun="number")))
 def second_send(given: list[int]) -> Rows:
     strange = [number for number in given if number not in NINE[1:]]
     yield strange and Miss("not asked", last=NINE[-1], strange=strange, look="")
@@ -58,16 +57,13 @@ def third_record() -> dict[str, int]:
     return {"third": ms_to_error("wrong advertised address", FAULTED["records"] - 1)}
 
 
-@exercise(
-    Each(FAULTS, whole_number, named=True, facts=third_record),
-    solution={"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000},
-)
+@exercise(Each(FAULTS, whole_number, named=True, facts=third_record))
 def told_after(given: int, fault: str) -> Rows:
     truth = ms_to_error(fault, 0)
     yield abs(given - truth) > NEAR_MS and Miss("time", fault=fault, when="sooner" if given > truth else "later", given=given)
 
 
-@exercise(Given(whole_number), solution=60)
+@exercise(Given(whole_number))
 def batch_of_a_round_trip(given: int) -> Rows:
     sizes = records_per_request(run("linger_and_batches", **LINE))[1:]
     truth = mean(sizes[:-1] or sizes)
@@ -76,7 +72,7 @@ def batch_of_a_round_trip(given: int) -> Rows:
     yield Right(truth=truth)
 
 
-@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")), solution={"min_insync_replicas": 2})
+@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")))
 def word_of_one(turned: Turned) -> Rows:
     trace = turned.trace
     said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
@@ -95,7 +91,7 @@ def clock_cases() -> list[list[Any]]:
     return [list(case) for case in found if case[2] <= case[1] <= case[3]]
 
 
-@exercise(Function(clock_cases), solution=solutions.time_to_next_update)
+@exercise(Function(clock_cases))
 def own_metadata_clock(got: Any, need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> Rows:
     metadata = producer_metadata("0.10", refresh_backoff_ms=backoff, metadata_expire_ms=expire)
     metadata.last_refresh_ms, metadata.last_successful_refresh_ms, metadata.need_full_update = refresh, successful, need

@@ -7,7 +7,6 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import as_text, choice, expected, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Miss, Rows, Unlike, exercise
 from kitlib.experiments import run
@@ -51,7 +50,7 @@ def killed_consumers() -> list[list[Any]]:
     return found + [[committed, processed, fetched + FETCHED_MORE, *rest] for committed, processed, fetched, *rest in found]
 
 
-@exercise(Function(killed_consumers, sequence(2)), solution=solutions.after_the_crash)
+@exercise(Function(killed_consumers, sequence(2)))
 def after_the_crash(given: tuple[int, ...], committed: int, processed: int, fetched: int, which: str, trace: Trace) -> Rows:
     counts = judge(trace).counts
     yield given != (counts["lost"], counts["duplicated"]) and Miss(
@@ -66,7 +65,7 @@ def pools() -> list[tuple[int, list[int]]]:
     return [(FIRST, rng.sample(range(FIRST, FIRST + POOL), rng.randint(0, POOL))) for _ in range(12)]
 
 
-@exercise(Function(pools, whole_number), solution=solutions.committable)
+@exercise(Function(pools, whole_number))
 def committable(offset: int, first: int, finished: list[int]) -> Rows:
     right = first
     while right in finished:
@@ -77,22 +76,19 @@ def committable(offset: int, first: int, finished: list[int]) -> Rows:
     )
 
 
-@exercise(Each(("eager", "cooperative"), whole_number, named=True), solution={"eager": 6, "cooperative": 2})
+@exercise(Each(("eager", "cooperative"), whole_number, named=True))
 def stand_still(given: int, protocol: str) -> Rows:
     right = next(each.given_up for each in rebalances(run("rebalance_protocols", protocol=protocol)) if each.what == "C joins")
     yield given != right and Miss("not so many", protocol=protocol, given=given)
 
 
-@exercise(
-    Each(tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody")),
-    solution=["poll", "nobody", "session", "session"],
-)
+@exercise(Each(tuple(situation for situation, _ in SITUATIONS), choice("session", "poll", "nobody")))
 def which_clock(word: str, place: int) -> Rows:
     trace = run("poll_too_late", **SITUATIONS[place][1])
     yield word != next((step.data["why"] for step in trace if step.what == "evict"), "nobody") and Unlike()
 
 
-@exercise(Edge("poll_records", 1, MOST_RECORDS, largest=True, fits=lambda twice: not twice), solution=19)
+@exercise(Edge("poll_records", 1, MOST_RECORDS, largest=True, fits=lambda twice: not twice))
 def poll_size(records: int) -> int:
     return judge(run("slow_group", poll_records=records, **SLOW)).counts["duplicated"]
 
@@ -129,7 +125,7 @@ def dealt_lists(value: Any, what: str) -> Mapping[Any, Any]:
     return value
 
 
-@exercise(Function(groups, dealt_lists), solution=solutions.own_assignor)
+@exercise(Function(groups, dealt_lists))
 def own_assignor(dealt: Mapping[str, list[int]], partitions: int, owned: Mapping[str, list[int]]) -> Rows:
     where = f"{partitions} partitions, before: {owned}"
     yield set(dealt) != set(owned) and Miss("members", where=where, members=", ".join(owned), dealt=as_text(dict(dealt)), look="")

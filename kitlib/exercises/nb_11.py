@@ -6,7 +6,6 @@ from itertools import product
 from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import choice, each_once, mapping, sequence, whole_number
 from kitlib.exercises.frame import Each, Function, Miss, Rows, Unlike, exercise
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
@@ -24,7 +23,7 @@ LOGS = 40  # of live_records and survivors
 Entry = tuple[int, str, str | None]  # offset, key, value
 
 
-@exercise(Function(lambda: list(product(GROUPS, COUNTS)), whole_number), solution=solutions.group_home)
+@exercise(Function(lambda: list(product(GROUPS, COUNTS)), whole_number))
 def group_home(found: int, group: str, count: int) -> Rows:
     is_wide = any(ord(char) > 0xFFFF for char in group)
     right = group_partition(group, count)
@@ -59,10 +58,7 @@ def coded_records() -> list[tuple[str, str | None, list[Any] | str | None, str]]
     return found
 
 
-@exercise(
-    Function(coded_records, lambda value, what: list(value) if isinstance(value, tuple) else value),
-    solution=solutions.decode_commit,
-)
+@exercise(Function(coded_records, lambda value, what: list(value) if isinstance(value, tuple) else value))
 def decode_commit(given: Any, key: str, value: str | None, right: Any, kind: str) -> Rows:
     yield given != right and Unlike(right, "kind", kind=kind)
 
@@ -80,7 +76,7 @@ def logs() -> list[tuple[list[Entry], int]]:
     return found
 
 
-@exercise(Function(lambda: [(entries,) for entries, _ in logs()], each_once), solution=solutions.live_records)
+@exercise(Function(lambda: [(entries,) for entries, _ in logs()], each_once))
 def live_records(found: list[int], log: list[Entry]) -> Rows:
     last = {key: (offset, text) for offset, key, text in log}
     right = sorted(offset for offset, text in last.values() if text is not None)
@@ -99,7 +95,7 @@ def left_after(entries: list[Entry], active: int) -> list[int]:
     return [record.offset for record in log.records()]
 
 
-@exercise(Function(logs, each_once), solution=solutions.survivors)
+@exercise(Function(logs, each_once))
 def survivors(found: list[int], log: list[Entry], active: int) -> Rows:
     right = left_after(log, active)
     missing = set(right) - set(found)
@@ -129,10 +125,7 @@ def fate(committed_h: int, empty_h: int | None, clock: Clock) -> str:
     return WORDS[is_expired(clock, group, "orders", commit_ms, None, now_ms, RETENTION_MS)]
 
 
-@exercise(
-    Each(tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)), named=True),
-    solution={"2.0": ["gone", "gone", "gone", "kept"], "today": ["kept", "kept", "gone", "kept"]},
-)
+@exercise(Each(tuple(CLOCKS), sequence(len(CASES), "words", choice(*WORDS)), named=True))
 def kept_or_gone(words: tuple[str, ...], name: str) -> Rows:
     for number, (word, (where, committed_h, empty_h)) in enumerate(zip(words, CASES, strict=True), 1):
         yield word != fate(committed_h, empty_h, CLOCKS[name]) and Miss("not so", name=name, number=number, where=where, word=word)
@@ -154,7 +147,7 @@ def fetches() -> list[tuple[int, int, int, int | None]]:
     return found
 
 
-@exercise(Function(fetches, choice(*ANSWERS)), solution=solutions.gap_or_loss)
+@exercise(Function(fetches, choice(*ANSWERS)))
 def gap_or_loss(word: str, asked: int, start: int, end: int, first: int | None) -> Rows:
     if not start <= asked <= end:
         right = "out of range"
@@ -175,7 +168,7 @@ def tables() -> list[tuple[dict[str, str], list[tuple[str, str | None]]]]:
     return found
 
 
-@exercise(Function(tables, mapping), solution=solutions.rebuilt)
+@exercise(Function(tables, mapping))
 def rebuilt(got: Any, old: dict[str, str], left: list[tuple[str, str | None]]) -> Rows:
     right: dict[str, str] = {}
     for key, text in left:

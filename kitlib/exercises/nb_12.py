@@ -8,7 +8,6 @@ from functools import cache, partial
 from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import a_function, as_text, choice, mapping, maybe, subset, whole_number
 from kitlib.exercises.frame import (
     RETURNED,
@@ -71,10 +70,7 @@ def ending(trace: Trace) -> str:
     return "loses" if counts["lost"] else "repeats" if counts["duplicated"] else "goes on"
 
 
-@exercise(
-    Each(tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS)),
-    solution=["repeats", "loses", "repeats", "loses", "goes on"],
-)
+@exercise(Each(tuple(situation for situation, _, _ in SITUATIONS), choice(*ENDINGS)))
 def endings(word: str, place: int) -> Rows:
     _, name, knobs = SITUATIONS[place]
     trace = run(name, **knobs)
@@ -113,7 +109,7 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
     return {key[0]: value.committed_offset for key, value in manager.offsets()}
 
 
-@exercise(Function(loads, mapping), solution=solutions.after_the_load)
+@exercise(Function(loads, mapping))
 def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retention: int) -> Rows:
     right = truth_of_load(records, read, retention)
     groups = sorted(str(each) for each in {*got, *right} if got.get(each, ...) != right.get(each, ...))
@@ -123,7 +119,7 @@ def after_the_load(got: Any, records: Sequence[Sequence[Any]], read: int, retent
     )
 
 
-@exercise(Edge("load_records_per_s", SLOWEST, FASTEST, largest=False, fits=lambda twice: not twice), solution=4)
+@exercise(Edge("load_records_per_s", SLOWEST, FASTEST, largest=False, fits=lambda twice: not twice))
 def load_speed(speed: int) -> int:
     return judge(run("dead_cleaner", load_records_per_s=speed)).counts["duplicated"]
 
@@ -139,10 +135,7 @@ def seers(trace: Trace) -> set[str]:
     return {name for name in SEERS if saw[name]}
 
 
-@exercise(
-    Each(("earliest", "latest"), subset(*SEERS), named=True),
-    solution={"earliest": list(SEERS), "latest": ["the offsets topic"]},
-)
+@exercise(Each(("earliest", "latest"), subset(*SEERS), named=True))
 def who_sees_it(given: set[str], policy: str) -> Rows:
     trace = run("dead_cleaner", auto_offset_reset=policy)
     wrong = sorted(given ^ seers(trace))
@@ -200,7 +193,7 @@ class Alarm(Function):
         yield asked.say("right", dead=len(DEAD), days=DAYS_BEFORE)
 
 
-@exercise(Alarm(dead_and_alive, maybe(whole_number)), solution=solutions.own_alarm)
+@exercise(Alarm(dead_and_alive, maybe(whole_number)))
 def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, before: int) -> Rows:
     if dies_on_day is None:
         yield rung is not None and Miss("rings", where=where, rung=rung, look_there=as_text(looks[rung : rung + 1]))
@@ -211,7 +204,7 @@ def own_alarm(rung: Any, looks: list[Any], where: str, dies_on_day: int | None, 
     yield rung <= dies_on_day - 1 and Miss("early", where=where, rung=rung, dies_on_day=dies_on_day)
 
 
-@exercise(Each(POLICIES, whole_number, named=True), solution={"earliest": 20, "latest": 140})
+@exercise(Each(POLICIES, whole_number, named=True))
 def after_the_outage(given: int, policy: str) -> Rows:
     trace = run("reset_policy", policy=policy, **OUTAGE)
     begins = next(step.number for step in trace if step.actor == "B" and step.what == "start")
@@ -232,7 +225,7 @@ def starts() -> list[tuple[int | None, int, int, str]]:
     return found
 
 
-@exercise(Function(starts, maybe(whole_number)), solution=solutions.begin)
+@exercise(Function(starts, maybe(whole_number)))
 def where_it_begins(got: int | None, *case: Any) -> Rows:
     try:
         right = start_position(*case)
@@ -241,7 +234,7 @@ def where_it_begins(got: int | None, *case: Any) -> Rows:
     yield got != right and Miss("other", case=case, got=got, right=right)
 
 
-@exercise(Knobs("reset_by_hand", only=("check",)), solution={"check": "one step with the effect"})
+@exercise(Knobs("reset_by_hand", only=("check",)))
 def no_effect_twice(turned: Turned) -> Rows:
     twice, rows = turned.verdict.counts["duplicated"], turned.trace.steps[-1].data.get("rows")
     where = "" if turned.trace.settings.check == NO_CHECK else f" The table has {rows} rows, one for each record."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from random import Random
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import maybe, sequence, whole_number
 from kitlib.exercises.frame import Function, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
@@ -31,17 +30,14 @@ def what_was_left(trace: Trace) -> tuple[int, int]:
     return trace.steps[-1].state["log_end"], sent - len(held)
 
 
-@exercise(Function(lambda: ELECTIONS, sequence(2)), solution=solutions.what_is_left)
+@exercise(Function(lambda: ELECTIONS, sequence(2)))
 def what_is_left(got: tuple[int, ...], copied: int, alone: int, new: int, unclean: bool) -> Rows:
     trace = run("unclean_election", copied=copied, alone=alone, new_records=new, unclean_leader_election=unclean, read=copied)
     right = what_was_left(trace)
     yield got != right and Unlike(right, picture=partial(show, trace))
 
 
-@exercise(
-    Knobs("follower_cut", only=("replicas", "min_insync_replicas"), default={"replicas": 2, "min_insync_replicas": 1}),
-    solution={"replicas": 3, "min_insync_replicas": 2},
-)
+@exercise(Knobs("follower_cut", only=("replicas", "min_insync_replicas"), default={"replicas": 2, "min_insync_replicas": 1}))
 def safe_follower(turned: Turned) -> Rows:
     trace = turned.trace
     lost = sum(step.data["from"] - step.data["to"] for step in trace if step.what == "cut")
@@ -64,7 +60,7 @@ def resumptions() -> list[tuple[int, int, int | None, str]]:
     return found
 
 
-@exercise(Function(resumptions, maybe(whole_number)), solution=solutions.goes_on)
+@exercise(Function(resumptions, maybe(whole_number)))
 def goes_on(got: int | None, committed: int, end: int, epoch_end: int | None, policy: str) -> Rows:
     epoch = None if epoch_end is None else 0
     right = resume(committed, 0, end, policy, "java", epoch, (-1, -1) if epoch_end is None else (0, epoch_end)).offset
@@ -103,7 +99,7 @@ def histories() -> list[tuple[list[list[int]], int, list[list[int]], int, int]]:
     return found
 
 
-@exercise(Function(histories, whole_number), solution=solutions.cut_to)
+@exercise(Function(histories, whole_number))
 def cut_to(cut: int, leader: list[list[int]], end: int, follower: list[list[int]], own_end: int, part: int) -> Rows:
     where = f"the leader has {leader} and ends at {end}, the follower has {follower} and ends at {own_end}"
     yield cut > own_end and Miss("beyond", where=where, cut=cut, part=part)

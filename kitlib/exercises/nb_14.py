@@ -16,7 +16,6 @@ from typing import Any
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.lag import window_of
 from kitlib.errors import KnobError
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, choice, expected, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Given, Half, Miss, Right, Rows, Unlike, exercise
 from kitlib.experiments.cluster_audit.broken_cluster import (
@@ -58,7 +57,7 @@ PAUSE_S, FAST_COMMITS = 60, 200
 LISTS = 30  # of every_step_back
 
 
-@exercise(Each(tuple(STORIES), choice(*WORDS)), solution=["WARN", "STALL", "OK", "STOP", "REWIND", "OK"])
+@exercise(Each(tuple(STORIES), choice(*WORDS)))
 def which_rule(word: str, place: int) -> Rows:
     window = window_after(**list(STORIES.values())[place])
     yield word != evaluate(window).status.name and Unlike(picture=draw_window(window))
@@ -74,7 +73,7 @@ def is_stopped(window: Window) -> bool:
     return evaluate(window).status is Status.STOP
 
 
-@exercise(Function(lambda: [(each,) for each in SPACINGS], whole_number), solution=solutions.rings_after)
+@exercise(Function(lambda: [(each,) for each in SPACINGS], whole_number))
 def rings_after(seconds: int, every_s: int) -> Rows:
     where = f"commits {every_s} s apart"
     yield not 1 <= seconds <= MOST_S and Miss("out of range", where=where, seconds=seconds, most_s=MOST_S, look="")
@@ -82,7 +81,7 @@ def rings_after(seconds: int, every_s: int) -> Rows:
     yield is_stopped(stopped_story(every_s, seconds - 1)) and Miss("too late", where=where, seconds=seconds)
 
 
-@exercise(Given(sequence(WINDOW, "offsets")), solution=[100, 200, 150, 300, 400, 120, 160, 200, 240, 280])
+@exercise(Given(sequence(WINDOW, "offsets")))
 def second_rewind(offsets: tuple[int, ...]) -> Rows:
     yield not all(0 <= each <= LATEST_END for each in offsets) and Miss("out of the log", latest_end=LATEST_END, offsets=offsets, look="")
     window = window_after(offsets, [LATEST_END])
@@ -92,10 +91,7 @@ def second_rewind(offsets: tuple[int, ...]) -> Rows:
     yield Right(found=found)
 
 
-@exercise(
-    Edge("the second", 1, MOST_S, largest=False, fits=bool, picture=lambda second: draw_window(hidden_story(second))),
-    solution=100,
-)
+@exercise(Edge("the second", 1, MOST_S, largest=False, fits=bool, picture=lambda second: draw_window(hidden_story(second))))
 def hidden_stop(second: int) -> bool:
     return is_stopped(hidden_story(second))
 
@@ -110,13 +106,10 @@ def hidden_story(silent_s: int) -> Window:
     return window_after(commits, ends, silent_s=last_s + silent_s - shown_s, **HIDDEN)
 
 
-@exercise(
-    Edge(
-        "min_distance_s", 0, 600, largest=False, fits=lambda seen: not seen["stopped"],
-        picture=lambda n: draw_window(pause_story(n)),
-    ),
-    solution=7,
-)
+@exercise(Edge(
+    "min_distance_s", 0, 600, largest=False, fits=lambda seen: not seen["stopped"],
+    picture=lambda n: draw_window(pause_story(n)),
+))
 def thin_out(distance_s: int) -> dict[str, Any]:
     found = evaluate(pause_story(distance_s))
     return {"stopped": found.status is Status.STOP, "why": found.judgement.why}
@@ -147,7 +140,7 @@ def pairs(value: Any, what: str) -> list[tuple[int, int]]:
     return [(whole_number(index, "each index"), whole_number(records, "each number of records")) for index, records in value]
 
 
-@exercise(Function(lambda: [(each,) for each in histories()], pairs), solution=solutions.every_step_back)
+@exercise(Function(lambda: [(each,) for each in histories()], pairs))
 def every_step_back(given: list[tuple[int, int]], story: list[int | None]) -> Rows:
     history = [Committed(order, order * 1000, offset) for order, offset in enumerate(story)]
     right = [(each.after.order, each.records) for each in rewinds(history)]
@@ -184,7 +177,7 @@ def as_window(commits: list[list[int | None]], log_ends: list[int], lag: int, no
     return window_of(args)
 
 
-@exercise(Function(windows, choice(*WORDS)), solution=solutions.judged)
+@exercise(Function(windows, choice(*WORDS)))
 def own_lag_rules(word: str, *case: Any) -> Rows:
     *given, truth = case
     window = as_window(*given)
@@ -206,7 +199,7 @@ def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int
     return cluster, partition, fault
 
 
-@exercise(Given(diagnosis), solution={"seed": 27, "partition": 1, "fault": "stopped"})
+@exercise(Given(diagnosis))
 def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     cluster, partition, fault = answer
     (truth,) = diagnose(cluster)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import as_text, choice, in_order, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
@@ -45,17 +44,14 @@ def seen_in(trace: Trace) -> dict[str, int]:
     return told | {"markers": end - uncommitted, "more": uncommitted - committed}
 
 
-@exercise(Each(("",) * 3, whole_number, noun="numbers", facts=lambda: seen_in(run("commit_and_abort", **SEEN))), solution=[15, 8, 10])
+@exercise(Each(("",) * 3, whole_number, noun="numbers", facts=lambda: seen_in(run("commit_and_abort", **SEEN))))
 def what_each_sees(number: int, place: int) -> Rows:
     trace = run("commit_and_abort", **SEEN)
     picture = partial(show, trace, at=len(trace) // 3)
     yield number != list(seen_in(trace).values())[place] and Miss("other", place=place + 1, number=number, picture=picture)
 
 
-@exercise(
-    Knobs("consume_transform_produce", only=("transactional", "offsets", "order", "crash")),
-    solution={"transactional": False, "order": "offsets first", "crash": "after position"},
-)
+@exercise(Knobs("consume_transform_produce", only=("transactional", "offsets", "order", "crash")))
 def losing_order(turned: Turned) -> Rows:
     counts = turned.verdict.counts
     twice, lost = counts["duplicated"], counts["lost"]
@@ -65,7 +61,7 @@ def losing_order(turned: Turned) -> Rows:
     yield Right(lost=lost)
 
 
-@exercise(Each(("",) * len(ZOMBIES), whole_number, noun="numbers"), solution=[0, 3, 0, 3])
+@exercise(Each(("",) * len(ZOMBIES), whole_number, noun="numbers"))
 def four_zombies(number: int, place: int) -> Rows:
     trace = run("zombie", **ZOMBIES[place])
     fenced = "fenced" if any(step.what == "fenced" for step in trace) else "not fenced"
@@ -89,7 +85,7 @@ def log_cases() -> list[list[Any]]:
     return found
 
 
-@exercise(Function(log_cases, in_order("a list of offsets", "offset", set, frozenset)), solution=solutions.read_committed)
+@exercise(Function(log_cases, in_order("a list of offsets", "offset", set, frozenset)))
 def own_read_committed(given: list[int], log: list[list[Any]], trace: Trace, name: str, truth: list[int]) -> Rows:
     more, less = sorted(set(given) - set(truth)), sorted(set(truth) - set(given))
     where, rest, drawn = f"in the log of {name} your reader", f"expected {as_text(truth)}.", partial(show, trace)
@@ -136,7 +132,7 @@ def keys_of(trace: Trace) -> dict[str, Callable[[Step], Any]]:
     return dict(zip(CHOICES, keys, strict=True))
 
 
-@exercise(Given(choice(*CHOICES)), solution="the offset of the input record")
+@exercise(Given(choice(*CHOICES)))
 def right_key(chosen: str) -> Rows:
     trace = run("outside_effect")
     key_of, keys = keys_of(trace)[chosen], dict[int, list[Any]]()

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import NotYet, as_text, expected, mapping, whole_number
 from kitlib.exercises.frame import Edge, Function, Given, Miss, Right, Rows, exercise
 from kitlib.experiments import run
@@ -36,7 +35,7 @@ def last(trace: Trace, what: str) -> dict[str, Any]:
     return next(step.data for step in reversed(trace.steps) if step.what == what)
 
 
-@exercise(Given(whole_number), solution=144)
+@exercise(Given(whole_number))
 def nobodys_task(seconds: int) -> Rows:
     trace = run("connect_worker_lost", **LOST)
     truth = last(trace, "idle")["longest_ms"] // 1_000
@@ -47,7 +46,7 @@ def nobodys_task(seconds: int) -> Rows:
     yield Right(truth=truth, session_s=LOST["session_timeout_ms"] // 1000, delay_s=LOST["scheduled_rebalance_max_delay_ms"] // 1000)
 
 
-@exercise(Edge("the interval", 1, 60, largest=True, unit=" s", fits=lambda twice: twice <= MOST_TWICE), solution=9)
+@exercise(Edge("the interval", 1, 60, largest=True, unit=" s", fits=lambda twice: twice <= MOST_TWICE))
 def flush_often_enough(interval_s: int) -> int:
     """How many records come twice at most, whenever the worker dies within its second flush interval."""
     knobs: dict[str, Any] = {"records_per_s": RATE, "offset_flush_interval_ms": interval_s * 1_000, "max_steps": 20_000}
@@ -71,10 +70,7 @@ def shares_moved() -> dict[str, str]:
     return {"shares": "; ".join(shares)}
 
 
-@exercise(
-    Function(lambda: [[KEYS, before, after] for before, after in GROWTHS], texts, facts=shares_moved),
-    solution=solutions.moved,
-)
+@exercise(Function(lambda: [[KEYS, before, after] for before, after in GROWTHS], texts, facts=shares_moved))
 def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> Rows:
     homes = {key: [partition_of_key(key.encode(), count) for count in (before, after)] for key in keys}
     where, truth = f"from {before} to {after} partitions", {key for key, (old, new) in homes.items() if old != new}
@@ -85,13 +81,10 @@ def moved_keys(chosen: list[str], keys: list[str], before: int, after: int) -> R
     yield missed and Miss("missed", where=where, missed=as_text(missed[0]), homes=homes[missed[0]])
 
 
-@exercise(
-    Edge(
-        "threads", 1, MOST_THREADS - 1, largest=True, fits=lambda seen: not seen["threads_idle"],
-        picture=lambda n: show(run("streams_tasks", threads=n, **WIDE), part="layout"),
-    ),
-    solution=5,
-)
+@exercise(Edge(
+    "threads", 1, MOST_THREADS - 1, largest=True, fits=lambda seen: not seen["threads_idle"],
+    picture=lambda n: show(run("streams_tasks", threads=n, **WIDE), part="layout"),
+))
 def busy_threads(threads: int) -> dict[str, Any]:
     tasks = WIDE["partitions"], WIDE["repartition_partitions"]
     return last(run("streams_tasks", threads=threads, **WIDE), "idle") | {"tasks": tasks}
@@ -119,7 +112,7 @@ def leader_cases() -> list[tuple[dict[str, int], list[str], Dealt]]:
     return [(*asked, dealt(*asked)) for asked in [*eager_rebalances(), (MANY_TASKS, WORKERS)]]
 
 
-@exercise(Function(leader_cases, mapping), solution=solutions.lead)
+@exercise(Function(leader_cases, mapping))
 def own_leader(got: Any, connectors: dict[str, int], workers: list[str], truth: Dealt) -> Rows:
     for worker, right in truth.items():
         had = got.get(worker, [])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import expected, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 
@@ -23,7 +22,7 @@ QUERIES: tuple[tuple[str, int], ...] = (  # (SQL on the sweep's rows, how often 
 )
 
 
-@exercise(Edge("the number of seeds", 1, 10_000, largest=False, fits=lambda seen: seen >= SURE), solution=59)
+@exercise(Edge("the number of seeds", 1, 10_000, largest=False, fits=lambda seen: seen >= SURE))
 def seeds_needed(seeds: int) -> float:
     return float(1 - (1 - RARE) ** seeds)
 
@@ -54,7 +53,7 @@ def bound_or_none(value: Any, what: str) -> int | None:
     return None if value is None else whole_number(value, what)
 
 
-@exercise(Function(swept_rows, bound_or_none), solution=solutions.safe_bound)
+@exercise(Function(swept_rows, bound_or_none))
 def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
     losing = {row["max_offset_behind"] for row in rows if row["lost"]}
     broken = {row["max_offset_behind"] for row in rows if row["error"]}
@@ -68,7 +67,7 @@ def safe_bound(given: int | None, rows: list[dict[str, Any]]) -> Rows:
     yield given != right and Unlike(right)
 
 
-@exercise(Knobs("small_max_offset_behind"), solution={"records": 21, "max_spout_pending": 3, "commit_every_ms": 182})
+@exercise(Knobs("small_max_offset_behind"))
 def silent_loss(turned: Turned) -> Rows:
     counts, told = turned.verdict.counts, turned.trace.settings
     yield (told.outage_from_ms, told.outage_ms) != (50, 600) and Miss("outage")
@@ -78,9 +77,6 @@ def silent_loss(turned: Turned) -> Rows:
     yield Right(turned=turned, counts=counts, told=told)
 
 
-@exercise(
-    Each(tuple(query for query, _ in QUERIES), whole_number, noun="numbers"),
-    solution=[count for _, count in QUERIES],
-)
+@exercise(Each(tuple(query for query, _ in QUERIES), whole_number, noun="numbers"))
 def exchanges(given: int, place: int) -> Rows:
     yield given != QUERIES[place][1] and Unlike()

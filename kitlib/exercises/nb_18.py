@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.answers import choice
 from kitlib.exercises.frame import Edge, Function, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
@@ -42,7 +41,7 @@ def became(event: str, delivery: int, limit: int) -> str:
     return str(change.state)
 
 
-@exercise(Function(after_cases, choice(*STATES)), solution=solutions.after)
+@exercise(Function(after_cases, choice(*STATES)))
 def after_the_event(given: str, event: str, delivery: int, limit: int) -> Rows:
     right = became(event, delivery, limit)
     ends = event in ("release", "time-out", "closed")
@@ -52,7 +51,7 @@ def after_the_event(given: str, event: str, delivery: int, limit: int) -> Rows:
     yield given != right and Unlike(right, "closed" if event == "closed" else "")
 
 
-@exercise(Knobs("share_lock", story=SLOW | {"records": None}, exactly=1), solution={"max_poll_records": 1})
+@exercise(Knobs("share_lock", story=SLOW | {"records": None}, exactly=1))
 def nothing_twice(turned: Turned) -> Rows:
     counts, before = turned.verdict.counts, judge(run("share_lock", slow_ms=900))
     yield counts["lost"] > 0 and Miss("lost", turned=turned, counts=counts)
@@ -62,6 +61,6 @@ def nothing_twice(turned: Turned) -> Rows:
     yield Right(turned=turned, before=before.first("duplicated").offset)
 
 
-@exercise(Edge("the number of consumers", 0, 8, largest=True, fits=lambda lost: lost == 0), solution=4)
+@exercise(Edge("the number of consumers", 0, 8, largest=True, fits=lambda lost: lost == 0))
 def consumers_it_may_end(crashes: int) -> int:
     return judge(run("share_crash", crashes=crashes)).counts["lost"] if crashes <= 8 else 1

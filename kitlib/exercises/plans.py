@@ -15,7 +15,7 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.exercises import Exercise, exercises
-from kitlib.exercises.course import code_of, number_of
+from kitlib.exercises.course import number_of
 from kitlib.exercises.frame import find
 from kitlib.exercises.instructor import by_section, lines_of, sections_of, template
 from kitlib.lab import jupyter, notebooks
@@ -72,7 +72,7 @@ def _told(rows: list[Row]) -> Iterator[dict[str, Any]]:
         if row.is_exercise:
             exercise = exercises()[row.part]
             wrong = {str(answer): find(exercise, answer).said for answer in often(exercise)}
-            told |= {"asked": exercise.told, "code": code_of(exercise), "wrong": wrong}
+            told |= {"asked": exercise.told, "wrong": wrong}
         elif row.notebook:
             cells = notebooks.load(notebook_of(row)).cells
             parts = sections_of(cells)

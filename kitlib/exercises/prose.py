@@ -7,10 +7,12 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.lab.jupyter import INSTALLED
 
+CODE = re.compile(r"^```python\n(.+?)\n```\n", re.DOTALL | re.MULTILINE)
 ASKS = re.compile(r"^(?:\w+ = )?(?:check|explain)\(\"(\w+)\"", re.MULTILINE)
 
 
@@ -23,12 +25,29 @@ class Answer:
     hints: tuple[str, ...]  # each one says more than the one before; none of a question to explain
     says: dict[str, str]  # what a check says, by its name; with places for values
     looks: dict[str, str]  # where to look next, by the same names
+    code: str  # a right answer as a learner would write it, with its imports; "" of a question to explain
     text: str  # what else is right and what it costs, or what an instructor would accept
 
     @property
     def question(self) -> str:
         """As the notebook asks it."""
         return questions(self.notebook)[self.name]
+
+    @property
+    def solution(self) -> Any:
+        """The right answer itself: the value of its code, or the function or class that the code ends with."""
+        return made_by(self.code)
+
+
+@cache
+def made_by(code: str) -> Any:
+    """What a right answer's code makes."""
+    names: dict[str, Any] = {"__name__": "notebooks.answers"}  # a module that is not there, so what it defines is sent by value
+    try:
+        return eval(code, names)  # noqa: S307 - the kit's own text
+    except SyntaxError:
+        exec(code, names)  # noqa: S102
+        return [*names.values()][-1]
 
 
 def folder() -> Path:
@@ -45,12 +64,13 @@ def answers() -> dict[str, Answer]:
     found = {}
     for path in sorted(folder().glob("answers/*.md")):
         for section in path.read_text(encoding="utf-8").split("\n## ")[1:]:
-            name, *blocks = section.strip().split("\n\n")
+            code = "".join(CODE.findall(section))
+            name, *blocks = re.split(r"\n\n+", CODE.sub("", section).strip())
             hints = [each for block in blocks[:-1] for each in items(block, r"\d+\.")]
             parts = [re.fullmatch(r"(.+?):( .+?)??(?: Look: (.+))?", each) for block in blocks[:-1] for each in items(block, r"\*")]
             says = {part[1]: part[2].strip() for part in parts if part and part[2]}
             looks = {part[1]: part[3] for part in parts if part and part[3]}
-            found[name] = Answer(name, path.stem, tuple(hints), says, looks, " ".join(blocks[-1].split()))
+            found[name] = Answer(name, path.stem, tuple(hints), says, looks, code, " ".join(blocks[-1].split()))
     return found
 
 

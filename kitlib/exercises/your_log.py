@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.exercises.sandbox_values import shown
 from kitlib.mechanisms.protocol import increment_sequence
@@ -158,5 +157,5 @@ def batch(step: Step) -> str:
 
 
 KITS = ("kitlib.mechanisms.broker.producer_state:ProducerStateManager",)
-CHECK = Recording(f"{__name__}:CHECK", partial(scripts, True), replayed, seen, solutions.check_sequence, batch, KITS, "Kafka 4.3.1")
-STATE = Recording(f"{__name__}:STATE", partial(scripts, False), replayed, seen, solutions.BrokerState, call, KITS, "Kafka 4.3.1")
+CHECK = Recording(f"{__name__}:CHECK", partial(scripts, True), replayed, seen, "own_check_sequence", batch, KITS, "Kafka 4.3.1")
+STATE = Recording(f"{__name__}:STATE", partial(scripts, False), replayed, seen, "own_broker_state", call, KITS, "Kafka 4.3.1")

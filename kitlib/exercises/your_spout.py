@@ -16,7 +16,6 @@ from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.conformance.partition_manager import LiveLog, replay
-from kitlib.exercises import solutions
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.mechanisms.log import FetchError, Record
 from kitlib.mechanisms.offset_store import StoredOffset, offset_text, read_stored_offset
@@ -190,10 +189,10 @@ def call(step: Step) -> str:
 
 
 SPOUT = Recording(
-    f"{__name__}:SPOUT", scripts, with_ack, seen, solutions.own_ack, call, ("kitlib.mechanisms.partition_manager:PartitionManager.ack",),
+    f"{__name__}:SPOUT", scripts, with_ack, seen, "own_ack", call, ("kitlib.mechanisms.partition_manager:PartitionManager.ack",),
     settings=SETTINGS, begin=begin,
 )  # fmt: skip
 MANAGER = Recording(
-    f"{__name__}:MANAGER", whole_scripts, with_class, seen, solutions.OwnPartitionManager, call,
+    f"{__name__}:MANAGER", whole_scripts, with_class, seen, "own_partition_manager", call,
     ("kitlib.mechanisms.partition_manager:PartitionManager",), settings=SETTINGS, begin=begin,
 )  # fmt: skip

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.mechanisms.partition_manager import PartitionManager
+from tests.exercises import solutions
 
 Base = solutions.OwnPartitionManager
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kitlib.exercises import solutions
+from tests.exercises import solutions
 
 
 class ToTheFront(solutions.SenderNumbers):

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from kitlib.exercises import check, exercises, hint, nb_00, nb_01, solutions
+from kitlib.exercises import check, exercises, hint, nb_00, nb_01
 from kitlib.exercises.answers import NotYet, a_function
 from kitlib.exercises.frame import Exercise, Given, Rows, find, values_of
 from kitlib.exercises.spouts import spout_on
@@ -18,6 +18,7 @@ from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import from_ranges
 from tests.exercises import planted_manager as manager
+from tests.exercises import solutions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 

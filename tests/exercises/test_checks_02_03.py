@@ -8,12 +8,13 @@ from typing import Any
 import nbformat
 import pytest
 
-from kitlib.exercises import check, nb_02, nb_03, solutions
+from kitlib.exercises import check, nb_02, nb_03
 from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.monitor.delivery import judge
 from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import Trace, from_ranges
+from tests.exercises import solutions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 

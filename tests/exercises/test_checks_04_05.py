@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kitlib.exercises import exercises, nb_05, solutions
+from kitlib.exercises import exercises, nb_05
 from kitlib.experiments import run
 from kitlib.mechanisms.acker import Acker
 from kitlib.monitor.delivery import judge
 from kitlib.more.topology import BasicBolt, Bolt, FailedError
 from kitlib.more.topology.later_acker import LaterAcker
 from tests.exercises import planted_acker as acker
+from tests.exercises import solutions
 
 # Bolts for own_split.
 

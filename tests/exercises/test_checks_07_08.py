@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.your_log import CHECK, ERRORS, STATE
 from kitlib.mechanisms.broker.producer_state import ProducerStateManager
 from kitlib.mechanisms.producer.transaction_manager import TransactionManager
 from kitlib.mechanisms.protocol import ErrorCode
 from tests.exercises import planted_sender as sender
+from tests.exercises import solutions
 from tests.exercises.steps import judged_here
 
 SEQUENCES = 2**31

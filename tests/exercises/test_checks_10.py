@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.nb_10 import groups, most_kept
+from tests.exercises import solutions
 
 
 def from_fetched(committed: int, processed: int, fetched: int) -> Any:

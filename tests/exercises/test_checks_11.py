@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.nb_11 import CASES, fate, left_after, logs
 from kitlib.more.offsets.offset_rules import Clock
+from tests.exercises import solutions
 
 
 def unsigned_home(group: str, partitions: int) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import solutions
 from kitlib.exercises.nb_12 import SEERS, loads, truth_of_load
+from tests.exercises import solutions
 
 Records = list[list[Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import solutions
+from tests.exercises import solutions
 
 
 def nothing_is_gone(copied: int, alone: int, new_records: int, unclean: bool) -> Any:

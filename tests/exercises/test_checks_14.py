@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.exercises import check, solutions
+from kitlib.exercises import check
 from kitlib.experiments.cluster_audit.broken_cluster import (
     BY_HAND,
     FAULTS,
@@ -16,6 +16,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     VANISHED,
     Plan,
 )
+from tests.exercises import solutions
 
 
 def more_than_one(offsets: list[int | None]) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import nb_15, solutions
+from kitlib.exercises import nb_15
 from kitlib.experiments import run
+from tests.exercises import solutions
 
 
 def decision(log: Any, number: int) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import check, nb_16, solutions
+from kitlib.exercises import check, nb_16
 from kitlib.more.hashes import partition_of_key
+from tests.exercises import solutions
 
 
 def new_partitions_only(keys: list[str], before: int, after: int) -> list[str]:

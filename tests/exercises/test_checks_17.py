@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import nb_17, solutions
+from kitlib.exercises import nb_17
+from tests.exercises import solutions
 
 Swept = list[dict[str, Any]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kitlib.exercises import solutions
+from tests.exercises import solutions
 
 
 def stub(event: str, delivery: int, limit: int) -> str:

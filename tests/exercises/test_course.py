@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kitlib.exercises import check, exercises, explain, hint, solution
 from kitlib.exercises.answers import NotYet
-from kitlib.exercises.course import TRIES, Solution, code_of, number_of
+from kitlib.exercises.course import TRIES, Solution, number_of
 from kitlib.exercises.frame import Finding, mark_of, values_of
 from kitlib.exercises.prose import answers, questions, to_explain
 from kitlib.experiments import run
@@ -156,15 +158,18 @@ def test_function_that_changes_its_arguments_is_told_so(function: object, given:
     assert values_of(lambda given: 7, [[given]]) == [7]
 
 
-def test_every_exercise_has_a_discussion_and_a_solution_to_read() -> None:
-    """The solutions of tests are those that a learner reads; code is shown as source."""
+def test_every_exercise_has_a_discussion_and_a_right_answer(tmp_path: Path) -> None:
+    """The right answer that a learner reads is what the tests check; as a cell of its own it runs, and neither ruff nor mypy complains."""
     assert sorted(answers().keys() - to_explain().keys()) == sorted(exercises())
     assert all(len(each.text) > 60 for each in answers().values())
-    for each in exercises().values():
-        code = code_of(each)
-        assert code and " at 0x" not in code
-        if callable(each.solution):
-            compile(code, each.name, "exec")
+    for name in exercises():
+        code = answers()[name].code
+        assert answers()[name].solution is not None
+        (tmp_path / f"{name}.py").write_text(f"{code}\n" if "\n" in code else f"answer = {code}\n")
+    for tool in (["ruff", "check", "--config", "pyproject.toml"], ["mypy"]):
+        command = [Path(sys.executable).parent / tool[0], *tool[1:], *tmp_path.glob("*.py")]
+        found = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert found.returncode == 0, found.stdout + found.stderr
 
 
 def test_explanation_is_shown_when_there_is_one_to_compare_it_with() -> None:

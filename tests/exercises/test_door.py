@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.exercises import check, door, solutions
+from kitlib.exercises import check, door
 from kitlib.exercises.answers import HalfRight, NotYet
 from kitlib.exercises.door import RAISED, Recording, Script, ddmin, first_difference, operations, played, tell
 from kitlib.exercises.frame import Finding
@@ -19,7 +19,7 @@ from kitlib.exercises.your_sender import SENDER
 from kitlib.exercises.your_spout import MANAGER, SPOUT
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.views import show
-from tests.exercises import planted_acker, planted_manager, planted_sender
+from tests.exercises import planted_acker, planted_manager, planted_sender, solutions
 from tests.exercises import test_checks_04_05 as of_05
 from tests.exercises import test_checks_07_08 as of_08
 from tests.exercises.steps import MOST_STEPS, is_full, judged_here, shrunk

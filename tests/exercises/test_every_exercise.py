@@ -67,7 +67,7 @@ def name_of(value: Any) -> str:
 @pytest.mark.parametrize(("name", "answer", "says"), SOLUTIONS, ids=name_of)
 def test_check_solution_passes(name: str, answer: Any, says: str) -> None:
     """A right answer, the declared one (`...`) among them, is told to be right, with the reason."""
-    finding = check(name, exercises()[name].solution if answer is ... else answer)
+    finding = check(name, exercises()[name].told.solution if answer is ... else answer)
     assert finding.passed and not finding.look and not finding.picture, finding
     assert repr(finding).startswith("Right: ")
     assert says in finding.said
@@ -149,5 +149,5 @@ def test_second_exercise_of_a_name_is_refused() -> None:
     def mend_the_crash(given: Any) -> Any: ...
 
     with pytest.raises(KitError, match=f"two exercises are called mend_the_crash. Rename the one in {__name__}"):
-        exercise(Given(a_function), solution=None)(mend_the_crash)
+        exercise(Given(a_function))(mend_the_crash)
     assert exercises()["mend_the_crash"].told.notebook == "00"

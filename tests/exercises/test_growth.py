@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from kitlib.exercises import growth, sandbox, solutions
+from kitlib.exercises import growth, sandbox
 from kitlib.exercises.answers import HalfRight
 from kitlib.exercises.frame import Exercise, Function, Unlike
 from kitlib.exercises.growth import ACKER_GROWTH, SPOUT_GROWTH, STATE_GROWTH, Growth
 from kitlib.exercises.sandbox import Limits, run_steps
+from tests.exercises import solutions
 
 
 class ScansItsTrees(solutions.OwnAcker):
@@ -94,7 +95,7 @@ def test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_ri
 
     monkeypatch.setattr(sandbox, "DEADLINE_S", 3.0)
     kind = Function(lambda: [(None, number) for number in range(9)])
-    asked = Exercise("slow", kind, lambda got, *case: iter([got is not True and Unlike(True)]), slow)
+    asked = Exercise("committable", kind, lambda got, *case: iter([got is not True and Unlike(True)]))
     found = next(row for row in kind.rows(slow, asked) if row)
     assert isinstance(found, HalfRight) and re.match(r"right, and slow: the first [1-4] of 9 cases are right, and then 3 s", found.said)
 

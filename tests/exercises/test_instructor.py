@@ -12,7 +12,7 @@ import pytest
 
 from kitlib.errors import KitError
 from kitlib.exercises import exercises
-from kitlib.exercises.course import code_of, number_of
+from kitlib.exercises.course import number_of
 from kitlib.exercises.instructor import minutes_of, page_of, sections_of, view
 from kitlib.exercises.prose import to_explain
 from kitlib.lab import notebooks
@@ -37,7 +37,7 @@ def test_every_question_of_a_notebook_is_in_its_view_with_the_answer(path: Path,
     assert [each for each in answered if not re.search(r"^(\*\*Right:\*\* |```text|\*\*Then the notebook says)", each, re.MULTILINE)] == []
     for exercise in exercises().values():
         if exercise.told.notebook == number:
-            solution = f"```python\n{code_of(exercise)}\n```\n\n{exercise.told.text}"
+            solution = f"```python\n{exercise.told.code}\n```\n\n{exercise.told.text}"
             assert f"### {exercise.name}\n\n{exercise.told.question}\n\n{solution}" in told
             assert all(hint in told for hint in exercise.told.hints)
     for explained in to_explain().values():

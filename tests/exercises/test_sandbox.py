@@ -22,12 +22,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.exercises import check, sandbox, solutions
+from kitlib.exercises import check, sandbox
 from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
 from kitlib.exercises.sandbox_values import pack, unpack
 from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from tests.conftest import REPOSITORY, describe, our_processes, wait_for
+from tests.exercises import solutions
 from tests.exercises.steps import each_step
 
 SHORT = Limits(deadline_s=2.0)
