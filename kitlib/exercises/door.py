@@ -22,7 +22,7 @@ from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
 from kitlib.exercises import prose, sandbox
 from kitlib.exercises.answers import HalfRight, NotYet, Reader
 from kitlib.exercises.frame import Exercise, Rows, unbroken
-from kitlib.exercises.sandbox_child import told
+from kitlib.exercises.sandbox import told
 from kitlib.text import plain_text
 from kitlib.trace import Trace, to_ranges
 from kitlib.views import show

@@ -1,72 +1,69 @@
-"""A learner's code runs in a process of its own, with a deadline, a memory cap and an output cap; its answers come back as JSON.
+"""A learner's code runs in a process of its own, with a deadline, a memory cap and an output cap; its answers come back as plain values.
 
     outcome = run_steps(driver, make, scripts)    # driver(make, script) yields one answer for each step
     outcome = call(function, [[trace], [trace]])  # a function that is called once for each list of arguments
 
 It guards a notebook's kernel from a loop, not a computer from an enemy: the cell beside it may do anything anyway. The code is sent by
-value (cloudpickle) and loaded in the other process (`kitlib.exercises.sandbox_child`) alone; what is right stays here. Nothing stands
-between the two: this process looks at clock, memory and output itself, and ends the other one with all that it has started.
+value (cloudpickle) and loaded in the other process alone; what is right stays here. Over there `main` adds each answer to a file,
+which is read here when the process has ended, or had to be.
 """
 
 from __future__ import annotations
 
-import inspect
-import json
-import math
+import copy
+import ctypes
 import os
+import pickle
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from operator import index
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import cloudpickle
 import psutil
 
-from kitlib.exercises.sandbox_child import EXIT_CLOSED, told
-from kitlib.exercises.sandbox_values import unpack
-from kitlib.lab.processes import find_by_token, is_alive, sweep
-from kitlib.lab.supervisor import with_kitlib
+from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 Driver = Callable[[Any, Any], Iterable[Any]]
 
 CHANGED = "ArgumentChangedError"  # the kind of what is raised when a call has changed an argument
-DEADLINE_S = 10.0
+DEADLINE_S, STARTUP_S = 10.0, 60.0  # a fresh Python takes 0.3 s, and longer on a computer that is busy with Spark
+MOST_BYTES = 64_000_000  # of answers
+LOOK_S = 0.05  # between two looks at the process
+MOST_CPU_S = 600  # for a loop that outlives even the kernel, where the system does not end it with the kernel
+PR_SET_PDEATHSIG = 1
+MAX_MESSAGE = 160  # characters of an exception's message
 TOKEN_NAME = "KIT_SANDBOX"
-LOOK_S = 0.05  # between two looks at what has been started, and at its memory
-GROWS = "Look for something that grows and never shrinks."
-RETURN = "Return instead, or raise an exception that says what is wrong."
-OWN = "Touch only what your code opened or started itself."
+KIT = str(Path(__file__).resolve().parents[1]) + os.sep  # the frames of a traceback in here are not the learner's
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a learner's code may use, all its scripts together."""
 
-    deadline_s: float = DEADLINE_S  # of wall-clock time, from the moment the code is loaded
+    deadline_s: float = DEADLINE_S  # of wall-clock time, from the moment the process is ready
     memory_bytes: int = 1_000_000_000  # resident, of the process and all that it started
-    processes: int = 16
     printed_bytes: int = 64_000
-    answers_bytes: int = 64_000_000
-    startup_s: float = 60.0  # for a fresh Python on a computer that is busy with Spark; it takes 0.3 s
 
 
 @dataclass(frozen=True, slots=True)
 class Breach:
     """Why a learner's process was ended, or how it ended by itself: two sentences for the learner."""
 
-    kind: str  # "time", "memory", "printed", "exit", ...: see `_breach`
+    kind: str  # "time", "memory", "printed", "exit", ...
     said: str  # "your code did not finish in 10 s, at step 7 of script 'fan_out'."
     look: str  # what to do about it
 
@@ -86,24 +83,17 @@ class Outcome:
     answers: list[list[Any]]  # for each script the answers to its steps, in order
     raised: list[Raised | None]  # for each script the exception that ended it; it came from step len(answers[i])
     breach: Breach | None = None  # None when every script was run, to its end or to its exception
-    printed: str = ""  # the beginning of what the code wrote to stdout and stderr
     is_slow: bool = False  # it was answering still when its time was over, so it was no loop
-    phase: str = "start"  # the last line that was neither an answer nor the end of a script: "ready", "loaded", "done", ...
-    said: tuple[str, ...] = ()  # what that line said
-    at: int = 0  # the script that is being run
 
-    def take(self, line: bytes | bytearray) -> None:
-        """One line from the learner's process."""
-        what, *rest = json.loads(line)
-        if what == "answer":
-            self.answers[self.at] += rest
-        elif what in ("raised", "end"):
-            self.raised[self.at] = Raised(*rest) if rest else None
-            self.at += 1
-        elif what in ("ready", "loaded", "unloaded", "exit", "done"):
-            self.phase, self.said = what, tuple(rest)
-        else:
-            raise ValueError(what)
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """A value that stayed in the learner's process: only what it looked like came over."""
+
+    shown: str
+
+    def __repr__(self) -> str:
+        return self.shown
 
 
 heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)  # what the learner's code printed during one check
@@ -112,191 +102,232 @@ heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)  # what 
 def run_steps(driver: Driver, make: Any, scripts: Sequence[Mapping[str, Any]], *, limits: Limits | None = None) -> Outcome:
     """Run each script on the learner's `make`; never raises for what the code does.
 
-    `driver` is a function of the kit, at the top of a module: `driver(make, script)` yields the answer to each step, in JSON values. A
-    script is a dict of JSON values that holds operations and no expected answers; its "name" stands in the sentence of a breach.
+    `driver` is a function of the kit: `driver(make, script)` yields the answer to each step. A script holds operations and no expected
+    answers; its "name" stands in the sentence of a breach.
     """
-    places = [f"of script '{plain_text(str(script['name']), 60)}'" if "name" in script else "" for script in scripts]
-    return _run(f"{driver.__module__}:{driver.__qualname__}", make, scripts, places, limits or Limits(DEADLINE_S))
+    places = [f", at step {{}} of script '{plain_text(str(script['name']), 60)}'" if "name" in script else "" for script in scripts]
+    return _run(driver, make, scripts, places, limits or Limits(DEADLINE_S))
 
 
 def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limits | None = None) -> Outcome:
     """Call the learner's function once for each list of arguments; the value of call i is `outcome.answers[i][0]`.
 
-    Arguments are JSON values or Traces. Of a value come over: None, numbers, texts, ranges, and lists, tuples,
-    sets and dicts of these; anything else is a `Foreign`. A call that leaves an argument other than it was is `raised`, as CHANGED.
+    Arguments are plain values or Traces. Of a value comes over what `plain` makes of it. A call that leaves an argument other than it
+    was is `raised`, as CHANGED.
     """
     count = len(argument_lists)
-    scripts = [{"arguments": [_argument(each) for each in arguments]} for arguments in argument_lists]
-    places = [f"in call {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
-    outcome = _run("kitlib.exercises.sandbox_child:called", function, scripts, places, limits or Limits(DEADLINE_S))
-    outcome.answers = [[unpack(value) for value in answers] for answers in outcome.answers]
-    return outcome
+    places = [f", in call {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
+    return _run(called, function, argument_lists, places, limits or Limits(DEADLINE_S))
 
 
-def _argument(value: Any) -> dict[str, Any]:
-    return {"trace": list(value.to_json_lines())} if isinstance(value, Trace) else {"json": json.dumps(value)}
-
-
-def _run(driver: str, make: Any, scripts: Sequence[Mapping[str, Any]], places: Sequence[str], limits: Limits) -> Outcome:
-    outcome = Outcome([[] for _ in scripts], [None for _ in scripts])
-    try:
-        parcel = _parcel(make)
-    except Exception as error:  # noqa: BLE001 - pickling it runs the learner's code
-        used = _culprit(make) or f"something ({told(error)[1]})"
-        said = f"your code uses {used}, which cannot be sent to the process that checks it."
-        outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
-        return outcome
-    cpu_s = math.ceil(limits.deadline_s) * (os.cpu_count() or 1) + 2
-    asked = {"path": [os.path.abspath(entry) for entry in sys.path], "driver": driver, "scripts": scripts, "cpu_s": cpu_s}
+def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str], limits: Limits) -> Outcome:
+    outcome, token = Outcome([[] for _ in scripts], [None for _ in scripts]), uuid.uuid4().hex
     with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
-        Path(room, "asked.json").write_text(json.dumps(asked))
-        Path(room, "parcel").write_bytes(parcel)
-        token, (reading, writing) = uuid.uuid4().hex, os.pipe()
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-X", "utf8", "-u", "-m", "kitlib.exercises.sandbox_child", str(writing)], start_new_session=True,
-            cwd=room, env=with_kitlib({**os.environ, "TMPDIR": room, TOKEN_NAME: token}), pass_fds=[writing],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        os.close(writing)
-        learner, below = psutil.Process(process.pid), set[psutil.Process]()
+        answers, printed = Path(room, "answers"), Path(room, "printed")
         try:
-            kind = _watched(process, reading, outcome, limits, learner, below)  # why it has to end; None when all is done
-            status = process.returncode or 0
+            Path(room, "parcel").write_bytes(pickle.dumps(driver) + _parcel(make, scripts))
+        except Exception as error:  # noqa: BLE001 - pickling it runs the learner's code
+            said = f"your code uses something that cannot be sent to the process that checks it: {told(error.with_traceback(None))[1]}."
+            outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
+            return outcome
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "TMPDIR": room, TOKEN_NAME: token}
+        with printed.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], cwd=room,
+                env=environment, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        try:
+            why = _watched(process, answers, printed, limits)
         finally:
-            _end(process, learner, below, token)
-            os.close(reading)
-    if (listening := heard.get()) is not None and outcome.printed:
-        listening.append(outcome.printed)
-    outcome.breach = None if kind is None else _breach(kind, outcome, status, places, limits)
+            _end(process, token)
+        at, last = _take(outcome, answers)
+        if why == "time":
+            outcome.is_slow = time.time() - answers.stat().st_mtime < limits.deadline_s / 4
+        words = printed.read_bytes()[:2_000].decode("utf-8", "replace")
+    if (listening := heard.get()) is not None and words:
+        listening.append(words)
+    if why or at < len(scripts):
+        where = places[at].format(len(outcome.answers[at])) if at < len(scripts) else ""
+        outcome.breach = _breach(why or last or "start", process.returncode, where, words, limits)
     return outcome
 
 
-def _watched(
-    process: subprocess.Popen[bytes], reading: int, outcome: Outcome, limits: Limits, learner: psutil.Process, below: set[psutil.Process]
-) -> str | None:
-    """Read until all is done (None) or has to end (why); `below` becomes what the learner's process has started."""
-    assert process.stdout
-    printing, rest, printed, received = process.stdout.fileno(), bytearray(), 0, 0
-    pipes, began, answered = [reading, printing], time.monotonic(), time.monotonic()
-    looked = began
+def _watched(process: subprocess.Popen[bytes], answers: Path, printed: Path, limits: Limits) -> str | None:
+    """Wait for the end of the process: None, or why it has to be ended."""
+    learner, began, is_ready = psutil.Process(process.pid), time.monotonic(), False
     while True:
-        has_ended = process.poll() is not None  # asked before reading: what it wrote before its end is in the pipes
-        ready: list[Any] = wait(pipes, 0 if has_ended else LOOK_S)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LOOK_S)
         now = time.monotonic()
-        for pipe in ready:
-            block = os.read(pipe, 1 << 20)
-            if not block:
-                pipes.remove(pipe)
-            elif pipe == printing:
-                printed += len(block)
-                outcome.printed = (outcome.printed + block.decode("utf-8", "replace"))[:2_000]
-            else:
-                received, answered = received + len(block), now
-                began = now if outcome.phase == "start" else began
-                *lines, block = block.split(b"\n")
-                try:
-                    for line in lines:
-                        outcome.take(rest + line)
-                        rest.clear()
-                except (ValueError, TypeError, IndexError):
-                    return "garbled"
-                rest += block
-        if printed > limits.printed_bytes or received > limits.answers_bytes:
-            return "printed" if printed > limits.printed_bytes else "answers"
-        if outcome.phase in ("done", "exit", "unloaded"):
-            return None if outcome.phase == "done" else outcome.phase
-        if has_ended and not ready:
-            return "ended"
-        if now - began > (limits.startup_s if outcome.phase == "start" else limits.deadline_s):
-            outcome.is_slow = now - answered < limits.deadline_s / 4
-            return "start" if outcome.phase == "start" else "time"
-        if now - looked > LOOK_S and not has_ended:
-            looked = now
-            with suppress(psutil.Error):
-                below.update(learner.children(recursive=True))
-            below.intersection_update(set(filter(is_alive, below)))
-            if len(below) - 1 > limits.processes:  # the code's own process is one of them
-                return "processes"
-            if sum(map(_resident, {learner, *below})) > limits.memory_bytes:
+        if not is_ready and answers.exists():
+            began, is_ready = now, True
+        if printed.stat().st_size > limits.printed_bytes:
+            return "printed"
+        if is_ready and answers.stat().st_size >= MOST_BYTES:
+            return "answers"
+        if process.returncode is not None:
+            return None
+        if now - began > (limits.deadline_s if is_ready else STARTUP_S):
+            return "time" if is_ready else "start"
+        with suppress(psutil.Error):
+            if sum(each.memory_info().rss for each in (learner, *learner.children(recursive=True))) > limits.memory_bytes:
                 return "memory"
 
 
-def _resident(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-def _end(process: subprocess.Popen[bytes], learner: psutil.Process, below: set[psutil.Process], token: str) -> None:
-    """Kill what the learner's process has started, then the process itself, which is their parent on Linux."""
-
-    def others() -> list[psutil.Process]:
+def _end(process: subprocess.Popen[bytes], token: str) -> None:
+    """Kill the process, and what it has started; of one that died by itself the others are known by their token."""
+    if process.poll() is None:
         with suppress(psutil.Error):
-            below.update(learner.children(recursive=True))
-        if process.returncode is not None or sys.platform != "linux":  # nobody's children now: known by their token
-            below.update(find_by_token(token))
-        return [each for each in below if each != learner and is_alive(each)]
-
-    with suppress(psutil.Error):
-        learner.suspend()
-    sweep(others, seconds=10.0)
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        assert pipe
-        pipe.close()
+            learner = psutil.Process(process.pid)
+            learner.suspend()
+            _end_below(learner)
+        process.kill()
+    if process.wait() != 0:
+        sweep(lambda: find_by_token(token))
 
 
-def _parcel(code: Any) -> bytes:
-    """`code` by value, with the learner's own module that holds it; the kit's and installed packages go by name."""
-    module = sys.modules.get(str(getattr(code, "__module__", "")))
-    is_known = module is None or module.__name__.split(".")[0] in {"__main__", "kitlib", *sys.stdlib_module_names}
+def _end_below(process: psutil.Process) -> None:
+    sweep(lambda: [each for each in process.children(recursive=True) if is_alive(each)])
+
+
+def _parcel(make: Any, scripts: Sequence[Any]) -> bytes:
+    """Both by value, with the learner's own module that holds the code; the kit's and installed packages go by name."""
+    module = sys.modules.get(str(getattr(make, "__module__", "")))
+    is_known = module is None or module.__name__.partition(".")[0] in {"__main__", "kitlib", *sys.stdlib_module_names}
     if module is None or is_known or {"site-packages", "dist-packages"} & set(Path(getattr(module, "__file__", "") or "").parts):
-        return bytes(cloudpickle.dumps(code))
+        return bytes(cloudpickle.dumps((make, scripts)))
     cloudpickle.register_pickle_by_value(module)
     try:
-        return bytes(cloudpickle.dumps(code))
+        return bytes(cloudpickle.dumps((make, scripts)))
     finally:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def _culprit(code: Any) -> str | None:
-    """The first global name in the code whose value cannot be sent, and what it is."""
-    for function in (each for each in (code, *getattr(code, "__dict__", {}).values()) if isinstance(each, FunctionType)):
-        for name, value in inspect.getclosurevars(function).globals.items():
-            try:
-                cloudpickle.dumps(value)
-            except Exception:  # noqa: BLE001 - see above
-                return f"`{plain_text(name, 40)}` (a {plain_text(type(value).__name__, 40)})"
-    return None
+def _take(outcome: Outcome, answers: Path) -> tuple[int, str]:
+    """What the process has written; the number of the script that it was at, and in a word how it ended by itself."""
+    at, last = 0, ""
+    with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), answers.open("rb") as file:
+        while True:
+            what, *rest = pickle.load(file)  # noqa: S301 - `main` has written it, of plain values
+            last = what if what in ("ready", "exit") else "ended"
+            if what == "answer":
+                outcome.answers[at] += rest
+            elif what in ("end", "raised"):
+                outcome.raised[at] = Raised(*rest) if rest else None
+                at += 1
+    return at, last
 
 
-def _breach(kind: str, outcome: Outcome, status: int, places: Sequence[str], limits: Limits) -> Breach:
+def _breach(kind: str, status: int, where: str, words: str, limits: Limits) -> Breach:
     """The sentences for one kind of end, and where it was."""
-    if kind == "start" or (kind == "ended" and outcome.phase == "start"):
-        words = plain_text(outcome.printed.strip().rpartition("\n")[2], 160)
-        said = f"the process that checks your code did not start{f' ({words})' if words else ''}."
-        return Breach("start", said, "Run this cell again; if that does not help, run `kit doctor`.")
-    if kind == "unloaded":
-        said = f"your code cannot be loaded in the process that checks it: {outcome.said[1]}."
-        return Breach(kind, said, "Define everything it needs in cells, or import it inside.")
-    if kind == "ended" and status < 0:
-        kind = "time" if status == -signal.SIGXCPU else "crashed"
-    kind = "closed" if kind == "ended" and status == EXIT_CLOSED else kind
+    error = plain_text(words.strip().rpartition("\n")[2], MAX_MESSAGE)
+    if kind == "start":
+        said = f"the process that checks your code did not start ({error})."
+        return Breach(kind, said, "Run this cell again; if that does not help, run `kit doctor`.")
+    kind = "crashed" if kind == "ended" and status < 0 else kind
+    grows, returns = "Look for something that grows and never shrinks.", "Return instead, or raise an exception that says what is wrong."
     said, look = {
         "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
-        "memory": (f"used more than {limits.memory_bytes / 1e6:,.0f} MB of memory", GROWS),
-        "processes": (f"started more than {limits.processes} processes", "It should not start any."),
+        "memory": (f"used more than {limits.memory_bytes / 1e6:,.0f} MB of memory", grows),
         "printed": (f"printed more than {limits.printed_bytes / 1e3:,.0f} kB", "Remove the prints: they run at every step."),
-        "answers": (f"returned more than {limits.answers_bytes / 1e6:,.0f} MB", GROWS),
-        "exit": ("called sys.exit", RETURN),
-        "ended": ("ended the Python process (os._exit)", RETURN),
-        "closed": ("closed the file that carries its answers", OWN),
-        "garbled": ("wrote to the file that carries its answers", OWN),
+        "answers": (f"returned more than {MOST_BYTES / 1e6:,.0f} MB", grows),
+        "ready": (f"cannot be loaded in the process that checks it ({error})", "Define everything it needs in cells, or import it inside."),
+        "exit": ("called sys.exit", returns),
+        "ended": ("ended the Python process (os._exit)", returns),
         "crashed": (f"crashed the Python process (signal {-status})", "Look for anything in it that is not plain Python."),
     }[kind]  # fmt: skip
-    place = places[outcome.at] if outcome.at < len(places) else ""
-    step = f"at step {len(outcome.answers[outcome.at])} " if place.startswith("of ") else ""
-    where = ", while it was loaded" if outcome.phase == "ready" else f", {step}{place}" if place else ""
     return Breach(kind, f"your code {said}{where}.", look)
+
+
+# In the learner's process.
+
+
+def main(kernel: int) -> None:
+    """Run what the parcel asks for, and add each answer to the file."""
+    own, answers, parcel = os.getpid(), Path("answers").absolute(), Path("parcel").open("rb")  # noqa: SIM115
+    for what, most in ((resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(what)[1]
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # this process ends with the kernel
+    adopt_orphans()  # what runs away from its parents comes below this process
+    if os.getppid() != kernel:
+        return  # it has ended already
+
+    def send(*parts: Any) -> None:
+        if os.getpid() != own:
+            os._exit(0)  # a copy that the learner's code forked: only the first one answers
+        with open(answers, "ab", 0) as file:  # nothing that the learner's code could close or write to is left open
+            file.write(pickle.dumps(parts))
+
+    driver = pickle.load(parcel)  # noqa: S301 - the kit's own
+    send("ready")
+    make, scripts = cloudpickle.load(parcel)
+    send("loaded")
+    for script in scripts:
+        try:
+            for answer in driver(make, script):
+                send("answer", plain(answer))
+            send("end")
+        except SystemExit:
+            send("exit")
+            break
+        except BaseException as error:  # noqa: BLE001 - the learner's code may raise anything
+            send("raised", *told(error))
+    _end_below(psutil.Process())
+    os._exit(0)
+
+
+class ArgumentChangedError(Exception):
+    """A function has changed what it was given; the message says which argument, and from what to what."""
+
+
+def called(function: Any, arguments: Sequence[Any]) -> Iterator[Any]:
+    """The driver of `call`: one call, one answer. ArgumentChangedError when the call leaves an argument other than it was."""
+    before = [list(each.to_json_lines()) if isinstance(each, Trace) else copy.deepcopy(each) for each in arguments]
+    answer = plain(function(*arguments))
+    for number, (was, now) in enumerate(zip(before, arguments, strict=True), 1):
+        if isinstance(now, Trace):
+            if list(now.to_json_lines()) != was:
+                raise ArgumentChangedError(f"argument {number}, a Trace")
+        elif now != was:
+            raise ArgumentChangedError(f"argument {number} from {shown(was)} to {shown(now)}")
+    yield answer
+
+
+def plain(value: Any) -> Any:
+    """A value in Python's own types; what has no such form as a `Foreign`."""
+    if value is None or type(value) in (int, str, float, bool, range):
+        return value
+    if isinstance(value, str | float):
+        return str.__str__(value) if isinstance(value, str) else float(value)
+    if isinstance(value, Mapping):
+        return {plain(name): plain(each) for name, each in value.items()}
+    for kind in (list, tuple, set, frozenset):
+        if isinstance(value, kind):
+            return kind(map(plain, value))
+    with suppress(TypeError):
+        return index(value)  # the whole numbers of NumPy, too
+    return Foreign(shown(value))
+
+
+def shown(value: Any) -> str:
+    """What `repr` says of a value, shortened; of what cannot be shown, why not."""
+    try:
+        return repr(value)[:200]
+    except Exception as error:  # noqa: BLE001 - a __repr__ of the learner's may raise anything
+        return f"something whose repr raises {type(error).__name__}"
+
+
+def told(error: BaseException) -> tuple[str, str]:
+    """The kind of an exception, and the whole on one line: `KeyError: 3, in line 4 of ack`, the last line that is not the kit's own."""
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # a driver is a generator, which lets no StopIteration through as it is
+    kind = type(error).__name__
+    try:
+        words = str(error)[:MAX_MESSAGE]
+    except Exception:  # noqa: BLE001 - the learner's own __str__ may raise anything
+        words = ""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    learners = [f", in line {line} of {plain_text(code.co_name, 60)}" for code, line in frames if not code.co_filename.startswith(KIT)]
+    return kind, plain_text(f"{kind}: {words}" if words else kind, MAX_MESSAGE) + "".join(learners[-1:])

@@ -20,7 +20,7 @@ from typing import Any
 from kitlib.conformance.acker import message_of, replay
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises.door import Recording, Script, Seen, Step
-from kitlib.exercises.sandbox_values import shown
+from kitlib.exercises.sandbox import shown
 from kitlib.mechanisms import acker
 
 METHODS = ("init", "ack", "fail", "tick")  # what a learner's acker must have

@@ -17,7 +17,7 @@ from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
 from kitlib.exercises.door import Recording, Script, Seen, Step
-from kitlib.exercises.sandbox_values import shown
+from kitlib.exercises.sandbox import shown
 from kitlib.mechanisms.protocol import increment_sequence
 
 FILES = ("producer_state_named.jsonl.gz", "producer_state_public.jsonl.gz")

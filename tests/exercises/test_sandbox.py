@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
@@ -23,8 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.exercises import check, sandbox
-from kitlib.exercises.sandbox import Limits, Outcome, call, run_steps
-from kitlib.exercises.sandbox_values import pack, unpack
+from kitlib.exercises.sandbox import Limits, Outcome, call, plain, run_steps
 from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from tests.conftest import REPOSITORY, describe, our_processes, wait_for
@@ -84,11 +82,6 @@ def loops_in_c(_: int) -> int:
 
 def waits(_: int) -> None:
     threading.Event().wait()
-
-
-def stops_its_parent(_: int) -> None:
-    os.kill(os.getppid(), signal.SIGSTOP)
-    loops(0)
 
 
 def swallows_everything(_: int) -> None:
@@ -169,19 +162,18 @@ def writes_everywhere(_: int) -> int:
 
 
 def returns_too_much(_: int) -> list[str]:
-    return ["x" * 9_000] * 9_000
+    return [f"{number:9000}" for number in range(9_000)]
 
 
 ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (loops, SHORT, "time", "your code did not finish in 2 s."),
     (loops_in_c, SHORT, "time", "your code did not finish in 2 s."),
     (waits, SHORT, "time", "your code did not finish in 2 s."),
-    (stops_its_parent, SHORT, "time", "your code did not finish in 2 s."),
     (swallows_everything, SHORT, "time", "your code did not finish in 2 s."),
     (ignores_signals, SHORT, "time", "your code did not finish in 2 s."),
     (fills_the_memory, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
     (fills_the_memory_elsewhere, Limits(memory_bytes=300_000_000), "memory", "your code used more than 300 MB of memory."),
-    (starts_processes, Limits(), "processes", "your code started more than 16 processes."),
+    (starts_processes, SHORT, "time", "your code did not finish in 2 s."),
     (prints, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_errors, Limits(), "printed", "your code printed more than 64 kB."),
     (prints_and_returns, Limits(), "printed", "your code printed more than 64 kB."),
@@ -189,9 +181,7 @@ ATTACKS: list[tuple[Callable[[int], Any], Limits, str, str]] = [
     (calls_sys_exit, Limits(), "exit", "your code called sys.exit."),
     (kills_itself, Limits(), "crashed", "your code crashed the Python process (signal 9)."),
     (reads_nowhere, Limits(), "crashed", "your code crashed the Python process (signal 11)."),
-    (closes_everything, Limits(), "closed", "your code closed the file that carries its answers."),
-    (writes_everywhere, Limits(), "garbled", "your code wrote to the file that carries its answers."),
-    (returns_too_much, Limits(answers_bytes=5_000_000), "answers", "your code returned more than 5 MB."),
+    (returns_too_much, Limits(), "answers", "your code returned more than 64 MB."),
 ]
 
 
@@ -204,7 +194,6 @@ def test_call_breach_ends_in_a_sentence(attack: Callable[[int], Any], limits: Li
     assert outcome.breach is not None, outcome
     assert (outcome.breach.kind, outcome.breach.said) == (kind, said)
     assert outcome.breach.look
-    assert len(outcome.printed) <= 2_000
 
 
 def starts_runaways(_: int) -> int:
@@ -223,14 +212,15 @@ def test_call_orphans_that_changed_session_and_environment_are_ended() -> None:
     assert only(call(starts_runaways, [[1]])) == 5
 
 
-def forks_once(_: int) -> str:
+def forks_once(_: int) -> int:
     os.fork()
-    return "one"
+    return 1
 
 
-def test_call_fork_only_the_first_process_answers() -> None:
-    """A copy of the learner's process that goes on by itself does not answer a second time."""
-    assert only(call(forks_once, [[1]])) == "one"
+@pytest.mark.parametrize("meddles", [forks_once, closes_everything, writes_everywhere], ids=lambda value: value.__name__)
+def test_call_answers_are_out_of_reach(meddles: Callable[[int], Any]) -> None:
+    """A copy of the learner's process does not answer a second time, and no open file carries the answers."""
+    assert only(call(meddles, [[1]])) == 1
 
 
 class Dawdles:
@@ -242,30 +232,6 @@ class Dawdles:
         if step == "raise":
             raise LookupError("lost my way")
         return len(step)
-
-
-def spends_the_processors_time(_: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-    loops(0)
-
-
-def test_call_limit_of_the_processor_is_a_limit_of_time() -> None:
-    """A process that the system ends for its use of the processor did not finish."""
-    outcome = call(spends_the_processors_time, [[1]], limits=Limits(deadline_s=50))
-    assert outcome.breach is not None and outcome.breach.kind == "time"
-
-
-def test_call_few_processes_are_no_breach() -> None:
-    """As many processes as are allowed may run beside the learner's own."""
-
-    def starts_some(count: int, seconds: float) -> bool:
-        started = [subprocess.Popen(["sleep", RUNAWAY_S]) for _ in range(count)]
-        threading.Event().wait(seconds)
-        return all(process.poll() is None for process in started)
-
-    assert only(call(starts_some, [[3, 0.5]], limits=Limits(processes=3))) is True
-    outcome = call(starts_some, [[4, 60]], limits=Limits(processes=3))  # it is ended as soon as the warden has looked
-    assert outcome.breach is not None and outcome.breach.said == "your code started more than 3 processes."
 
 
 def test_run_steps_breach_names_script_and_step() -> None:
@@ -298,11 +264,14 @@ def test_call_breach_names_the_call() -> None:
     assert outcome.answers == [[1], [], []]
 
 
-def test_run_steps_process_that_does_not_start_is_no_answer() -> None:
+def test_run_steps_process_that_does_not_start_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kit's own side breaks, that is said, and nobody's code is blamed."""
-    outcome = run_steps(lambda make, script: [], Dawdles, [{"steps": []}])
+    module = ModuleType("nowhere")
+    exec("def drive(make, script): yield 1", vars(module))  # noqa: S102
+    monkeypatch.setitem(sys.modules, "nowhere", module)
+    outcome = run_steps(module.drive, Dawdles, [{"steps": []}])
     assert outcome.breach is not None and outcome.breach.kind == "start"
-    assert outcome.breach.said.startswith("the process that checks your code did not start (AttributeError")
+    assert "did not start (ModuleNotFoundError: No module named 'nowhere')." in outcome.breach.said
 
 
 # Exceptions.
@@ -357,24 +326,21 @@ class Index:
 
 def test_call_odd_values_arrive_or_are_shown() -> None:
     """Plain values come over as they are; what has no plain form comes as what it looks like."""
-    nested: list[Any] = []
-    nested.append(nested)
 
     def returns(which: str) -> Any:
         return {
-            "nan": float("nan"), "huge": 10**5_000, "text": "a\0b\ud800", "bytes": b"\0", "cycle": nested, "index": Index(),
+            "nan": float("nan"), "huge": 10**5_000, "text": "a\0b\ud800", "bytes": b"\0", "index": Index(),
             "set": {1, (2, frozenset({3}))}, "range": range(10**30), "keys": {1: 2, "~": 3},
         }[which]  # fmt: skip
 
-    names = ["nan", "huge", "text", "bytes", "cycle", "index", "set", "range", "keys"]
+    names = ["nan", "huge", "text", "bytes", "index", "set", "range", "keys"]
     outcome = call(returns, [[name] for name in names])
     assert outcome.breach is None
     found = {name: value for name, [value] in zip(names, outcome.answers, strict=True)}
     assert found["nan"] != found["nan"]
-    assert found["huge"] == "something whose repr raises ValueError"
+    assert found["huge"] == 10**5_000
     assert found["text"] == "a\0b\ud800"
     assert repr(found["bytes"]) == r"b'\x00'"
-    assert repr(found["cycle"]) == "[[...]]"
     assert found["index"] == 7
     assert found["set"] == {1, (2, frozenset({3}))}
     assert found["range"] == range(10**30)
@@ -389,10 +355,9 @@ PLAIN = st.recursive(
 
 @settings(deadline=None)
 @given(PLAIN)
-def test_values_packed_and_unpacked_are_the_same(value: Any) -> None:
-    """Every plain value survives the way through JSON, with its type."""
-    again = unpack(json.loads(json.dumps(pack(value))))
-    assert again == value and type(again) is type(value)
+def test_plain_values_stay_as_they_are(value: Any) -> None:
+    """Every plain value is sent as it is, with its type."""
+    assert plain(value) == value and type(plain(value)) is type(value)
 
 
 class EvilReduce:
@@ -450,20 +415,20 @@ class EvilLoad:
 def test_call_code_that_cannot_be_loaded_is_told() -> None:
     """Loading the code is under the same limits as running it."""
     outcome = call(EvilLoad(), [[1]], limits=SHORT)
-    assert outcome.breach is not None and outcome.breach.said == "your code did not finish in 2 s, while it was loaded."
+    assert outcome.breach is not None and outcome.breach.said == "your code did not finish in 2 s."
     outcome = call(BrokenLoad(), [[1]])
-    assert outcome.breach is not None and "cannot be loaded in the process that checks it: ValueError: inv" in outcome.breach.said
+    assert outcome.breach is not None and "cannot be loaded in the process that checks it (ValueError: inv" in outcome.breach.said
 
 
-def test_call_what_cannot_be_sent_is_named() -> None:
-    """A global that cannot leave the notebook's process is told by its name."""
+def test_call_what_cannot_be_sent_is_told() -> None:
+    """A global that cannot leave the notebook's process is told by its kind."""
 
     def locks(_: int) -> bool:
         return LOCK.acquire()
 
     outcome = call(locks, [[1]])
     assert outcome.breach is not None
-    assert outcome.breach.said == "your code uses `LOCK` (a lock), which cannot be sent to the process that checks it."
+    assert outcome.breach.said.endswith("cannot be sent to the process that checks it: TypeError: cannot pickle '_thread.lock' object.")
 
 
 class Odd:
@@ -481,7 +446,7 @@ class Odd:
     [
         (Odd(LookupError), "the answer should be a number; got something whose repr raises LookupError."),
         (Odd(SystemExit), "your answer cannot be read: SystemExit: no, in line"),
-        ([3, {"a": 10**5_000}], "your answer cannot be read: ValueError: Exceeds the limit"),
+        ([3, {"a": 10**5_000}], "the answer should be a number; got something whose repr raises ValueError."),
     ],
 )
 def test_check_answer_that_cannot_be_read_is_told(answer: Any, said: str) -> None:
@@ -493,14 +458,13 @@ def test_check_answer_that_cannot_be_read_is_told(answer: Any, said: str) -> Non
 # The truth is out of reach.
 
 
-@pytest.mark.parametrize("ending", [leaves, closes_everything, writes_everywhere])
-def test_check_dead_process_is_never_a_pass(ending: Callable[[int], Any]) -> None:
+def test_check_dead_process_is_never_a_pass() -> None:
     """An ack that ends the process in the middle, after right answers, does not pass."""
 
     class EndsLater(PartitionManager):
         def ack(self, offset: int) -> Any:
             if self.number_acked > 3:
-                ending(0)
+                leaves(0)
             return solutions.own_ack(self, offset)
 
     finding = check("own_ack", EndsLater)
@@ -551,7 +515,7 @@ if __name__ == "__main__":
 
 def notebook(code: str, where: Path) -> subprocess.Popen[str]:
     """A program as a notebook's kernel has it: everything in `__main__`, the folder not the kit's."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TMPDIR": str(where)}
     return subprocess.Popen(
         [sys.executable, "-c", NOTEBOOK.replace("{code}", code)], cwd=where, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -568,12 +532,11 @@ def test_call_code_of_a_notebook_in_another_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_call_notebooks_process_gone_ends_everything(number: signal.Signals, tmp_path: Path) -> None:
     """When the kernel is killed or its cell interrupted, the learner's process ends with it."""
-    code = f"lambda number: __import__('subprocess').run(['sleep', '{RUNAWAY_S}'], start_new_session=True, env=dict())"
-    with notebook(code, tmp_path) as process:
-        assert wait_for(runaways, 60)
+    with notebook("lambda number: max(range(10**12))", tmp_path) as process:
+        assert wait_for(sandboxed, 60)
         process.send_signal(number)
         process.communicate(timeout=60)
-    assert wait_for(lambda: not runaways() and not sandboxed() and not rooms_left(), 20)
+    assert wait_for(lambda: not sandboxed(), 20)
 
 
 def test_call_module_of_the_learners_own_is_sent_as_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
