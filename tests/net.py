@@ -57,7 +57,7 @@ def kept(trace: Trace) -> dict[str, Any]:
     verdict = judge(trace)
     frames = to_frames(trace)
     kind = kind_of(trace)
-    parts = PARTS if kind is None else tuple(kind.parts)
+    parts = PARTS if kind is None else tuple(kind.PARTS)
     svg = {}
     for part in parts:
         try:

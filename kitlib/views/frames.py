@@ -13,7 +13,7 @@ from kitlib.views.curves import Sample, bearable, to_samples
 from kitlib.views.marks import events, pauses
 from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
-from kitlib.views.scene import Scene, kind_of
+from kitlib.views.scene import Scene, kind_of, scene_of
 from kitlib.views.trees.forest import Forest
 from kitlib.views.trees.reader import to_forest
 
@@ -78,13 +78,13 @@ def _read(frames: Frames, trace: Trace, part: str) -> None:
     frames.clock = play_clock([step.at_ms for step in trace.steps], pauses(events(trace)))
     kind = kind_of(trace)
     if kind is not None:
-        frames.scene = kind.to_scene(trace, part)
+        frames.scene = scene_of(kind, trace, part)
     else:
         frames.forest = to_forest(trace) if trace.domain == "topology" else None
         frames.samples, frames.bearable = to_samples(trace), bearable(trace)
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
-    has_records = kind is None or kind.has_records
+    has_records = kind is None or kind.HAS_RECORDS
     readers = {key: LaneReader(lane) for key, lane in lanes_of(trace).items()} if has_records else {}
     frames.lanes = [reader.lane for reader in readers.values()]
     lag = in_flight = retries = 0

@@ -13,15 +13,13 @@ from textwrap import wrap
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.curves import HEIGHT as CURVES_TALL
-from kitlib.views.curves import QUESTION, draw_curves
 from kitlib.views.film import seen_at
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition.reader import LaneView
 from kitlib.views.partition.strip import draw_lane, lane_tall, seen_in, strip_legend, summary_of
 from kitlib.views.plot import draw_plot, height_of, question_of
-from kitlib.views.scene import Scene, draw_scene, kind_of
+from kitlib.views.scene import Scene, draw_scene, further_parts, kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
 from kitlib.views.trees.buckets import draw_maps, map_tall
 from kitlib.views.trees.forest import Forest
@@ -67,7 +65,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     TraceError where a trace has no trees or samples for them, when the trace has no such step, and for another `part`.
     """
     kind = kind_of(trace)
-    allowed = PARTS if kind is None else (*kind.parts, *kind.further_parts)
+    allowed = PARTS if kind is None else (*kind.PARTS, *further_parts(kind))
     if part not in allowed:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(allowed)}.")
     number = len(trace) - 1 if at is None else at
@@ -75,7 +73,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
         trace.at(number)
     frames = to_frames(trace, part)
     if kind is not None:
-        return draw(frames, number, "all" if part in kind.parts else part)
+        return draw(frames, number, "all" if part in kind.PARTS else part)
     missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
     missing = "samples" if part == "curves" and not frames.samples else missing
     if missing:
@@ -116,11 +114,7 @@ def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
         y = _draw_trees(parts, frames, frames.forest, number, part, y)
     if part == "log" or (part == "all" and (has_records or not has_trees)):
         y = _draw_log(parts, frames, number, views, y)
-    if part == "curves" or (part == "all" and frames.samples):
-        at_ms = frames.clock.at_ms[number] if number >= 0 else None
-        parts += [_heading(QUESTION, "", y), draw_curves(frames.samples, frames.bearable, at_ms, y + 22)]
-        y += 22 + CURVES_TALL + 10
-    elif part in ("all", "plot"):
+    if part in ("all", "plot", "curves"):
         parts += [_heading(question_of(frames), "", y), draw_plot(frames, max(0, number), y + 34)]
         y += 34 + height_of(frames) + 10
     y = _draw_cut(parts, frames, y)

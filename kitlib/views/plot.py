@@ -1,7 +1,7 @@
 """A few numbers over the run: how far the commit is behind, what is pending, how often was retried.
 
-Time runs to the right, as in the player (`kitlib.views.play_clock`). Each curve has its own row, name and scale, so that a small one is not
-flattened by a large one and colour is never what tells them apart.
+Time runs to the right, as in the player (`kitlib.views.play_clock`). Each curve has its own name, row and scale, so that a small one is not
+flattened by a large one; those that are to be compared share a row and its scale. Colour is never what tells them apart.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kitlib.views.frames import Frames
 from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.scene import draw_cursor
-from kitlib.views.svg import Svg, el, group
+from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, PINK, RED, SKY
 
 PLAYED_TOP = 16  # of the curves, in the player
@@ -31,19 +31,17 @@ class Curve:
     colour: str
     meaning: str
     values: list[int]
+    dash: str | None = None
+    joins: bool = False  # lies in the row of the one before, on its scale
+    area: str = ""  # colour of what lies below it; "": its own
+    deep: float = 0.15  # how opaque that is
 
 
 def curves_of(frames: Frames) -> list[Curve]:
     """What is worth following in a trace: of its partitions, of its trees, of its samples."""
     steps = len(frames)
     if frames.samples:
-        told = (
-            ("worked on", GREEN, "tuples that the bolts worked through, a second", lambda s: round(s.executed)),
-            ("acked in time", BLUE, "trees acked, a second", lambda s: round(s.acked)),
-            ("in queues", SKY, "tuples that wait at the bolts", lambda s: s.queue),
-            ("failed", RED, "trees that failed or timed out, a second", lambda s: round(s.failed)),
-        )
-        return [Curve(name, colour, meaning, _held(frames, value)) for name, colour, meaning, value in told]
+        return _loaded(frames)
     if frames.scene is not None and frames.scene.curves:
         return [Curve(name, *PRODUCED[name], values) for name, values in frames.scene.curves.items()]
     curves = []
@@ -60,13 +58,27 @@ def curves_of(frames: Frames) -> list[Curve]:
     return curves
 
 
-def _held(frames: Frames, value: Callable[[Sample], int]) -> list[int]:
-    """A sample's value, held until the next one."""
-    found = [0] * len(frames)
-    ends = [sample.step for sample in frames.samples[1:]] + [len(frames)]
-    for sample, end in zip(frames.samples, ends, strict=True):
-        found[sample.step : end] = [value(sample)] * (end - sample.step)
-    return found
+def _loaded(frames: Frames) -> list[Curve]:
+    """A run's samples; what lies between what was worked through and what was acked in time was worked on for nothing."""
+
+    def held(value: Callable[[Sample], float]) -> list[int]:
+        """A sample's value, held until the next one; the first one's holds from the start."""
+        found = [round(value(frames.samples[0]))] * len(frames)
+        ends = [sample.step for sample in frames.samples[1:]] + [len(frames)]
+        for sample, end in zip(frames.samples, ends, strict=True):
+            found[sample.step : end] = [round(value(sample))] * (end - sample.step)
+        return found
+
+    late, bound, work = held(lambda s: s.late), frames.bearable, f"work in {frames.trace.settings.topology_message_timeout_secs} s"
+    return [
+        Curve("worked / s", GREEN, "tuples that the bolts worked through, a second", held(lambda s: s.executed), "6 3", False, RED, 0.22),
+        Curve("acked / s", BLUE, "trees acked in time, a second", held(lambda s: s.acked), None, True, "paper", 1),
+        Curve("in queues", SKY, "tuples that wait at the bolts", held(lambda s: s.queue), deep=0),
+        Curve("pending", ORANGE, "trees that the spout waits for", held(lambda s: s.pending), "6 3", True, deep=0),
+        *([Curve(work, "ink", "what the bolt works through in one timeout", [bound] * len(frames), "1 3", True, deep=0)] if bound else []),
+        Curve("failed / s", RED, "trees that failed or timed out, a second", held(lambda s: s.failed)),
+        *([Curve("late / s", "ink", "trees that were answered too late, a second", late, "2 3", True, deep=0)] if any(late) else []),
+    ]
 
 
 PRODUCED = {
@@ -187,24 +199,32 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
     parts = []
     others = {other.name: other.values for other in before.curves} if before else {}
     places = mapped(before.at_ms, frames.clock.at_ms, xs, PLOT_RIGHT) if before and xs else []
-    for row, found in enumerate(curves):
+    for at, found in enumerate(curves):
+        shared = next(row for row in _rows(curves) if at in row)
+        foot, rise = RISE + ROW * (shared[-1] - at), RISE + ROW * (len(shared) - 1)
+        high = max((value for each in shared for value in (*curves[each].values, *others.get(curves[each].name, ()))), default=0)
+        path = curve(found.values, xs, high, rise=rise, foot=foot)
         other = others.get(found.name, [])
-        path = curve(found.values, xs, max(other, default=0))
-        ghost = curve(other, places, max(found.values, default=0)) if other and places else ""
+        ghost = curve(other, places, high, rise=rise, foot=foot) if other and places else ""
+        ink = line_paint(found.colour)
+        fill = letter_paint(found.area or found.colour) | {"opacity": found.deep}
         parts.append(
             group(
                 el("path", d=ghost, cls="grey-line", fill="none", stroke_width=1.2, stroke_dasharray="5 2", data_ghost="curve")
                 if ghost
                 else Svg(),
-                el("path", d=f"M{PLOT_LEFT} {RISE}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
-                el("path", d=f"{path}V{RISE}H{PLOT_LEFT}Z", fill=found.colour, opacity=0.15) if path else Svg(),
-                el("path", d=path, fill="none", stroke=found.colour, stroke_width=2),
+                el("path", d=f"M{PLOT_LEFT} {foot}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
+                el("path", d=f"{path}V{foot}H{PLOT_LEFT}Z", **fill) if path and found.deep else Svg(),
+                el("path", d=path, fill="none", **ink, stroke_width=2, stroke_dasharray=found.dash),
                 el("text", found.name, cls="ink", x=20, y=12, font_weight="bold"),
                 el("text", f"highest {max(found.values, default=0):,}", cls="grey", x=20, y=27, font_size=11),
+                el("path", d="M20 34h26", stroke_width=2, stroke_dasharray=found.dash, **ink) if len(shared) > 1 else Svg(),
                 el("title", f"{found.name}: {found.meaning}"),
-                transform=f"translate(0 {row * ROW})",
+                transform=f"translate(0 {at * ROW})",
             )
         )
+    if frames.samples:
+        parts += [el("text", told, cls="grey", x=xs[step], y=ROW * len(curves) + 2, font_size=11) for step, told in frames.clock.labels()]
     if frames.forked_at >= 0:
         fork = xs[frames.forked_at]
         line = f"M{fork:.1f} -6V{ROW * len(curves)}"
@@ -213,6 +233,14 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
     if frames.clock.breaks and curves:
         parts.append(frames.clock.draw_breaks(PLOT_LEFT, PLOT_RIGHT, ROW * (len(curves) - 1) + RISE))
     return parts
+
+
+def _rows(curves: list[Curve]) -> list[list[int]]:
+    """The places of the curves that share a row each."""
+    rows: list[list[int]] = []
+    for at, found in enumerate(curves):
+        rows[-1:] = [[*rows[-1], at]] if found.joins else [*rows[-1:], [at]]
+    return rows
 
 
 def _cursor(frames: Frames, bottom: int, number: int, x: float) -> list[Svg]:

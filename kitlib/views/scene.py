@@ -16,7 +16,7 @@ and the browser's player put the same pieces together, so a reader scrubs withou
 imported when such a trace is drawn for the first time, and offers
 
     PARTS: dict[str, str]                       # what `show(trace, part=...)` takes -> the question answered; "all" first
-    HAS_RECORDS: bool                           # whether the strips of records ("log", "plot") can be drawn too
+    HAS_RECORDS: bool                           # whether its traces have the delivery words, so that "log" and "plot" can be drawn too
     HAS_CURVES: bool                            # and whether curves ("plot") can; may be missing
     to_scene(trace, part) -> Scene
 """
@@ -224,58 +224,36 @@ def _window_reel(film: Film, scene: Scene, window: Window, only: int | None) -> 
     return reel
 
 
-@dataclass(frozen=True, slots=True)
-class SceneKind:
-    """One kind of scene."""
-
-    module: str
-
-    @property
-    def drawer(self) -> ModuleType:
-        """The scene's module."""
-        return import_module(self.module)
-
-    @property
-    def parts(self) -> dict[str, str]:
-        """The parts that can be asked for, each with its question."""
-        parts: dict[str, str] = self.drawer.PARTS
-        return parts
-
-    @property
-    def has_records(self) -> bool:
-        """Whether its traces have the delivery words, so that strips of records can be drawn."""
-        return bool(self.drawer.HAS_RECORDS)
-
-    @property
-    def further_parts(self) -> tuple[str, ...]:
-        """What can be drawn of its traces besides the scene."""
-        return ("log", "plot") if self.has_records else ("plot",) if getattr(self.drawer, "HAS_CURVES", False) else ()
-
-    def to_scene(self, trace: Trace, part: str = "all") -> Scene:
-        """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
-        scene: Scene = self.drawer.to_scene(trace, part if part in self.parts else "all")
-        places = len(scene.x_of_step)
-        laid = places, places if scene.drawn else len(scene.panels)
-        if laid != (len(trace),) * 2:
-            raise TraceError(
-                f"{self.module}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places and {laid[1]} "
-                f"panels, expected {len(trace)} of each. Call add_step once for every step."
-            )
-        return scene
-
-
-SCENES: dict[str, SceneKind] = {
-    domain: SceneKind(f"kitlib.views.scenes.{'offsets' if domain == 'incidents' else domain}")
+SCENES: dict[str, str] = {
+    domain: f"kitlib.views.scenes.{'offsets' if domain == 'incidents' else domain}"
     for domain in (
         "connect", "streams", "source", "partitions", "send_path", "replication", "offsets", "incidents", "compaction", "lag",
         "groups", "transactions", "checkpoint", "difference", "idempotence",
     )
-}  # domain -> the scene of its traces
+}  # domain -> the module of the scene of its traces
 
 
 FOLLOWED = ("spout", "topology", "share")  # whose records, trees or batches are followed instead
 
 
-def kind_of(trace: Trace) -> SceneKind | None:
-    """The kind of scene that a trace is drawn as, or None where records, trees or batches are followed."""
-    return None if trace.domain in FOLLOWED else SCENES.get(trace.domain) or SceneKind("kitlib.views.scenes.plain")
+def kind_of(trace: Trace) -> ModuleType | None:
+    """The module of the scene that a trace is drawn as, or None where records, trees or batches are followed."""
+    return None if trace.domain in FOLLOWED else import_module(SCENES.get(trace.domain, "kitlib.views.scenes.plain"))
+
+
+def further_parts(kind: ModuleType) -> tuple[str, ...]:
+    """What can be drawn of its traces besides the scene."""
+    return ("log", "plot") if kind.HAS_RECORDS else ("plot",) if getattr(kind, "HAS_CURVES", False) else ()
+
+
+def scene_of(kind: ModuleType, trace: Trace, part: str = "all") -> Scene:
+    """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
+    scene: Scene = kind.to_scene(trace, part if part in kind.PARTS else "all")
+    places = len(scene.x_of_step)
+    laid = places, places if scene.drawn else len(scene.panels)
+    if laid != (len(trace),) * 2:
+        raise TraceError(
+            f"{kind.__name__}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places and {laid[1]} "
+            f"panels, expected {len(trace)} of each. Call add_step once for every step."
+        )
+    return scene

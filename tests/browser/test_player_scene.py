@@ -139,7 +139,7 @@ def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     for trace in traces:
         kind = scene.kind_of(trace)
         assert kind is not None
-        for part in kind.parts:
+        for part in kind.PARTS:
             frames = to_frames(trace, part)
             for at in (len(trace) // 2, len(trace) - 1) if part in ("all", "load", "before_after") else (len(trace) - 1,):
                 page.set_content(draw(frames, at).svg)

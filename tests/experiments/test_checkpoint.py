@@ -42,7 +42,7 @@ def test_the_picture_names_what_each_batch_has_written_when_the_query_dies() -> 
     [kill] = [step.number for step in trace if step.what == "kill"]
     assert "batch 1: offsets 4–7, state v2, sink 4 rows; batch 1 is not in commits" in repr(show(trace, at=kill))
     assert "batch 1: offsets 4–7, state v2, sink 4 +4, commits done" in repr(show(trace))
-    assert "the next start runs this batch again" in show(trace, at=kill, part="folder").svg
+    assert "the next start runs this batch again" in show(trace, at=kill).svg
 
 
 def as_told(step: Step) -> tuple[Any, ...]:

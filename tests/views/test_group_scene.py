@@ -139,7 +139,7 @@ def test_parts_of_a_groups_picture() -> None:
     assert "How far is each partition" in texts(show(trace, part="cursors").svg)
     assert "orders, partition 0" in texts(show(trace, part="log").svg)
     assert "commit lag" in texts(show(trace, part="plot").svg)
-    with pytest.raises(TraceError, match="Expected one of all, cursors, signs, lag, log, plot"):
+    with pytest.raises(TraceError, match="Expected one of all, cursors, signs, log, plot"):
         show(trace, part="tree")
     player = Player(trace, part="cursors")
     assert "image/svg+xml" in player._repr_mimebundle_()[0]

@@ -125,7 +125,7 @@ def test_the_three_signs_stand_at_one_moment_on_one_axis() -> None:
     """The step back, the output without input and the leap of the lag; a line through all rows at the moment."""
     found, samples = rewound(12)
     seen = look_for_signs(found, samples)
-    assert seen.moments_ms == [NOON + 12_000] and seen.surges and seen.spikes
+    assert seen.moments_ms == [NOON + 12_000] and seen.signs.surges and seen.signs.lag_spikes
     assert seen.sentence.startswith("1 step back; 0 vanished commits; ") and "1 lag spike" in seen.sentence
     svg = show(run("stale_offset"), part="signs").svg
     assert all(f">{name}<" in svg for name in ("offsets", "rates", "lag", "−16"))

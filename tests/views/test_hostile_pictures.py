@@ -49,7 +49,7 @@ def test_every_text_of_a_trace_is_only_text_in_its_pictures(domain: str) -> None
         with suppress(KitError):
             trace = Trace.from_json_lines(map(json.dumps, kept))
             kind = kind_of(trace)
-            for part in kind.parts if kind else PLAIN:
+            for part in kind.PARTS if kind else PLAIN:
                 assert_only_text(show(trace, part=part))
                 drawn += 1
     assert drawn > len(found)

@@ -34,8 +34,8 @@ def test_scene_is_drawn_at_every_step_it_is_asked_for(name: str) -> None:
     experiment, knobs, module = SCENES[name]
     trace = experiments.run(experiment, **knobs)
     kind = kind_of(trace)
-    assert kind is not None and kind.module == f"kitlib.views.scenes.{module}"
-    for part in kind.parts:
+    assert kind is not None and kind.__name__ == f"kitlib.views.scenes.{module}"
+    for part in kind.PARTS:
         for at in {0, len(trace) // 2, len(trace) - 1}:
             picture = show(trace, at, part)
             root = ET.fromstring(picture.svg)
@@ -108,6 +108,6 @@ def test_a_legend_of_a_scene_has_at_most_8_rows(name: str) -> None:
     """Whatever occurs in an experiment, what the signs mean takes no more room than that, in two columns or in three."""
     trace = experiments.run(name)
     kind = kind_of(trace)
-    for part in kind.parts if kind else ():
+    for part in kind.PARTS if kind else ():
         scene = kind.to_scene(trace, part) if kind else None
         assert scene is not None and scene.draw_legend()[1] <= 8 * 22 + 8, part

@@ -88,7 +88,7 @@ def test_the_cache_says_what_it_lacks_and_whether_that_will_still_come() -> None
 def test_the_offsets_topic_is_drawn_with_the_log_and_the_cache_after_each_step() -> None:
     """After the load that ended early the cache lacks what the log says; the picture says both."""
     kind = kind_of(STALE)
-    assert kind is not None and kind.module == "kitlib.views.scenes.offsets"
+    assert kind is not None and kind.__name__ == "kitlib.views.scenes.offsets"
     picture = show(STALE, steps_of(STALE, "load_failed")[0])
     told = texts(picture.svg)
     assert "the log: 25" in told and "What does the log hold" in told and "its cache is not all of the log" in told
@@ -146,7 +146,7 @@ def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> No
 def test_a_compacted_topic_is_drawn_before_and_after_the_pass() -> None:
     """What the last pass took out is hatched above; below is the log as it is now. Before the first pass there is nothing to compare."""
     kind = kind_of(TOMBSTONES)
-    assert kind is not None and kind.module == "kitlib.views.scenes.compaction"
+    assert kind is not None and kind.__name__ == "kitlib.views.scenes.compaction"
     first, second = steps_of(TOMBSTONES, "pass")
 
     def hatched(at: int) -> int:
@@ -163,7 +163,7 @@ def test_a_long_run_stays_small(trace: Trace) -> None:
     """Long logs are bars, ticks are one path; no part is longer than notebooks bear."""
     kind = kind_of(trace)
     assert kind is not None
-    for part in kind.parts:
+    for part in kind.PARTS:
         assert len(show(trace, part=part).svg) < 60_000
 
 

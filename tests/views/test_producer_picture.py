@@ -54,13 +54,13 @@ def texts(svg: str) -> list[str]:
 
 def boxes_at(trace: Trace, title: str, step: int) -> list[tuple[str, str, str]]:
     """Kind and lines of the boxes in the row that begins so, after a step."""
-    row = next(row for row in Reader(trace, "all").rows(step) if row.title.startswith(title))
+    row = next(row for row in Reader(trace).kept[step].rows() if row.title.startswith(title))
     return [(box.kind, box.first, box.second) for box in row.boxes]
 
 
 def log_at(trace: Trace, step: int) -> list[tuple[int, int, str]]:
     """Offset, record and code of all that one log holds."""
-    views = Reader(trace, "all").views[step]
+    views = Reader(trace).views[step]
     lying = zip(views[0].records, views[0].codes, strict=True) if views else ()
     return [(views[0].base + at, record, code) for at, (record, code) in enumerate(lying)]
 
@@ -115,13 +115,13 @@ def test_log_agrees_with_a_record_by_record_reading(name: str) -> None:
 def test_random_runs_agree_in_log_rows_and_curves(seed: int, steps: int, has_ids: bool, at_once: int) -> None:
     """The same for made-up runs; the rows and the curves are the states' own lists, and what is lost is what the steps lose."""
     trace = long_run(steps, seed, has_ids=has_ids, at_once=at_once)
-    reader = Reader(trace, "all")
+    reader = Reader(trace)
     assert log_at(trace, len(trace) - 1) == brute_force(trace, len(trace) - 1)
     for step in trace.steps:
         state = step.state["producer"]
         assert reader.curves["waiting"][step.number] == len(state["queue"])
         assert reader.curves["in flight"][step.number] == len(state["in_flight"])
-        row = next(row for row in reader.rows(step.number) if row.title == "In flight")
+        row = next(row for row in reader.kept[step.number].rows() if row.title == "In flight")
         assert [box.first for box in row.boxes if box.kind != "free"] == [f"batch {batch}" for _, batch, *_ in state["in_flight"]]
     lost = [each for each in score_of(trace).travellers if is_lost(each)]
     assert sum(each.count for each in lost) == sum(step.what in ("lose_request", "lose_answer") for step in trace.steps)
@@ -178,7 +178,7 @@ def test_a_second_producer_has_its_lane_below_the_broker() -> None:
     trace = two_producers()
     told = texts(show(trace, part="lanes").svg)
     assert [name for name in told if name in ("producer", "broker", "producer 2")] == ["producer", "producer 2", "broker"]
-    assert [row.title for row in Reader(trace, "all").rows(-1)][:4] == [
+    assert [row.title for row in Reader(trace).held.rows()][:4] == [
         "producer: waiting", "producer: in flight", "producer 2: waiting", "producer 2: in flight",
     ]  # fmt: skip
     refused = step_of(trace, "refuse")
@@ -215,7 +215,7 @@ def test_every_step_is_a_picture(name: str) -> None:
         assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", svg)) <= ALL_COLOURS
         assert min(float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)) >= 11
         assert len(svg) < 60_000
-    for part in ("lanes", "remembered", "log", "plot"):
+    for part in ("lanes", "plot"):
         ET.fromstring(show(trace, part=part).svg)
     assert show(trace, len(trace) // 2) == show(trace, len(trace) // 2)
 
@@ -230,12 +230,10 @@ def test_all_experiments_on_producers_have_such_a_picture() -> None:
 def test_parts_hold_their_part_and_others_are_refused() -> None:
     """Each part has its own question; a spout's trace has no lanes, a producer's none of the trees."""
     trace = answers_lost()
-    assert "The broker remembers" in "".join(texts(show(trace, part="remembered").svg))
     assert not [text for text in texts(show(trace, part="lanes").svg) if re.match("The (log|broker rem)", text)]
-    assert [text[:7] for text in texts(show(trace, part="log").svg)].count("The log") == 1
     with pytest.raises(TraceError, match=r"there is no part 'lanes'\. Expected one of all, log, plot, tree"):
         show(story(), part="lanes")
-    with pytest.raises(TraceError, match=r"there is no part 'tree'\. Expected one of all, lanes, remembered, log, plot"):
+    with pytest.raises(TraceError, match=r"there is no part 'tree'\. Expected one of all, lanes, plot"):
         show(trace, part="tree")
 
 
@@ -284,8 +282,8 @@ def test_batches_requests_and_answers_say_by_which_name_they_can_be_asked_for(na
 
 def test_partitions_have_rows_and_logs_of_their_own() -> None:
     """The same sequence numbers in two partitions are two boxes."""
-    reader = Reader(get("one_partition_waits").run(), "all")
-    assert [row.title for row in reader.rows(-1)][2:] == [f"The broker remembers of partition {p}" for p in range(3)]
+    reader = Reader(get("one_partition_waits").run())
+    assert [row.title for row in reader.held.rows()][2:] == [f"The broker remembers of partition {p}" for p in range(3)]
     assert [view.words for view in reader.views[-1]] == ["30 records"] * 3
 
 

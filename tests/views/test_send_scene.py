@@ -22,7 +22,7 @@ def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None
     """Every step has a sentence of its own."""
     trace = get(name).run()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.scenes.send_path"
+    assert kind is not None and kind.__name__ == "kitlib.views.scenes.send_path"
     assert [str(step) for step in trace if trace.sentence(step).startswith(f"{step.actor}: {step.what}")] == []
 
 
@@ -30,7 +30,7 @@ def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None
 def test_scene_of_another_kind_of_run_is_not_claimed(name: str) -> None:
     """Producers' older experiments keep their own pictures."""
     kind = kind_of(get(name).run())
-    assert kind is None or kind.module != "kitlib.views.scenes.send_path"
+    assert kind is None or kind.__name__ != "kitlib.views.scenes.send_path"
 
 
 def test_scene_of_two_sends_numbers_the_nine_steps() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kitlib.experiments import run
 from kitlib.trace import Trace
-from kitlib.views import Player, show
+from kitlib.views import show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import kind_of
 from kitlib.views.scenes.replication import _not_in
@@ -27,7 +27,7 @@ def test_what_the_new_leader_does_not_have_is_hatched_until_it_is_cut_off() -> N
     """Twenty acknowledged records lie on broker 2 alone: hatched from the election to the truncation, and counted for ever."""
     trace = run("unclean_election")
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.scenes.replication"
+    assert kind is not None and kind.__name__ == "kitlib.views.scenes.replication"
     scene = to_frames(trace).scene
     assert scene is not None
     for what, hatched, gone in (("none", 0, "no acknowledged"), ("cut", 1, "20 records gone"), ("truncate", 0, "20 records gone")):
@@ -70,15 +70,6 @@ def test_a_log_differs_from_its_leaders_by_offset_and_epoch() -> None:
     assert _not_in({"log": [[0, 9, 1]]}, leader) == [(0, 9)]
 
 
-def test_the_parts_of_an_election_are_played() -> None:
-    """Both parts have every step's panel, and the roles at the end are told in words."""
-    trace = run("truncated_commit")
-    assert "What lies on each broker?" in texts(show(trace, part="logs").svg)
-    player = Player(trace, part="logs")
-    assert len(player.trace) == len(trace)
-    player.close()
-
-
 # A step that no default run has -> what it says; `tests/test_net.py` keeps the sentences of all others.
 SAID: list[tuple[str, str, dict[str, object], str]] = [
     ("producer", "refused", {"count": 5, "error": "NOT_ENOUGH_REPLICAS"},
@@ -112,22 +103,9 @@ def test_a_monitors_window_is_drawn_after_each_look_with_the_rule_that_fires() -
     """The window fills; after the third look three slots are filled and the lag is 20; at the end the monitor's own word counts."""
     trace = a_monitored_run()
     kind = kind_of(trace)
-    assert kind is not None and kind.module == "kitlib.views.scenes.lag"
+    assert kind is not None and kind.__name__ == "kitlib.views.scenes.lag"
     told = texts(show(trace, 5).svg)
     assert "3 of 10 slots" in told and "rule: caught up once" in told
-    assert repr(show(trace)).endswith("STOP: the lag never shrinks") and "rule: stopped" in texts(show(trace).svg)
-    told = texts(show(trace, part="window").svg)
+    told = texts(show(trace).svg)
+    assert repr(show(trace)).endswith("STOP: the lag never shrinks") and "rule: stopped" in told
     assert "silent for 61 s" in told and "40 … | 100" in told, "the ring of log ends has moved on in the silence"
-
-
-def test_a_monitor_that_says_only_its_judgement_is_drawn_from_the_commits() -> None:
-    """Without its readings the window is filled by the commits and the log's end; a rule that is not named is found."""
-    trace = Trace("flat", "monitor_toy", domain="groups")
-    trace.record(0, "A", "assigned", partitions=[["orders", 0]])
-    for number, offset in enumerate((5, 9, 4)):
-        state = {"log_start": 0, "log_end": 20, "committed_to": offset, "processed": [], "emitted_to_offset": offset}
-        trace.record(1_000 * number, "A", "commit", state=state, **LANE, offset=offset, written=True)
-    trace.record(2_000, "monitor", "judge", state=state, **LANE, status="REWIND", why="REWIND: it went back (window 30% full)")
-    told = texts(show(trace, part="lag").svg)
-    assert "3 of 10 slots" in told and "rule: rewound" in told and "The monitor says REWIND: it went back" in told
-    assert "partition 0: 1 step back" in repr(show(trace, part="signs")).lower()

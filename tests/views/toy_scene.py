@@ -42,4 +42,4 @@ def bell(who: str = "ada") -> Trace:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit draws traces of `bell` as this scene."""
-    monkeypatch.setitem(scene.SCENES, BELL.name, scene.SceneKind("tests.views.toy_scene"))
+    monkeypatch.setitem(scene.SCENES, BELL.name, "tests.views.toy_scene")

@@ -74,8 +74,8 @@ class Session:
             self.trace = self.experiment.run(backend=backend, seed=seed, script=script, **given)
         self.verdict: Verdict = judge(self.trace)
         self.part = part
-        if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.parts):
-            parts = ", ".join(kind.parts) if kind else "all"
+        if part != "all" and ((kind := kind_of(self.trace)) is None or part not in kind.PARTS):
+            parts = ", ".join(kind.PARTS) if kind else "all"
             raise KnobError(f"Player: there is no part {plain_text(part, 40)!r} to play. Expected one of {parts}.")
         self._first = self.trace  # where "start over" goes back to
         self.backend = self.trace.backend  # of runs that are asked for; a player with a switch to the broker sets it to the model

@@ -298,19 +298,10 @@ def asked_rules(window: Window, judgement: Judgement) -> list[Asked]:
 
     `window` without its leading empty slots. A judgement by none of the rules (incomplete, no window) leaves all unasked.
     """
-    names = [rule.name for rule in RULES]
-    if judgement.rule not in names:
-        return [Asked(rule, "unasked", "not asked") for rule in RULES]
-    fired = names.index(judgement.rule)
-    found = []
-    for place, rule in enumerate(RULES):
-        if place == fired:
-            found.append(Asked(rule, "fired", judgement.why))
-        elif place < fired:
-            found.append(Asked(rule, "passed", why_not(rule, window)))
-        else:
-            found.append(Asked(rule, "unasked", "not asked"))
-    return found
+    fired = next((place for place, rule in enumerate(RULES) if rule.name == judgement.rule), -1)
+    passed = [Asked(rule, "passed", why_not(rule, window)) for rule in RULES[: max(0, fired)]]
+    unasked = [Asked(rule, "unasked", "not asked") for rule in RULES[fired + 1 :]]
+    return [*passed, *(Asked(rule, "fired", judgement.why) for rule in RULES if rule.name == judgement.rule), *unasked]
 
 
 def why_not(rule: Rule, window: Window) -> str:

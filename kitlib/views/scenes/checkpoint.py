@@ -14,17 +14,14 @@ from kitlib.views.scene import Scene
 from kitlib.views.scenes.timeline import Signs, compose, glyphs_of, places
 from kitlib.words.template import count
 
-PARTS = {
-    "all": "What is written when, and what does the next start do again?",
-    "folder": "What lies in the checkpoint and in the sink after this step?",
-}
+PARTS = {"all": "What is written when, and what does the next start do again?"}
 HAS_RECORDS = True
 ROW_OF = {"offsets": "offsets", "state": "state", "sink": "sink", "commit": "commits"}  # a word -> where it writes
 QUERY = ("start", "kill", "forget")
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace; `part` "folder" is the panel alone."""
+    """The scene of a trace."""
     xs = places(trace)
     found: dict[str, list[tuple[str, float]]] = {"query": [], **{row: [] for row in ROW_OF.values()}}
     for step, x in zip(trace, xs, strict=True):
@@ -36,8 +33,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
     tables = list(tables_of(trace))
     legend = batches_legend({kind for table in tables for kind in table.kinds})
     panels = ((TABLE.draw(table.lines), table.words) for table in tables)
-    rows = [signs] if part == "all" else []
-    return compose(trace, xs, "A checkpoint", PARTS[part], rows, panels, TABLE.tall + 6, [*(signs.legend() if rows else []), *legend])
+    return compose(trace, xs, "A checkpoint", PARTS[part], [signs], panels, TABLE.tall + 6, [*signs.legend(), *legend])
 
 
 def tables_of(trace: Trace) -> Iterator[Batches]:

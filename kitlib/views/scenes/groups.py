@@ -26,7 +26,6 @@ from kitlib.text import plain_text
 from kitlib.trace import Step, Trace, add_to_ranges, to_ranges
 from kitlib.views.look import LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
-from kitlib.views.scenes import lag
 from kitlib.views.scenes.lanes import Lanes
 from kitlib.views.scenes.signs import signs_scene
 from kitlib.views.scenes.timeline import (
@@ -54,7 +53,6 @@ PARTS = {
     "all": "Who holds which partition, and when does nobody?",
     "cursors": "How far is each partition fetched, processed and committed?",
     "signs": "Which signs could have been seen, and when?",
-    "lag": "What is the lag, and what does the monitor make of it?",
 }
 HAS_RECORDS = True
 SIGN_WORDS = (  # what is shown of a member, in the legend's order
@@ -218,12 +216,10 @@ def told_ranges(ranges: Sequence[Sequence[int]]) -> str:
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a group's trace; `part` "cursors" is the panel with the group's row alone.
 
-    "signs" and "lag" are what a monitor sees from outside of the group.
+    "signs" is what a monitor sees from outside of the group.
     """
     if part == "signs":
         return signs_scene(trace)
-    if part == "lag":
-        return lag.to_scene(trace, "all")
     xs, found = places(trace), Group(trace)
     shown = list(found.states)[:MOST_ROWS]
     names = {(topic, number): f"{plain_text(topic.removeprefix(f'kit.{trace.run}.'), 12)}-{number}" for topic, number in shown}

@@ -50,8 +50,6 @@ from kitlib.words.template import count
 PARTS = {
     "all": "What crosses, and what does each side know?",
     "lanes": "What crosses between producer and broker?",
-    "remembered": "Which batches would the broker recognise?",
-    "log": "What does the log hold?",
 }
 HAS_RECORDS, HAS_CURVES = False, True
 Data = dict[str, Any]
@@ -220,13 +218,13 @@ class Held:
         if (now, whose) != (known, was):
             self.memories = self.memories | {place: (now, gone, whose)}
 
-    def rows(self, part: str) -> list[Row]:
+    def rows(self) -> list[Row]:
         """The rows now."""
         settings, found = self.trace.settings, list[Row]()
         most, slots = max(1, min(whole(settings.max_in_flight, 1), 1_000)), max(1, min(whole(settings.remembered_batches, 1), 1_000))
         has_ids = settings.idempotence is not False
         room = HALF if most <= HALF else MOST_BOXES
-        for actor in self.actors if part == "all" else ():
+        for actor in self.actors:
             queue, flying = self.queues.get(actor, []), self.flying.get(actor, [])
             name = "" if len(self.actors) == 1 else f"{plain_text(actor, 12)}: "
             records = sum(whole(row[2], 0) for row in queue)
@@ -378,8 +376,8 @@ class Log:
 class Reader:
     """What is known while the steps go by."""
 
-    def __init__(self, trace: Trace, part: str) -> None:
-        self.trace, self.part = trace, part
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
         actors = dict.fromkeys(step.actor for step in trace if step.actor.startswith("producer"))
         self.held = Held(trace, list(actors)[:2] or ["producer"])
         highest = max((whole(step.data.get("last"), 0) for step in trace), default=0)
@@ -396,10 +394,6 @@ class Reader:
         self.curves: dict[str, list[int]] = {name: [] for name in ("in flight", "waiting", "acked", "second copies")}
         for step in trace:
             self.take(step)
-
-    def rows(self, at: int) -> list[Row]:
-        """The rows after a step."""
-        return self.kept[at].rows(self.part)
 
     @property
     def log_tall(self) -> int:
@@ -473,16 +467,13 @@ class Reader:
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace; a `part` of it has the lanes alone, or a panel without them."""
-    reader = Reader(trace, part)
-    has_lanes, has_rows, has_logs = part in ("all", "lanes"), part in ("all", "remembered"), part in ("all", "log")
-    last = reader.rows(-1) if reader.kept and has_rows else []
+    """The scene of a trace; part "lanes" has no panel."""
+    reader, has_panel = Reader(trace), part == "all"
     beside = whole(trace.settings.max_in_flight, 1) <= HALF
-    tall = _rows_tall(last, beside) + (reader.log_tall * len(reader.logs) if has_logs else 0)
+    tall = _rows_tall(reader.held.rows() if has_panel else [], beside) + (reader.log_tall * len(reader.logs) if has_panel else 0)
     names = [*reader.held.actors[:1], "broker", *reader.held.actors[1:]]
-    foot = PITCH * (len(names) - 1) + 110 if has_lanes else 0
-    scene = Scene("A producer", PARTS[part], height=foot + (30 if has_lanes else 0), panel_height=tall, right=WIDTH - MARGIN)
-    scene.top, scene.bottom = (8, foot) if has_lanes else (0, 0)
+    foot = PITCH * (len(names) - 1) + 110
+    scene = Scene("A producer", PARTS[part], height=foot + 30, panel_height=tall, top=8, bottom=foot, right=WIDTH - MARGIN)
     known = replace(trace, steps=reader.steps)
 
     def lane_of(step: Step) -> str:
@@ -494,16 +485,14 @@ def to_scene(trace: Trace, part: str) -> Scene:
     xs = spread(known, lines_of, lane_of)
     signs = SIGNS | {what: SIGNS[like] for what, like in SAME.items()}
     lanes = Lanes(known, xs, signs, lane_of, word_of=sign_of_step, lines_of=lines_of, names=names, between="network", pitch=PITCH)
-    if has_lanes:
-        windowed(scene, lanes, 46)
-    scene.x_of_step = xs if has_lanes else [0.0] * len(xs)
+    windowed(scene, lanes, 46)
+    scene.x_of_step, scene.steps = xs, reader.steps
     scene.drawn = Panels(
-        lambda at: _panel(reader, at, beside, has_rows, has_logs),
-        lambda at: _words(reader, at, has_rows, has_logs),
+        lambda at: _panel(reader, at, beside) if has_panel else Svg(),
+        lambda at: _words(reader, at) if has_panel else "",
     )
-    scene.steps = reader.steps
-    scene.legend = _legend(reader, lanes if has_lanes else None, has_rows, has_logs)
-    scene.curves = reader.curves if part == "all" else {}
+    scene.legend = _legend(reader, lanes, has_panel)
+    scene.curves = reader.curves if has_panel else {}
     return scene
 
 
@@ -515,11 +504,11 @@ def _rows_tall(rows: Sequence[Row], beside: bool) -> int:
     return ROW_TALL * (len(rows) - (flying if beside else 0)) + 8 if rows else 8
 
 
-def _panel(reader: Reader, at: int, beside: bool, has_rows: bool, has_logs: bool) -> Svg:
+def _panel(reader: Reader, at: int, beside: bool) -> Svg:
     step, y, pieces = reader.steps[at], 8, list[Svg]()
     subject = batch_name(step.data.get("batch")) if "batch" in step.data else ""
     seq = whole(step.data.get("seq")) if step.actor == "broker" else -1
-    for row in reader.rows(at) if has_rows else ():
+    for row in reader.kept[at].rows():
         is_beside = beside and row.title.lower().endswith("in flight")
         y -= ROW_TALL if is_beside else 0
         x = WIDTH - LEFT - HALF * BOX_PITCH + BOX_PITCH - BOX_WIDE if is_beside else LEFT
@@ -527,7 +516,7 @@ def _panel(reader: Reader, at: int, beside: bool, has_rows: bool, has_logs: bool
         pieces += (_draw_title(row.title, row.words, x, y + 12), _draw_row(row.boxes, x, y + ROW_TOP))
         pieces.append(Svg("", [_ring(x + place * BOX_PITCH, y + ROW_TOP, BOX_WIDE, BOX_TALL) for place in rings]))
         y += ROW_TALL
-    for number, view in enumerate(reader.views[at] if has_logs else ()):
+    for number, view in enumerate(reader.views[at]):
         where, first, count = reader.spots[at]
         top, wide = y + reader.log_tall * number, reader.box_wide
         title = f"The log of {view.name}" if len(reader.logs) > 1 else "The log"
@@ -545,9 +534,9 @@ def _ring(x: int, y: int, wide: int, tall: int) -> Svg:
     return el("rect", cls="ink-line", x=x - 3, y=y - 3, width=wide + 6, height=tall + 6, rx=5, fill="none", stroke_width=2)
 
 
-def _words(reader: Reader, at: int, has_rows: bool, has_logs: bool) -> str:
-    told = [f"{row.title.lower()}: {row.words}" for row in (reader.rows(at) if has_rows else ())]
-    return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in (reader.views[at] if has_logs else ())])
+def _words(reader: Reader, at: int) -> str:
+    told = [f"{row.title.lower()}: {row.words}" for row in reader.kept[at].rows()]
+    return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in reader.views[at]])
 
 
 @lru_cache(4_000)
@@ -616,11 +605,12 @@ def draw_record(code: str, record: int, wide: int) -> Svg:
     return group(frame_of(code, wide), number, *sign_of(code, wide))
 
 
-def _legend(reader: Reader, lanes: Lanes | None, has_rows: bool, has_logs: bool) -> list[Item]:
+def _legend(reader: Reader, lanes: Lanes, has_panel: bool) -> list[Item]:
     """What occurred; signs with words of their own, and boxes in a row whose title says it, are left out."""
     quiet = {SIGNS[what].meaning for what in SPEAK_FOR_THEMSELVES}
-    found = [item for item in lanes.legend(has_arrows=False) if item[1] not in quiet] if lanes else []
-    found += fill_legend(reader.held.seen) if has_rows else []
-    shown = {id(view): view for views in reader.views for view in views} if has_logs else {}
+    found = [item for item in lanes.legend(has_arrows=False) if item[1] not in quiet]
+    if not has_panel:
+        return found
+    shown = {id(view): view for views in reader.views for view in views}
     codes = {code for view in shown.values() for code in set(view.codes)}
-    return found + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]
+    return found + fill_legend(reader.held.seen) + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]

@@ -24,30 +24,27 @@ from kitlib.words.offsets import LAG
 
 PARTS = {
     "all": "What is the lag, and what does the monitor make of it?",
-    "window": "Which rule fires, and on what?",
 }
 HAS_RECORDS = True
 READS_END_S = 10  # how often Burrow v1.9.5 reads the log's end (offset-refresh), as a judgement after silence takes it
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace; "window" leaves the curves away."""
+    """The scene of a trace."""
     xs = places(trace, room=lambda step: LAG.room(step.what))
     strip, said = Strip(trace, xs), bars(_said(trace), xs)
     strip.rows += [Spans({"monitor says": said})] if said else []
-    if part == "all":
-        add_signs(strip)  # where nobody has read or committed anything the monitor's word stands alone
-    monitor = _Monitor(sees_commits=not any(step.actor == "monitor" and step.what == "lag" for step in trace))
+    add_signs(strip)  # where nobody has read or committed anything the monitor's word stands alone
+    monitor = _Monitor()
     panels = [monitor.panel(step) for step in trace]
     return strip.compose("A monitor of the lag", PARTS[part], panels, monitor.tall, [])
 
 
 @dataclass(slots=True)
 class _Monitor:
-    """The monitor's storage, filled again from what the trace says it read, or from the commits where it says nothing."""
+    """The monitor's storage, filled again from what the trace says it read."""
 
     storage: LagStorage = field(default_factory=LagStorage)
-    sees_commits: bool = False
     order: int = 0
     tall: int = 0  # of the highest panel
     words: str = ""
@@ -65,15 +62,11 @@ class _Monitor:
         """The window after a step of the monitor's, with its judgement; None for the others' steps."""
         data = step.data
         where = str(data.get("topic", "")), int(data.get("partition", 0))
-        if self.sees_commits and step.what == "commit" and data.get("written", True) and not data.get("error"):
-            self._add(step, where, step.state.get("log_end"), data.get("offset"))
         if step.actor != "monitor" or step.what not in ("lag", "judge"):
             return None
         silence_s = int(data.get("silence_s", 0)) if step.what == "judge" else 0
         if step.what == "lag":
             self._add(step, where, data["end"] if "end" in data else data["log_end"], data.get("committed"))
-        elif self.sees_commits:
-            self._add(step, where, step.state.get("log_end"), None)
         elif ends := self.storage.log_ends.get(where):
             for _ in range(min(silence_s // READS_END_S, self.storage.intervals)):
                 self.storage.add_log_end(*where, ends[-1])

@@ -21,17 +21,18 @@ from kitlib.views.scenes.timeline import (
     TICKS,
     Drawn,
     Item,
-    Lane,
     Mark,
     Panel,
     Row,
     Spans,
+    apart,
     bars,
     compose,
+    draw_glyph,
     draw_tick,
     glyph_legend,
-    glyph_marks,
     glyphs_of,
+    named_line,
     tick_legend,
 )
 from kitlib.views.stage.deeds import is_refused
@@ -96,13 +97,19 @@ class Strip:
             return
         self.seen |= {word for word, _ in found}
         ticks = {what: [x for word, x in found if word == what] for what in TICKS}
-        signs = glyph_marks([each for each in found if each[0] not in TICKS], glyphs_of(self.trace, None, self.variants), 11)
-
-        def draw_ticks(y: float) -> list[Svg]:
-            return [draw_tick(what, xs, y) for what, xs in ticks.items() if xs]
-
+        glyphs, signs = glyphs_of(self.trace, None, self.variants), [each for each in found if each[0] not in TICKS]
+        placed = apart([x for _, x in signs], 11, 22)  # moved on a little where they would cover each other
         ref = f"process:{name}" if any(step.actor == name for step in self.trace) else None
-        self.rows.append(Lane(name, [*([line] if line else []), draw_ticks, signs], ROW_TALL, 12, 0 if line else 0.7, ref=ref))
+
+        def draw(top: float) -> list[Svg]:
+            y = top + 12
+            head = named_line(name, y, 0.7, size=None, bold=True)
+            drawn = [head[0], *line(y)] if line else head
+            drawn += [draw_tick(what, xs, y) for what, xs in ticks.items() if xs]
+            drawn += [draw_glyph(glyphs[what], x, y) for (what, _), x in zip(signs, placed, strict=True)]
+            return [group(*drawn, data_ref=ref)] if ref else drawn
+
+        self.rows.append(Drawn(ROW_TALL, draw))
 
     def add_log(self) -> None:
         """Writes, tombstones, and what is done to the log."""

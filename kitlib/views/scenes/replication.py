@@ -22,10 +22,7 @@ from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.words.glyphs import ALARM, BLACK, BLUE, RED, SKY, WHITE, Glyph
 from kitlib.words.template import count
 
-PARTS = {
-    "all": "Who may lead, and what is gone when it does?",
-    "logs": "What lies on each broker?",
-}
+PARTS = {"all": "Who may lead, and what is gone when it does?"}
 HAS_RECORDS = True
 BAR_LEFT, BAR_RIGHT = 150, 660
 PANEL_HEAD, PANEL_ROW = 40, 40
@@ -38,7 +35,7 @@ HALO = {"stroke_width": 3, "paint_order": "stroke"}
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace; "logs" leaves the readers and their chart away."""
+    """The scene of a trace."""
     xs = places(trace)
     states = _states(trace)
     brokers = sorted({str(name) for state in states for name in state.get("replicas", {})})
@@ -47,12 +44,11 @@ def to_scene(trace: Trace, part: str) -> Scene:
     spells += [("controller", bar, None) for bar in bars(_in_sync(trace), xs)]
     names = ["producer", *(f"broker {name}" for name in brokers), "controller"]
     strip.add(Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, UNCLEAN), spells=spells, word_of=_word_of, names=names))
-    if part == "all":
-        strip.add_consumers()
-        _add_ends(strip)
+    strip.add_consumers()
+    _add_ends(strip)
     gone = (True, box_swatch(fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off")
     cut = el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8)
-    has_cut = part == "all" and any(step.what == "cut" for step in trace)
+    has_cut = any(step.what == "cut" for step in trace)
     legend: list[Item] = occurred([gone, (has_cut, cut, "acknowledged records are gone")])
     tall = PANEL_HEAD + PANEL_ROW * len(brokers) + 24
     return strip.compose("A partition with copies", PARTS[part], _panels(trace, states), tall, legend)

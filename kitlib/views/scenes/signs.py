@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from kitlib.errors import TraceError
-from kitlib.experiments.offsets.signs import commits_in, find_signs, lane_of, samples_in
+from kitlib.experiments.offsets.signs import Signs, commits_in, find_signs, lane_of, samples_in
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.rewinds import LagSpike, Rewind, Sample, Surge, Vanished, in_order
+from kitlib.monitor.rewinds import Rewind, Sample, Vanished, in_order
 from kitlib.trace import Trace
 from kitlib.views.pictures.clock import Placed
 from kitlib.views.pictures.history import draw_marks, points_of
@@ -34,15 +35,17 @@ ROWS = 3
 COLUMN = 3  # places nearer than this are drawn as one
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What one partition showed, and the signs in it."""
 
     commits: Sequence[Committed]
     samples: Sequence[Sample]
-    steps: Sequence[Rewind | Vanished]  # signs of the commits
-    surges: Sequence[Surge]
-    spikes: Sequence[LagSpike]
+    signs: Signs
+
+    @property
+    def steps(self) -> list[Rewind | Vanished]:
+        """The signs of the commits."""
+        return [*self.signs.rewinds, *self.signs.vanished]
 
     @property
     def moments_ms(self) -> list[int]:
@@ -51,24 +54,21 @@ class Seen:
         return [each.after.at_ms if isinstance(each, Rewind) else each.tombstone.at_ms for each in found]
 
     @property
+    def weight(self) -> tuple[int, int, int]:
+        """The more it is worth to be shown, the larger."""
+        return len(self.moments_ms), len(self.steps), len(self.signs.surges) + len(self.signs.lag_spikes)
+
+    @property
     def sentence(self) -> str:
         """All signs counted."""
-        back = sum(isinstance(each, Rewind) for each in self.steps)
-        gone = len(self.steps) - back
-        extra = sum(each.repeated for each in self.surges)
-        told = [
-            count(back, "step") + " back",
-            count(gone, "vanished commit"),
-            f"{extra:,} records at least went out again",
-            count(len(self.spikes), "lag spike"),
-        ]
-        return "; ".join(told) + "."
+        extra = sum(each.repeated for each in self.signs.surges)
+        told = f"{count(len(self.signs.rewinds), 'step')} back; {count(len(self.signs.vanished), 'vanished commit')}; "
+        return f"{told}{extra:,} records at least went out again; {count(len(self.signs.lag_spikes), 'lag spike')}."
 
 
 def look_for_signs(commits: Sequence[Committed], samples: Sequence[Sample]) -> Seen:
     """The signs in one partition's commits and samples."""
-    found = find_signs(commits, samples=samples)
-    return Seen(in_order(commits), samples, [*found.rewinds, *found.vanished], found.surges, found.lag_spikes)
+    return Seen(in_order(commits), samples, find_signs(commits, samples=samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def most_signs(trace: Trace) -> tuple[tuple[str, int], Seen]:
         (str(step.data["topic"]), int(step.data.get("partition", 0))) for step in trace if step.what == "commit" and "topic" in step.data
     )
     looks = [(lane, look_for_signs(commits_in(trace, *lane), samples_in(trace, *lane))) for lane in list(lanes)[:MOST_LANES] or [first]]
-    return max(looks, key=lambda look: (len(look[1].moments_ms), len(look[1].steps), len(look[1].surges) + len(look[1].spikes)))
+    return max(looks, key=lambda look: look[1].weight)
 
 
 def signs_scene(trace: Trace) -> Scene:
@@ -155,7 +155,7 @@ def _add_rates(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Place
             went.append((x, round(max(0, until.emitted - since.emitted) / seconds)))
     end = [(clock.x(samples[-1].at_ms), 0)] if came else []
     surges: list[Curve] = []
-    for each in seen.surges:  # from its first look to its last, as high as the rate that went out
+    for each in seen.signs.surges:  # from its first look to its last, as high as the rate that went out
         x0, x1 = clock.x(each.since.at_ms), clock.x(each.until.at_ms)
         rate = round(each.went_out * 1000 / max(1, each.until.at_ms - each.since.at_ms))
         surges.append(Curve([(x0, rate), (max(x1, x0 + 2), 0)], PINK, 0.6, "more went out than had come in and waited", 0))
@@ -167,7 +167,7 @@ def _add_lag(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed)
 
     def draw_spikes(y: Scale) -> list[Svg]:
         parts = []
-        for spike in sorted(seen.spikes, key=lambda each: each.lag_before - each.lag_after)[:MOST_SPIKES]:
+        for spike in sorted(seen.signs.lag_spikes, key=lambda each: each.lag_before - each.lag_after)[:MOST_SPIKES]:
             x, from_y, to_y = clock.x(spike.until.at_ms), y(spike.lag_before), y(spike.lag_after)
             path = f"M{x:g} {max(from_y, to_y + 10):g}V{to_y:g}m-4 6l4 -6l4 6"
             parts.append(el("path", el("title", str(spike)), d=path, fill="none", stroke=RED, stroke_width=2.4))

@@ -1,8 +1,8 @@
 """The grammar of a scene: rows over time, a panel for each step, a legend of what occurred.
 
 A picture of a run is a list of rows, the topmost first. A row has its height and draws itself from a height on:
-`Signs` where something happened, `Spans` of what held from when to when, a `Lane` with marks of its own, or
-`Drawn`, what fits none of them. `compose` puts rows, time axis and panels together:
+`Signs` where something happened, `Spans` of what held from when to when, or `Drawn`, what fits neither of them. `compose` puts
+rows, time axis and panels together:
 
     xs = places(trace)
     signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), tall=22)
@@ -180,31 +180,6 @@ class Drawn:
 
     tall: float
     draw: Callable[[float], list[Svg]]
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """A named line with its marks, each of which is drawn around the line's height."""
-
-    name: str
-    marks: Sequence[Mark]
-    tall: float = 26
-    middle: float = 13
-    thick: float = 0.7  # of the line; 0: there is none
-    ref: str | None = None  # of the thing that it stands for
-
-    def draw(self, y: float) -> list[Svg]:
-        """The name, the line, and on it the marks, the first one lowest."""
-        at = y + self.middle
-        head = named_line(self.name, at, self.thick, size=None, bold=True)
-        drawn = [*(head if self.thick else head[:1]), *(each for mark in self.marks for each in mark(at))]
-        return [group(*drawn, data_ref=self.ref)] if self.ref else drawn
-
-
-def glyph_marks(found: Found, glyphs: Mapping[str, Glyph], gap: float = 12) -> Mark:
-    """Glyphs on a line, moved on a little where they would cover each other."""
-    moved = apart([x for _, x in found], gap, 2 * gap)
-    return lambda y: [draw_glyph(glyphs[what], x, y) for (what, _), x in zip(found, moved, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

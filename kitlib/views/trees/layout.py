@@ -29,10 +29,9 @@ IS_FALSE = 128  # it heard "acked" while tuples of the tree were not
 
 @dataclass(frozen=True, slots=True)
 class TupleLook:
-    """How the tuples with one code are drawn, and what to call them."""
+    """How the tuples with one code are drawn."""
 
     code: str
-    name: str  # "3 in flight"
     meaning: str  # for the legend
     fill: str  # a colour, or "none" for hollow boxes
     text: str  # colour of what is written in the box: BLACK, WHITE, RED, "ink" or "grey"
@@ -50,13 +49,13 @@ BAR = "M-4 0H4"
 
 # In the order of alarm.
 TUPLE_LOOKS = (
-    TupleLook("L", "lost", "lost: it will never be acked", "none", "ink", RED, CROSS),
-    TupleLook("X", "forgotten", "not acked, though the tree counts as done", "none", "ink", RED, ARROW, hatch=True),
-    TupleLook("F", "failed", "failed", RED, BLACK, BLACK, BANG),
-    TupleLook("P", "in flight", "in flight, or in its task's queue", ORANGE, BLACK, BLACK, ARROW),
-    TupleLook("E", "executed", "executed, not acked yet", GREEN, BLACK, BLACK, DOT),
-    TupleLook("A", "acked", "acked", BLUE, WHITE, BLACK, CHECK),
-    TupleLook("O", "of an ended tree", "not acked; its tree has ended, nobody waits", "none", "grey", "grey", BAR),
+    TupleLook("L", "lost: it will never be acked", "none", "ink", RED, CROSS),
+    TupleLook("X", "not acked, though the tree counts as done", "none", "ink", RED, ARROW, hatch=True),
+    TupleLook("F", "failed", RED, BLACK, BLACK, BANG),
+    TupleLook("P", "in flight, or in its task's queue", ORANGE, BLACK, BLACK, ARROW),
+    TupleLook("E", "executed, not acked yet", GREEN, BLACK, BLACK, DOT),
+    TupleLook("A", "acked", BLUE, WHITE, BLACK, CHECK),
+    TupleLook("O", "not acked; its tree has ended, nobody waits", "none", "grey", "grey", BAR),
 )
 TUPLE_LOOK_OF = {look.code: look for look in TUPLE_LOOKS}
 LOOSE_PAINT = {"fill": "none", "text": "ink", "edge": "ink", "dash": "4 3"}  # instead of the code's own, but for "L"
