@@ -1,9 +1,13 @@
 // Stands in for the widget's model where there is no kernel: get, set, on, off and send, as anywidget gives them.
 // What is sent goes to `onSend`; what comes back is taken, and the player hears of it.
 
-class PageModel {
+class PageModel extends EventTarget {
+  on = this.addEventListener;
+  off = this.removeEventListener;
+
   constructor(state, onSend) {
-    Object.assign(this, { state, onSend, listeners: new Map() });
+    super();
+    Object.assign(this, { state, send: onSend });
   }
 
   get(name) {
@@ -16,25 +20,20 @@ class PageModel {
 
   save_changes() {}
 
-  on(event, listener) {
-    if (!this.listeners.has(event)) this.listeners.set(event, new Set());
-    this.listeners.get(event).add(listener);
-  }
-
-  off(event, listener) {
-    this.listeners.get(event)?.delete(listener);
-  }
-
-  send(question) {
-    this.onSend(question);
-  }
-
   // All changes first, then who listens: a listener may look at several of them.
   take(changes) {
     const changed = Object.keys(changes).filter((name) => this.state[name] !== changes[name]);
     Object.assign(this.state, changes);
-    for (const name of changed) for (const listener of this.listeners.get(`change:${name}`) ?? []) listener();
+    for (const name of changed) this.dispatchEvent(new Event(`change:${name}`));
   }
+}
+
+// What the page itself has to say, above all; "" is nothing.
+function tell(sentence) {
+  const status = document.getElementById("kit-status");
+  status.textContent = sentence;
+  status.className = "kit-told";
+  status.hidden = sentence === "";
 }
 
 // The model of a run that is only looked at: whatever is asked is answered by the sentence that says why not.

@@ -1,5 +1,5 @@
 // Drop it yourself: what was done to this run stands as chips that can be taken away, and the run as a script that can be
-// read, copied, edited and run. A deed (kitlib/experiments/deeds.py) is asked of the kernel, which writes the script's line.
+// read, edited and run. A deed (kitlib/experiments/deeds.py) is asked of the kernel, which writes the script's line.
 
 const LATE_MS = 200; // how late a message is delivered; the script's line can say another time
 const DEEDS = { lose: "Lose it", delay: `Deliver it ${LATE_MS} ms late`, double: "Send it twice", fail: "Fail it" };
@@ -16,11 +16,9 @@ class ScriptPanel {
     this.why = html("p", { class: "kit-script-why", hidden: "" });
     this.field = html("textarea", { ...KEYS_ARE_MINE, id, class: "kit-script-text", rows: 4, spellcheck: "false", autocomplete: "off", "aria-label": "Script of this run" });
     this.run = button("Run this script", "", () => { this.isRun = true; player.ask({ do: "script", text: this.field.value }); });
-    this.copy = button("Copy", "", () => this.copyText());
     this.back = button("Put back", "", () => this.fill());
-    this.told = html("span", { class: "kit-script-said", role: "status" });
     this.takes = html("p", { class: "kit-script-takes" });
-    this.edit = html("div", {}, this.field, html("div", { class: "kit-script-buttons" }, this.run, this.copy, this.back, this.told), this.takes);
+    this.edit = html("div", {}, this.field, html("div", { class: "kit-script-buttons" }, this.run, this.back), this.takes);
     const details = html("details", { class: "kit-script" }, this.summary, this.why, this.edit);
     this.field.addEventListener("input", () => { this.isRun = false; this.mark(); });
     // Keys that are typed here are the field's: neither the player nor the notebook takes them.
@@ -66,18 +64,6 @@ class ScriptPanel {
 
   mark() {
     this.back.disabled = this.field.value === this.text;
-    put(this.told, "text", "");
-  }
-
-  async copyText() {
-    try {
-      await navigator.clipboard.writeText(this.field.value);
-      put(this.told, "text", "Copied.");
-    } catch {
-      this.field.focus();
-      this.field.select();
-      put(this.told, "text", "Selected: press Ctrl+C to copy.");
-    }
   }
 }
 

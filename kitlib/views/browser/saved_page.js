@@ -1,13 +1,6 @@
 // A page that holds one recorded run. Whatever is wrong with it, the reader is told in a sentence.
 
-const STATUS = document.getElementById("kit-status");
 const PLACE = document.getElementById("kit-place");
-
-function tell(sentence) {
-  STATUS.textContent = sentence;
-  STATUS.className = "kit-told";
-  STATUS.hidden = false;
-}
 
 function showRecording() {
   const { format, heading, told, frames, recording } = JSON.parse(document.getElementById("kit-saved").textContent);
@@ -16,7 +9,7 @@ function showRecording() {
   const root = html("div");
   PLACE.append(root);
   new Player(recorded({ heading, told, frames: bytes, step: told.at }, recording), root);
-  STATUS.hidden = true;
+  tell("");
 }
 
 for (const kind of ["error", "unhandledrejection"]) {

@@ -5,17 +5,10 @@ import player from "./player.js";
 const CATALOG = JSON.parse(document.getElementById("kit-catalog").textContent);
 const GROUPS = CATALOG.groups;
 const ALL = GROUPS.flatMap(({ experiments }) => experiments);
-const STATUS = document.getElementById("kit-status");
 const LIST = document.getElementById("kit-list");
 const STAGE = document.getElementById("kit-place");
 const FOUND = document.getElementById("kit-found");
 const SEARCH = document.getElementById("kit-search");
-
-function tell(sentence) {
-  STATUS.textContent = sentence;
-  STATUS.className = "kit-told";
-  STATUS.hidden = sentence === "";
-}
 
 // Python in a web worker: how far it is, and one answer for each question.
 class Engine {
@@ -248,6 +241,6 @@ const engine = new Engine();
 const stage = new Stage(engine);
 const front = new Front(CATALOG.first);
 fillList();
-STATUS.hidden = true;
+tell("");
 addEventListener("hashchange", visit);
 visit();
