@@ -15,17 +15,7 @@ from kitlib.views import show
 from kitlib.views.browser.played import packed, played
 from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at, seen_at
 from kitlib.views.frames import to_frames
-from kitlib.views.partition.strip import (
-    CLOSE_UPS,
-    close_up_at,
-    draw_ghost,
-    draw_lane,
-    lane_tall,
-    seen_in,
-    strip_legend,
-    strip_reel,
-    strip_y,
-)
+from kitlib.views.partition.strip import draw_ghost, draw_lane, lane_tall, seen_in, strip_legend, strip_y
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
 from kitlib.views.trees.buckets import draw_maps
@@ -217,21 +207,3 @@ def test_a_thousand_steps_are_drawn_in_150_ms(of: str) -> None:
         return time.process_time() - began
 
     assert min_until(0.150, lambda: at_pace(once)) < 0.150
-
-
-def test_the_close_up_can_be_held_where_the_loss_begins() -> None:
-    """Of a log that is too long for boxes a choice shows the first lost record at every step, and follows the steps otherwise."""
-    frames = to_frames(get("small_max_offset_behind").run())
-    film = Film()
-    reel = strip_reel(film, frames.lanes, len(frames))
-    assert reel.chooser is not None and reel.chooser.names == list(CLOSE_UPS) and set(reel.chooser.default) == {len(CLOSE_UPS)}
-    lane, row = frames.lanes[0], reel.tracks[-1]
-    assert close_up_at(lane, "at the first duplicate") is None and row.of == [0, 1, 1]
-    first = close_up_at(lane, "at the first lost record")
-    assert first is not None and lane.after(len(frames) - 1).codes.index("X") in range(first, first + lane.boxes)
-
-
-def test_a_log_that_fits_has_no_close_up_to_choose() -> None:
-    """All of its records are boxes anyway."""
-    frames = to_frames(get("happy_path").run())
-    assert strip_reel(Film(), frames.lanes, len(frames)).chooser is None

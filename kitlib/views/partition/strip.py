@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from kitlib.text import plain_text
-from kitlib.views.film import NOTHING, Chooser, Film, Reel, Track
+from kitlib.views.film import NOTHING, Film, Reel, Track
 from kitlib.views.look import (
     BADGES,
     BANDS,
@@ -118,12 +118,12 @@ def _told(view: LaneView) -> list[Svg]:
     return [_name(view.name), _words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
 
 
-def _row(view: LaneView, is_held: bool = False) -> list[Svg]:
-    """The boxes and the positions, of a close-up that is held those within it alone; as many pieces at each step."""
+def _row(view: LaneView) -> list[Svg]:
+    """The boxes and the positions; as many pieces at each step."""
     boxes = _boxes(view)
     rest = [NOTHING] * (view.boxes // BLOCK + 1 - len(boxes))
     ring = _ring(view.window, view.boxes, view.current)
-    return [*boxes, *rest, ring, *_marks(view, is_held)]
+    return [*boxes, *rest, ring, *_marks(view)]
 
 
 def draw_ghost(view: LaneView, end: LaneView) -> Svg:
@@ -156,17 +156,11 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
     """The strips after every step; with `only` those after that step, whichever step is asked for."""
     top, seen = 0, [set[str]() for _ in range(steps)]
     reel = Reel("Where is each record?", "Where is each record?", WIDTH, 20)
-    names = [*CLOSE_UPS] if any(lane.has_bar for lane in lanes) else []
     for lane in lanes:
-        held = [close_up_at(lane, name) if lane.has_bar else None for name in names]
-        windows = list(dict.fromkeys(window for window in held if window is not None))
-        count, of = len(windows) + 1, [len(windows) if window is None else windows.index(window) for window in held] + [len(windows)]
         down, lower = f"translate(0 {top})", f"translate(0 {top + strip_y(lane.has_bar)})"
-        beam, bracket = Track(film, count, of, transform=down), Track(film, count, of, transform=down)
-        bar, head = Track(film, transform=down), Track(film, transform=down)
-        row, ghost = Track(film, count, of, transform=lower), Track(film, count, of, transform=lower)
+        beam, bar, bracket, head = (Track(film, transform=down) for _ in range(4))
+        row, ghost = Track(film, transform=lower), Track(film, transform=lower)
         found: list[str] = []
-        last: dict[int, object] = {}
         at = 0
         for step, view in lane.views() if only is None else [(0, lane.after(only))]:
             for number in range(at, step):
@@ -175,54 +169,21 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
             pieces, labels = draw_bar(view) if lane.has_bar else ([], [])
             bar.show(step, pieces)
             head.show(step, [*_told(view), *labels])
-            for choice, window in enumerate([*windows, view.window]):
-                shown = view._replace(window=window)
-                now = _within(shown)
-                if choice == len(windows) or last.get(choice) != now:  # most steps are about records elsewhere
-                    row.show(step, _row(shown, choice < len(windows)), choice)
-                last[choice] = now
-                if step == 0 and not only and lane.steps:  # before the first step is played
-                    ghost.show(0, [draw_ghost(shown, lane.after(lane.steps[-1]))], choice)
-                    ghost.show(1, [], choice)
-                if lane.has_bar and (choice == len(windows) or not step):
-                    for track, piece in zip((beam, bracket), _looks(shown), strict=True):
-                        track.show(step, [piece], choice)
+            row.show(step, _row(view))
+            if step == 0 and not only and lane.steps:  # before the first step is played
+                ghost.show(0, [draw_ghost(view, lane.after(lane.steps[-1]))])
+                ghost.show(1, [])
+            if lane.has_bar:
+                for track, piece in zip((beam, bracket), _looks(view), strict=True):
+                    track.show(step, [piece])
         for number in range(at, steps):
             seen[number].update(found)
         reel.tracks += (beam, bar, bracket, head, row, ghost) if lane.has_bar else (head, row, ghost)
         top += lane_tall(lane.has_bar)
         reel.tall = top
     told = [(step, frozenset(keys)) for step, keys in enumerate(seen)]
-    reel.explain(film, [item for item in strip_legend() if item.key != "."], *[told] * (len(names) + 1))
-    if names:
-        reel.chooser = Chooser("close-up: ", "follows the steps", names, [len(names)] * steps)
+    reel.explain(film, [item for item in strip_legend() if item.key != "."], told)
     return reel
-
-
-CLOSE_UPS = {  # where the close-up of a log that is too long for boxes can be held -> the codes, or the badge, that are looked for
-    "at the first lost record": "XSE",
-    "at the first duplicate": "2",
-}
-
-
-def close_up_at(lane: Lane, name: str) -> int | None:
-    """The first offset of a close-up that is held somewhere; None if what is looked for is not there at the end of the run."""
-    if not lane.steps:
-        return None
-    end, looked_for = lane.after(lane.steps[-1]), CLOSE_UPS[name]
-    told = end.codes if looked_for != "2" else end.flags.translate(_BADGE).decode("ascii")[: len(end.codes)]
-    found = [each for each in map(told.find, looked_for) if each >= 0]
-    if not found:
-        return None
-    return max(lane.base, min(lane.base + min(found) - lane.boxes // 3, lane.end - lane.boxes))
-
-
-def _within(view: LaneView) -> object:
-    """All that the close-up shows."""
-    first, after = view.window - view.base, view.window - view.base + view.boxes
-    marks = [mark if view.window <= mark <= view.window + view.boxes else None for mark in view.marks]
-    current = view.current if view.window <= view.current < view.window + view.boxes else -1
-    return view.codes[first:after], view.flags[first:after], marks, view.is_stored, current
 
 
 def _boxes(view: LaneView) -> list[Svg]:
@@ -321,18 +282,17 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
     return el("rect", cls="ink-line", **ring, rx=3, fill="none", stroke_width=2.5)
 
 
-def _marks(view: LaneView, is_held: bool) -> list[Svg]:
+def _marks(view: LaneView) -> list[Svg]:
     """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
-    window, boxes, marks = view.window, view.boxes, view.marks
-    start, end, committed, emitted = (place_mark(window, boxes, mark) for mark in marks)
+    marks = view.marks
+    start, end, committed, emitted = (place_mark(view.window, view.boxes, mark) for mark in marks)
     told = f"committed to {marks[2]}" if view.is_stored else f"starts at {marks[2]}, not stored"
-    drawn = [
-        (emitted, _mark(f"fetched to {marks[3]}", emitted, is_above=True)),
-        (committed, _mark(told, committed, is_above=False, is_hollow=not view.is_stored)),
-        (start, _end(marks[0], start, is_start=True)),
-        (end, _end(marks[1], end, is_start=False)),
+    return [
+        _mark(f"fetched to {marks[3]}", emitted, is_above=True),
+        _mark(told, committed, is_above=False, is_hollow=not view.is_stored),
+        _end(marks[0], start, is_start=True),
+        _end(marks[1], end, is_start=False),
     ]
-    return [NOTHING if is_held and side else piece for (_, side), piece in drawn]
 
 
 def place_mark(window: int, boxes: int, offset: int) -> tuple[int, int]:
