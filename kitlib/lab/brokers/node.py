@@ -29,6 +29,7 @@ from kitlib.lab.java import WRITE_ARCHIVE
 from kitlib.lab.processes import identify, wait_until
 from kitlib.lab.state import put_aside
 
+SETTINGS = Path(__file__).with_name("broker.properties")  # of every node
 HEAP_MB = {1: 384, 3: 256}
 FORMAT_HEAP_MB = 128
 TAIL_LINES = 200
@@ -65,73 +66,16 @@ class Machinery:
 
 
 def settings(node: int, brokers: int, port: int, controller_port: int, is_controller: bool, data: Path) -> dict[str, str]:
-    """The settings of a node in a set of one or three brokers.
-
-    They differ from Kafka's defaults where a defect should show at once and in a small heap: deleted
-    and compacted data really go within seconds, a broker that died is noticed after 1.5 s instead of
-    9, and Kafka's own topics have 4 partitions instead of 50.
-    """
-    copies = str(brokers)
-    quorum = "2" if brokers == 3 else "1"
-    own = f"PLAINTEXT://127.0.0.1:{port}"
-    return {
-        "process.roles": "broker,controller" if is_controller else "broker",
-        "node.id": str(node),
-        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "controller.listener.names": "CONTROLLER",
-        "listeners": f"{own},CONTROLLER://127.0.0.1:{controller_port}" if is_controller else own,
-        "advertised.listeners": own,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(data),
-        # A broker killed with SIGKILL may come back only after its old session has run out.
-        "broker.session.timeout.ms": "1500",
-        "broker.heartbeat.interval.ms": "300",
-        "replica.lag.time.max.ms": "2000",
-        "auto.create.topics.enable": "false",
-        "delete.topic.enable": "true",
-        # The controller's to say, and a warning at the others.
-        **({"default.replication.factor": copies} if is_controller else {}),
-        # How much a damaged log has lost is told by the last of these; Kafka's own interval is 5 s.
-        "replica.high.watermark.checkpoint.interval.ms": "500",
-        "min.insync.replicas": "1",
-        "offsets.topic.num.partitions": "4",
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.num.partitions": "4",
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": quorum,
-        "share.coordinator.state.topic.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": copies,
-        "share.coordinator.state.topic.min.isr": quorum,
-        "group.initial.rebalance.delay.ms": "0",
-        "group.min.session.timeout.ms": "500",
-        "group.consumer.min.session.timeout.ms": "500",
-        "group.consumer.min.heartbeat.interval.ms": "100",
-        # A share group's locks may be as short as a second, and its members are seen to within a moment.
-        "group.share.min.record.lock.duration.ms": "1000",
-        "group.share.min.session.timeout.ms": "500",
-        "group.share.min.heartbeat.interval.ms": "100",
-        # A transaction that is open for too long is looked for twice a second, not every ten seconds.
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-        # Producers that have been silent for `producer.id.expiration.ms` are looked for every five seconds, not every ten
-        # minutes. Each partition looks for its own: once a second, 300 of them keep a twentieth of a core busy.
-        "producer.id.expiration.check.interval.ms": "5000",
-        # An idle controller appends a record every five seconds, not twice a second: nobody here waits for it.
-        "metadata.max.idle.interval.ms": "5000",
-        # Committed offsets that are too old are looked for every second, not every ten minutes.
-        "offsets.retention.check.interval.ms": "1000",
-        # Retention and compaction: the first run after one second instead of 30, then every second.
-        "log.initial.task.delay.ms": "1000",
-        "log.retention.check.interval.ms": "1000",
-        "log.segment.delete.delay.ms": "1000",
-        "log.cleaner.backoff.ms": "500",
-        "log.cleaner.min.cleanable.ratio": "0.01",
-        "log.cleaner.dedupe.buffer.size": "4194304",
-        # A frame that claims to be larger is refused before memory is taken for it.
-        "socket.request.max.bytes": "33554432",
-        "num.network.threads": "2",
-        "num.io.threads": "4",
-    }
+    """The settings of a node in a set of one or three brokers: `broker.properties`, with this node's own in it."""
+    own, controller = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"
+    filled_in = {
+        "node": node, "brokers": brokers, "quorum": 2 if brokers == 3 else 1, "controller_port": controller_port, "data": data, "own": own,
+        "roles": "broker,controller" if is_controller else "broker", "listeners": f"{own},{controller}" if is_controller else own,
+    }  # fmt: skip
+    lines = SETTINGS.read_text(encoding="utf-8").splitlines()
+    values = dict(line.format_map(filled_in).split("=", 1) for line in lines if not line.startswith("#"))
+    # The controller's to say, and a warning at the others.
+    return values | ({"default.replication.factor": str(brokers)} if is_controller else {})
 
 
 def properties_text(values: dict[str, str]) -> str:
@@ -347,7 +291,7 @@ def log_file(run_dir: Path, node: int) -> Path:
 
 # What a broker cut off when it started
 
-HIGH_WATERMARKS = "replication-offset-checkpoint"  # written again and again, see node.settings
+HIGH_WATERMARKS = "replication-offset-checkpoint"  # written again and again, see broker.properties
 HIGH_WATERMARK = re.compile(r"^(\S+) (\d+) (\d+)$", re.MULTILINE)  # the first two lines are the version and the number of entries
 _CUT = re.compile(r"LogLoader partition=(?P<log>\S+-\d+), dir=.*truncating to offset (?P<offset>\d+)")
 
