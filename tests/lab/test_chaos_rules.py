@@ -24,11 +24,10 @@ WRONG = {
     "an error that is not there": ({"action": "answer_error", "error": "OOPS"}, "no error 'OOPS'.*NOT_LEADER_OR_FOLLOWER"),
     "an error for an API without": ({"action": "answer_error", "api": "ListGroups", "error": "NOT_COORDINATOR"}, "for 'ListGroups'.*Fetch"),
     "an error nobody gives": ({"action": "cut", "error": "NOT_COORDINATOR"}, "for answer_error and replace_answer"),
-    "across for what is not reordered": ({"action": "cut", "across": True}, "only for reorder"),
 }
 WRONG_TEXTS = {
     "melt": "no action 'melt'", "cut:percent": "'percent' is no setting", "cut:colour=red": "'colour=red' is no setting",
-    "cut:count=many": "count is a number, not 'many'", "reorder:across=1": "across is true or false",
+    "cut:count=many": "count is a number, not 'many'",
 }  # fmt: skip
 
 
@@ -49,8 +48,8 @@ def test_rule_in_one_word_that_is_none_is_refused(text: str) -> None:
 
 def test_rule_in_one_word_is_the_rule() -> None:
     """Every setting can be said in one word."""
-    text = "reorder:api=Fetch,percent=12.5,skip=1,count=2,client_id=me*,ms=30,across=true"
-    assert Rule.parse(text) == Rule("reorder", "Fetch", 12.5, 1, 2, "me*", 30, across=True)
+    text = "reorder:api=Fetch,percent=12.5,skip=1,count=2,client_id=me*,ms=30"
+    assert Rule.parse(text) == Rule("reorder", "Fetch", 12.5, 1, 2, "me*", 30)
     assert Rule.parse("cut") == Rule("cut")
 
 

@@ -32,7 +32,7 @@ from kitlib.lab.brokers import ports
 from kitlib.lab.clients import Cluster, addresses, tls_context
 from kitlib.lab.proxy.connection import Connection, Reordered
 from kitlib.lab.proxy.frames import Request
-from kitlib.lab.proxy.rules import ANY_API, APIS, Rule, RuleBook
+from kitlib.lab.proxy.rules import ANY_API, Rule, RuleBook, apis
 
 __all__ = ["ChaosProxy", "ProxyEvent", "Rule"]
 
@@ -99,11 +99,11 @@ class ChaosProxy:
         cluster: Cluster | None = None, leads_to: int = 0,
     ) -> None:
         """`brokers`: their hosts and ports. Use `start` or `before` instead."""
-        unknown = sorted(set(watch) - set(APIS.values()) - {ANY_API})
+        unknown = sorted(set(watch) - set(apis().values()) - {ANY_API})
         if unknown:
-            raise KnobError(f"no API '{unknown[0]}' to watch. Choose '{ANY_API}' or of: {', '.join(APIS.values())}.")
+            raise KnobError(f"no API '{unknown[0]}' to watch. Choose '{ANY_API}' or of: {', '.join(apis().values())}.")
         self.seed = seed
-        self.watch = frozenset(APIS.values() if ANY_API in watch else watch)
+        self.watch = frozenset(apis().values() if ANY_API in watch else watch)
         # The cluster as it is through this proxy.
         self.cluster: Cluster
         self._book = RuleBook(seed)
@@ -114,7 +114,7 @@ class ChaosProxy:
         self._counts: Counter[str] = Counter()
         self._happened = threading.Condition()
         self._connections: dict[asyncio.Task[None], Connection] = {}
-        self._reordered: dict[int, Reordered] = {}
+        self._reordered: Reordered = {}
         self._began = time.monotonic()
         # Undone at the end, also when the start fails half way.
         self._undo = ExitStack()
@@ -364,9 +364,9 @@ class ChaosProxy:
         return round((time.monotonic() - self._began) * 1000, 3)
 
     async def _release(self) -> None:
-        for handle in list(self._reordered):
-            with suppress(OSError):  # its broker is gone
-                await self._reordered.pop(handle).let_go()
+        for _, gate in self._reordered.values():
+            gate.set()
+        self._reordered.clear()
         for connection in self._connections.values():
             connection.release()
 

@@ -2,8 +2,8 @@
 
 Two lanes run side by side, requests and answers. A frame that no rule wants goes on as it comes, in
 pieces; one that a rule wants is first read whole. Answers leave in the order in which
-the client asked, as every Kafka client expects, also when the proxy has sent the requests in another
-order, sent one twice, or gives an answer of its own.
+the client asked, as every Kafka client expects, also when the proxy has sent a request twice, or gives an
+answer of its own.
 
 A client that leaves while requests of its own are delayed does not take them back: they still reach
 the broker, as packets under way would.
@@ -18,7 +18,7 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kitlib.errors import LabError
@@ -140,8 +140,6 @@ class Awaited:
     request: Request
     # The answer to a duplicate is the proxy's to drop.
     is_for_nobody: bool = False
-    # The broker gets it after requests that the client made later.
-    is_late: bool = False
     # Rules that hold a frame of another connection back until this request is answered.
     lets_go: tuple[int, ...] = ()
     # Hands the answer to the client, when it is there but those of earlier requests are not.
@@ -152,7 +150,7 @@ class AwaitedAnswers:
     """The answers one client waits for.
 
     A client takes an answer that is not the next one for a broken connection, and the broker answers in the order in
-    which it gets the requests. Where the proxy has changed that order, an answer has to wait for its turn here.
+    which it gets the requests. An answer of the proxy's own has to wait for its turn here.
     """
 
     def __init__(self) -> None:
@@ -167,12 +165,12 @@ class AwaitedAnswers:
         return awaited
 
     def asked(self, correlation_id: int) -> Awaited | None:
-        """Whose answer this is. Those before it that have got none, and are not late, will never get one."""
+        """Whose answer this is. Those before it that have got none will never get one."""
         for position, awaited in enumerate(self.queue):
             if awaited.request.correlation_id == correlation_id and awaited.hand_out is None:
                 if position:
                     earlier = [self.queue.popleft() for _ in range(position)]
-                    kept = [each for each in earlier if each.is_late or each.hand_out is not None]
+                    kept = [each for each in earlier if each.hand_out is not None]
                     self.queue.extendleft(reversed(kept))
                 return awaited
         return None
@@ -202,6 +200,8 @@ LOST_S = 10.0
 Head = TypeVar("Head", Request, Answer)
 # What is to be done with a frame once it is there as a whole.
 Deed = Callable[[bytes], Awaitable[None]]
+# What each reorder rule holds back, by its handle: whose frame, and the gate behind which that waits with all that follows it.
+Reordered = dict[int, tuple["Connection", asyncio.Event]]
 # Writes down: what, number of the connection, request, handle of the rule, size.
 Note = Callable[[str, int, Request | None, int | None, int], None]
 
@@ -210,29 +210,12 @@ class EndedError(Exception):
     """A rule ends the connection here; nothing that follows may pass."""
 
 
-@dataclass(slots=True)
-class Reordered:
-    """A frame that a reorder rule holds back."""
-
-    connection: Connection
-    # Opened to let it go, when it waits in the outlet with all that follows it on its connection.
-    gate: asyncio.Event = field(default_factory=asyncio.Event)
-    # The frame itself, when those behind it on its connection may overtake it.
-    frame: bytes | None = None
-
-    async def let_go(self) -> None:
-        self.gate.set()
-        frame, self.frame = self.frame, None
-        if frame is not None:
-            await self.connection.to_broker.send(frame)
-
-
 class Connection:
     """The proxy's part of one client's connection."""
 
     def __init__(
         self, number: int, client: socket.socket, target: tuple[str, int], tls: ssl.SSLContext | None, book: RuleBook, note: Note,
-        reordered: dict[int, Reordered], door: Door | None,
+        reordered: Reordered, door: Door | None,
     ) -> None:
         self.number = number
         self.loop = asyncio.get_running_loop()
@@ -241,7 +224,6 @@ class Connection:
         self.sides: list[Side] = []  # client and broker, as soon as they are connected
         self.book = book
         self.note = note
-        # Of all connections: what each reorder rule holds, by the rule's handle.
         self.reordered = reordered
         # Where the client is told that brokers are; None: where they say.
         self.door = door
@@ -257,7 +239,6 @@ class Connection:
         self.is_deaf = self.is_mute = False
         # The name that the client last gave.
         self.client_id = ""
-        self.timers: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
         """Relay until either side leaves, a rule ends it, or the task is cancelled; then both sides are closed."""
@@ -272,7 +253,7 @@ class Connection:
         finally:
             outlets = (self.to_broker, self.to_client) if lanes else ()
             writers = [outlet.writer for outlet in outlets if outlet.writer is not None]
-            tasks = [over, *lanes, *self.timers, *writers]
+            tasks = [over, *lanes, *writers]
             for task in tasks:
                 task.cancel()
             try:
@@ -312,7 +293,7 @@ class Connection:
 
     def close(self) -> None:
         """Close both sides, as `run` does at its end; needed when the task was cancelled before `run` began."""
-        for handle in [handle for handle, held in self.reordered.items() if held.connection is self]:
+        for handle in [handle for handle, (connection, _) in self.reordered.items() if connection is self]:
             del self.reordered[handle]
         for side in self.sides:
             side.close(self.is_reset)
@@ -329,9 +310,6 @@ class Connection:
     async def _requests(self) -> None:
         """Client to broker, until the client has left."""
         await self._relay(self.client, self.to_broker, read_request, self._on_request)
-        for handle in [handle for handle, held in self.reordered.items() if held.connection is self]:
-            if self.reordered[handle].frame is not None:  # nothing comes that could overtake it
-                await self._let_go(handle)
         await self.to_broker.drain()
         self.broker.end_sending()
 
@@ -406,7 +384,7 @@ class Connection:
                 self.awaited.expect(request, is_for_nobody=True)
                 await self.to_broker.send(frame + frame)
             case "reorder":
-                await self._reorder(entry, awaited, frame)
+                await self._reorder(entry, frame)
             case "stop_reading":
                 with suppress(TimeoutError):
                     async with asyncio.timeout(rule.ms / 1000 if rule.ms else LONGEST_STOP_S):
@@ -445,49 +423,38 @@ class Connection:
 
     # Frames out of their order
 
-    async def _reorder(self, entry: Entry, awaited: Awaited, frame: bytes) -> None:
-        """Hold the frame back; across connections, all that follows it on its own connection waits too."""
+    async def _reorder(self, entry: Entry, frame: bytes) -> None:
+        """Hold the frame back, and with it all that follows it on this connection, until one of another has passed."""
         if entry.handle in self.reordered:  # the rule holds one, and this is not the one that may overtake it
             await self.to_broker.send(frame)
             return
-        held = self.reordered[entry.handle] = Reordered(self)
-        self.timers = [timer for timer in self.timers if not timer.done()]
-        self.timers.append(self.loop.create_task(self._let_go_after(entry, held)))
-        if entry.rule.across:
-            await self.to_broker.put(Held(frame, gate=held.gate))
-        else:
-            awaited.is_late = True
-            held.frame = frame
-
-    async def _let_go_after(self, entry: Entry, held: Reordered) -> None:
-        await asyncio.sleep((entry.rule.ms or REORDER_MS) / 1000)
-        if self.reordered.get(entry.handle) is held:
-            await self._let_go(entry.handle)
+        _, gate = self.reordered[entry.handle] = self, asyncio.Event()
+        self.loop.call_later((entry.rule.ms or REORDER_MS) / 1000, self._let_go, entry.handle, gate)
+        await self.to_broker.put(Held(frame, gate=gate))
 
     def _overtaken_by(self, request: Request) -> list[int]:
-        """The rules that hold a frame back until this one has passed."""
+        """The rules that hold a frame of another connection back until this one has passed."""
         return [
             entry.handle for entry in self.book.entries
-            if (held := self.reordered.get(entry.handle)) is not None
-            and entry.rule.matches(request.api, request.client_id)
-            and entry.rule.across == (held.connection is not self)
+            if self.reordered.get(entry.handle, (self,))[0] is not self and entry.rule.matches(request.api, request.client_id)
         ]  # fmt: skip
 
     async def _overtake(self, overtaken: list[int], request: Request, frame: bytes) -> None:
-        """Send a frame before those that wait for it: on the same connection, or on others until it is answered."""
+        """Send a frame before those that wait for it, until it is answered if it is to be."""
         awaited = self.awaited.expect(request)
         await self.to_broker.send(frame)
-        others = [handle for handle in overtaken if handle in self.reordered and self.reordered[handle].frame is None]
         if request.is_answered:
-            awaited.lets_go = tuple(others)
-        for handle in overtaken:
-            if handle not in awaited.lets_go:
-                await self._let_go(handle)
+            awaited.lets_go = tuple(overtaken)
+        else:
+            for handle in overtaken:
+                self._let_go(handle)
 
-    async def _let_go(self, handle: int) -> None:
-        held = self.reordered.pop(handle, None)
-        if held is not None:
-            await held.let_go()
+    def _let_go(self, handle: int, gate: asyncio.Event | None = None) -> None:
+        """Let go what the rule holds; with a gate only if that is what it still holds."""
+        _, held = self.reordered.get(handle, (self, None))
+        if held is not None and gate in (None, held):
+            del self.reordered[handle]
+            held.set()
 
     # Answers
 
@@ -496,8 +463,7 @@ class Connection:
         if awaited is None:
             return None  # nobody the proxy knows of has asked for it
         for handle in awaited.lets_go:
-            if (held := self.reordered.pop(handle, None)) is not None:
-                held.gate.set()
+            self._let_go(handle)
         request = awaited.request
         if self.is_mute:
             return self._drop

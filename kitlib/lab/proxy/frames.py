@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kitlib.lab.proxy.rules import APIS, ERRORS
+from kitlib.lab.proxy.rules import apis, errors
 
 # socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
 LONGEST_REQUEST_BYTES = 104_857_600
@@ -50,7 +50,7 @@ class Request:
 
     @property
     def api(self) -> str:
-        return APIS.get(self.api_key, f"api {self.api_key}")
+        return apis().get(self.api_key, f"api {self.api_key}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,14 +137,14 @@ ASKED_AS = {
 def error_answer(api: str, version: int, correlation_id: int, request: bytes, error: str) -> bytes:
     """The answer that refuses a request, as a whole frame; GarbageError when the request cannot be read."""
     requests, responses = _messages(api)
-    return encoded(_refusal(responses, responses._struct, version, decoded(requests, version, request), ERRORS[error]), correlation_id)
+    return encoded(_refusal(responses, responses._struct, version, decoded(requests, version, request), errors()[error]), correlation_id)
 
 
 def with_error(api: str, version: int, correlation_id: int, answer: bytes, error: str) -> bytes:
     """A broker's answer with this error in place of whatever it said; GarbageError when it cannot be read."""
     responses = _messages(api)[1]
     said = decoded(responses, version, answer)
-    _refuse(said, responses._struct, version, ERRORS[error])
+    _refuse(said, responses._struct, version, errors()[error])
     return encoded(said, correlation_id)
 
 

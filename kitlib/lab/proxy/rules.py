@@ -15,30 +15,11 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 from kitlib.errors import KnobError
 
-# What a client may ask a broker of release 4.3, by the names of Kafka's protocol. Source: Kafka 4.3.1,
-# clients/src/main/resources/common/message/*Request.json, those that listen to "broker".
-APIS = {
-    0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch", 10: "FindCoordinator",
-    11: "JoinGroup", 12: "Heartbeat", 13: "LeaveGroup", 14: "SyncGroup", 15: "DescribeGroups", 16: "ListGroups",
-    17: "SaslHandshake", 18: "ApiVersions", 19: "CreateTopics", 20: "DeleteTopics", 21: "DeleteRecords",
-    22: "InitProducerId", 23: "OffsetForLeaderEpoch", 24: "AddPartitionsToTxn", 25: "AddOffsetsToTxn", 26: "EndTxn",
-    27: "WriteTxnMarkers", 28: "TxnOffsetCommit", 29: "DescribeAcls", 30: "CreateAcls", 31: "DeleteAcls",
-    32: "DescribeConfigs", 33: "AlterConfigs", 34: "AlterReplicaLogDirs", 35: "DescribeLogDirs", 36: "SaslAuthenticate",
-    37: "CreatePartitions", 38: "CreateDelegationToken", 39: "RenewDelegationToken", 40: "ExpireDelegationToken",
-    41: "DescribeDelegationToken", 42: "DeleteGroups", 43: "ElectLeaders", 44: "IncrementalAlterConfigs",
-    45: "AlterPartitionReassignments", 46: "ListPartitionReassignments", 47: "OffsetDelete", 48: "DescribeClientQuotas",
-    49: "AlterClientQuotas", 50: "DescribeUserScramCredentials", 51: "AlterUserScramCredentials", 55: "DescribeQuorum",
-    57: "UpdateFeatures", 60: "DescribeCluster", 61: "DescribeProducers", 64: "UnregisterBroker",
-    65: "DescribeTransactions", 66: "ListTransactions", 68: "ConsumerGroupHeartbeat", 69: "ConsumerGroupDescribe",
-    71: "GetTelemetrySubscriptions", 72: "PushTelemetry", 74: "ListConfigResources", 75: "DescribeTopicPartitions",
-    76: "ShareGroupHeartbeat", 77: "ShareGroupDescribe", 78: "ShareFetch", 79: "ShareAcknowledge", 80: "AddRaftVoter",
-    81: "RemoveRaftVoter", 88: "StreamsGroupHeartbeat", 89: "StreamsGroupDescribe", 90: "DescribeShareGroupOffsets",
-    91: "AlterShareGroupOffsets", 92: "DeleteShareGroupOffsets",
-}  # fmt: skip
 # In a rule: whatever the API.
 ANY_API = "any"
 
@@ -47,7 +28,7 @@ ON_REQUESTS = {
     "lose_request": "the broker never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
     "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
     "duplicate_request": "the broker gets it twice, the client gets only the first answer (no network does this within a connection)",
-    "reorder": "it waits until the next match has passed, or for `ms` (1,000); no network does this without `across` (on any connection)",
+    "reorder": "it waits, with all that follows it, until the next match on another connection has passed, or for `ms` (1,000)",
     "cut": "both sides of the connection are closed; the broker never sees it",
     "reset": "the broker gets one half, then both sides are reset (RST)",
     "stop_reading": "nothing is read from this client for `ms` (default: ten minutes), or until released",
@@ -67,29 +48,28 @@ ON_ANSWERS = {
 }
 ACTIONS = {**ON_REQUESTS, **ON_ANSWERS}
 
-# What a broker of release 4.3 may answer to a producer, a consumer or a member of a group.
-ERRORS = {
-    "UNKNOWN_SERVER_ERROR": -1, "OFFSET_OUT_OF_RANGE": 1, "CORRUPT_MESSAGE": 2, "UNKNOWN_TOPIC_OR_PARTITION": 3, "LEADER_NOT_AVAILABLE": 5,
-    "NOT_LEADER_OR_FOLLOWER": 6, "REQUEST_TIMED_OUT": 7, "MESSAGE_TOO_LARGE": 10, "COORDINATOR_LOAD_IN_PROGRESS": 14,
-    "COORDINATOR_NOT_AVAILABLE": 15, "NOT_COORDINATOR": 16, "INVALID_TOPIC_EXCEPTION": 17, "RECORD_LIST_TOO_LARGE": 18,
-    "NOT_ENOUGH_REPLICAS": 19, "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20, "INVALID_REQUIRED_ACKS": 21,
-    "TOPIC_AUTHORIZATION_FAILED": 29, "CLUSTER_AUTHORIZATION_FAILED": 31, "INVALID_TIMESTAMP": 32,
-    "UNSUPPORTED_FOR_MESSAGE_FORMAT": 43, "OUT_OF_ORDER_SEQUENCE_NUMBER": 45, "DUPLICATE_SEQUENCE_NUMBER": 46,
-    "INVALID_PRODUCER_EPOCH": 47, "INVALID_TXN_STATE": 48, "INVALID_PRODUCER_ID_MAPPING": 49,
-    "CONCURRENT_TRANSACTIONS": 51, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53, "KAFKA_STORAGE_ERROR": 56,
-    "UNKNOWN_PRODUCER_ID": 59, "UNSUPPORTED_COMPRESSION_TYPE": 76, "INVALID_RECORD": 87, "THROTTLING_QUOTA_EXCEEDED": 89,
-    "PRODUCER_FENCED": 90, "UNKNOWN_TOPIC_ID": 100, "TRANSACTION_ABORTABLE": 120, "NETWORK_EXCEPTION": 13,
-    "ILLEGAL_GENERATION": 22, "INCONSISTENT_GROUP_PROTOCOL": 23, "UNKNOWN_MEMBER_ID": 25, "REBALANCE_IN_PROGRESS": 27,
-    "GROUP_AUTHORIZATION_FAILED": 30, "FETCH_SESSION_ID_NOT_FOUND": 70, "INVALID_FETCH_SESSION_EPOCH": 71, "FENCED_LEADER_EPOCH": 74,
-    "UNKNOWN_LEADER_EPOCH": 75, "OFFSET_NOT_AVAILABLE": 78, "MEMBER_ID_REQUIRED": 79, "GROUP_MAX_SIZE_REACHED": 81,
-    "FENCED_INSTANCE_ID": 82, "UNSTABLE_OFFSET_COMMIT": 88, "INCONSISTENT_TOPIC_ID": 103, "FENCED_MEMBER_EPOCH": 110,
-    "STALE_MEMBER_EPOCH": 113,
-}  # fmt: skip
 # Those that a client asks again after an error, or hears of one in.
 APIS_WITH_ERRORS = (
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup",
     "SyncGroup", "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
 )  # fmt: skip
+
+
+@cache
+def apis() -> dict[int, str]:
+    """What may be asked of a broker, by the names of Kafka's protocol, as kafka-python knows them."""
+    from kafka.protocol.api_key import ApiKey  # half a second, which `kit` does without
+
+    return {key.value: key.name for key in ApiKey}
+
+
+@cache
+def errors() -> dict[str, int]:
+    """What a broker may answer: kafka-python's names, and Kafka's own where that still has the older one."""
+    from kafka import errors as known
+
+    newer = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "MESSAGE_TOO_LARGE": 10, "INVALID_TOPIC_EXCEPTION": 17}
+    return newer | {each.message: code for code, each in known.kafka_errors.items() if code not in (None, 0, *newer.values())}
 
 
 # How long reorder waits for another frame if the rule does not say.
@@ -113,16 +93,14 @@ class Rule:
     ms: int = 0
     # The pace of throttle and throttle_answer.
     bytes_per_s: int = 0
-    # reorder: the next one that matches has to come on another connection.
-    across: bool = False
     # The name of the error that answer_error and replace_answer give.
     error: str = ""
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
             raise KnobError(f"no action '{self.action}' for a proxy's rule. Choose one of: {', '.join(ACTIONS)}.")
-        if self.api != ANY_API and self.api not in APIS.values():
-            raise KnobError(f"{self.action}: no API '{self.api}'. Choose '{ANY_API}' or one of: {', '.join(APIS.values())}.")
+        if self.api not in (ANY_API, *APIS_WITH_ERRORS) and self.api not in apis().values():
+            raise KnobError(f"{self.action}: no API '{self.api}'. Choose '{ANY_API}' or one of: {', '.join(apis().values())}.")
         self._check_number("percent", 0, 100)
         self._check_number("skip", 0, None)
         if self.count is not None:
@@ -130,8 +108,6 @@ class Rule:
         delays = self.action in ("delay_request", "delay_answer")
         self._check_number("ms", 1 if delays else 0, 3_600_000)
         self._check_number("bytes_per_s", 1 if self.action.startswith("throttle") else 0, None)
-        if self.across and self.action != "reorder":
-            raise KnobError(f"{self.action}: across=True is only for reorder. Leave it out.")
         if self.action in ("answer_error", "replace_answer"):
             self._check_error()
         elif self.error:
@@ -141,8 +117,8 @@ class Rule:
         if self.api not in APIS_WITH_ERRORS:
             known = ", ".join(APIS_WITH_ERRORS)
             raise KnobError(f"{self.action}: no answer with an error can be made for '{self.api}'. Choose one of: {known}.")
-        if self.error not in ERRORS:
-            raise KnobError(f"{self.action}: no error '{self.error}'. Choose one of: {', '.join(ERRORS)}.")
+        if self.error not in errors():
+            raise KnobError(f"{self.action}: no error '{self.error}'. Choose one of: {', '.join(errors())}.")
 
     def _check_number(self, name: str, low: int, high: int | None) -> None:
         value = getattr(self, name)
@@ -166,7 +142,7 @@ class Rule:
     def text(self) -> str:
         """The rule as `parse` reads it."""
         given = [f"{each.name}={getattr(self, each.name)}" for each in fields(self)[1:] if getattr(self, each.name) != each.default]
-        return ":".join([self.action, *filter(None, [",".join(given).replace("=True", "=true")])])
+        return ":".join([self.action, *filter(None, [",".join(given)])])
 
     @classmethod
     def parse(cls, text: str) -> Rule:
@@ -185,10 +161,6 @@ class Rule:
 def _parsed(text: str, name: str, value: str) -> Any:
     if name in ("api", "client_id", "error"):
         return value
-    if name == "across":
-        if value not in ("true", "false"):
-            raise KnobError(f"rule '{text}': across is true or false, not '{value}'. Choose one of them.")
-        return value == "true"
     try:
         return float(value) if name == "percent" else int(value)
     except ValueError:
