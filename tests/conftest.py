@@ -196,7 +196,7 @@ def formatted(kit_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     room = tmp_path_factory.mktemp("formatted")
     (room / "tmp").mkdir()
-    found = java.find_java(needs_vector=False).executable
+    found = java.find_java().executable
     machinery = node.Machinery(found, tuple(jars.ensure_jars("kafka")), room, room, uuid.uuid4().hex, node.HEAP_MB[1])
     broker = node.Node(1, room / "node-1", machinery, 9092, 9093, on_end=lambda: None)
     node.prepare([broker], 1, lambda _sentence: None, lambda: None)

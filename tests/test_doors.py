@@ -199,7 +199,7 @@ def test_compose_a_broker_with_its_variables_serves_the_kit(
     file = tmp_path / "server.properties"
     file.write_text(node.properties_text(settings), encoding="ascii")
     class_path = os.pathsep.join(map(str, jars.ensure_jars("kafka")))
-    program = [str(java.find_java(needs_vector=False).executable), told["KAFKA_HEAP_OPTS"], "-cp", class_path]
+    program = [str(java.find_java().executable), told["KAFKA_HEAP_OPTS"], "-cp", class_path]
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.run([*program, "kafka.tools.StorageTool", "format", "-t", node.new_cluster_id(), "-c", file], check=True, **quiet)
     broker = subprocess.Popen([*program, "kafka.Kafka", file], **quiet)

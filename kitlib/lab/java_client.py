@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from py4j import protocol
-from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kitlib.errors import LabError
@@ -31,26 +30,6 @@ END_S = 5.0
 
 class RefusedSettings(LabError):
     """The client does not start with these settings; the message is its own."""
-
-
-class _Connections(GatewayClient):  # type: ignore[misc]  # Py4J has no type hints
-    """Raises what Java has thrown as soon as it is told.
-
-    Else it would come to pyspark, which takes all Java exceptions of a process for its own once it has a session,
-    and looks for them in its own JVM.
-    """
-
-    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:
-        answer = super().send_command(command, retry, binary)
-        if not binary and answer.startswith(protocol.ERROR + protocol.REFERENCE_TYPE):
-            target, name = (*command.split("\n"), "", "")[1:3]
-            protocol.get_return_value(answer, self, target, name)
-        return answer
-
-
-class _Gateway(JavaGateway):  # type: ignore[misc]
-    def _create_gateway_client(self) -> GatewayClient:
-        return _Connections(gateway_parameters=self.gateway_parameters)
 
 
 @dataclass(slots=True)
@@ -67,7 +46,7 @@ class JavaClient:
 
         LabError when it does not start.
         """
-        found = java.find_java(needs_vector=False)
+        found = java.find_java()
         kafka = [path.resolve() for path in jars.ensure_jars("kafka")]  # first, like the broker: so its archive serves here too
         archive = java.class_archive_flags(found, "kafka", kafka[0].parent, writes=False)
         first, *others = map(str, [*kafka, find_jar_path()])
@@ -82,7 +61,7 @@ class JavaClient:
         finally:
             os.environ.update(before)
         parameters = GatewayParameters(address="127.0.0.1", port=port, auth_token=token, auto_convert=True)
-        gateway = _Gateway(gateway_parameters=parameters)
+        gateway = JavaGateway(gateway_parameters=parameters)
         try:
             yield cls(gateway, process)
         finally:

@@ -23,7 +23,7 @@ def own_broker(
     It is given so many further ports. Ended at the end.
     """
     (home / "tmp").mkdir()
-    java_of_all = java.find_java(needs_vector=False).executable
+    java_of_all = java.find_java().executable
     classes = (*jars.ensure_jars("kafka"), *([plugin] if plugin else ()))
     machinery = node.Machinery(java_of_all, classes, home, home, uuid.uuid4().hex, node.HEAP_MB[1])
     controller_port, [own, *more] = ports.choose({}, 1 + more_ports)

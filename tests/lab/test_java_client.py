@@ -6,10 +6,8 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
 
 from kitlib.errors import LabError
 from kitlib.lab import jars, java
@@ -49,18 +47,6 @@ def test_killed_jvm_is_a_sentence_and_hides_nothing() -> None:
             raise ZeroDivisionError
         finally:
             java.close_at_once(producer)
-
-
-@pytest.mark.spark
-def test_refusals_are_the_clients_own_beside_a_spark_session(spark: Any) -> None:
-    """pyspark, which takes Java's exceptions for its own, is not asked about those of another JVM."""
-    spark.range(1).count()
-    with JavaClient.open() as java:
-        with pytest.raises(RefusedSettings, match=r"ConfigException: .*acks"):
-            java.producer_settings({"acks": "0", "enable.idempotence": True})
-        for _ in range(300):  # objects have numbers in each JVM, and some of these are also the numbers of Spark's
-            with pytest.raises(Py4JJavaError, match="NumberFormatException"):
-                java.jvm.java.lang.Integer.parseInt("x")
 
 
 def test_class_archive_is_written_by_one_java_and_used_by_the_next(kit_home: Path, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def console_tool(name: str, *options: str) -> None:
     from kitlib.lab import jars, java, workspace
 
     path = os.pathsep.join(str(each) for each in [*jars.ensure_jars("kafka"), workspace.jars_dir() / "kafka-tools-4.3.1.jar"])
-    executable = str(java.find_java(needs_vector=False).executable)
+    executable = str(java.find_java().executable)
     command = [executable, "-Xmx128m", "-cp", path, f"org.apache.kafka.tools.{name}", "--bootstrap-server", BOOTSTRAP, "--topic", TOPIC]
     if OUT and name.endswith("Consumer"):
         os.dup2(os.open(OUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stdout.fileno())

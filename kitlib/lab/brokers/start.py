@@ -82,7 +82,7 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
     """Start a warden and wait until its brokers serve. The caller holds the starter's lock."""
     say = progress or say_on_stderr
     began = time.monotonic()
-    chosen = java.find_java(needs_vector=False)
+    chosen = java.find_java()
     # Without links: an archive of classes is for jars in one place, whichever workspace they are used from.
     paths = [path.resolve() for path in jars.ensure_jars("kafka", progress)]
     stale = warden.state_file(workspace.run_dir())
