@@ -67,7 +67,6 @@ class ProtocolProducer:
     KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
     no such topic. `on_delivery` is called with each Delivery; without it they are in `deliveries`.
     `security` has kafka-python's settings, as `Wire.open` takes them.
-    `alter` may change each batch just before it leaves, to see what the broker and the producer make of it.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class ProtocolProducer:
         topic: str,
         config: ProducerConfig | None = None,
         on_delivery: Callable[[Delivery], None] | None = None,
-        alter: Callable[[WireBatch], WireBatch] | None = None,
         client_id: str = "kit-producer",
         timeout_s: float = 10.0,
         security: Mapping[str, Any] | None = None,
@@ -87,7 +85,7 @@ class ProtocolProducer:
         if in_flight not in MAX_IN_FLIGHT:
             raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
         self.host, self.port, self.topic, self.client_id = host, port, topic, client_id
-        self.alter, self.security = alter, dict(security or {})
+        self.security = dict(security or {})
         self.deliveries: list[Delivery] = []
         self.on_delivery = on_delivery or self.deliveries.append
         # Records handed over of which nothing has been told yet.
@@ -262,11 +260,10 @@ class ProtocolProducer:
             self._requests.append(request)
 
     def _on_wire(self, batch: protocol.Batch) -> WireBatch:
-        made = WireBatch(
+        return WireBatch(
             batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
             batch.timestamp_ms, batch.is_transactional,
         )  # fmt: skip
-        return self.alter(made) if self.alter else made
 
     def _ask_for_id(self, wire: Wire) -> None:
         try:

@@ -1,9 +1,8 @@
 """Batches of records as bytes: made for a broker by the protocol library, and read back from what a broker sends.
 
-What a batch says about its producer (id, epoch, first sequence number) is whatever the caller wants, and
-on request the batch is damaged in one way, so that one can see what a broker makes of it.
+What a batch says about its producer (id, epoch, first sequence number) is whatever the caller wants.
 
-Left out: keys and headers on the way to the broker, and the formats before Kafka 0.11.
+Left out: keys, headers and compression on the way to the broker, and the formats before Kafka 0.11.
 """
 
 from __future__ import annotations
@@ -15,17 +14,11 @@ from dataclasses import dataclass
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
-from kafka.record.util import calc_crc32c
 
 from kitlib.errors import LabError
 
 MAGIC = 2
-MAGIC_AT = 16
-CHECKSUM_AT = DefaultRecordBatchBuilder.CRC_OFFSET
-ATTRIBUTES_AT = DefaultRecordBatchBuilder.ATTRIBUTES_OFFSET  # the checksum covers the batch from here on
-COUNT_AT = 57
-COMPRESSIONS = {"none": 0, "gzip": 1}
-DAMAGES = ("", "checksum", "count", "control", "magic")
+UNCOMPRESSED = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +26,6 @@ class WireBatch:
     """One batch for one partition, with the producer's numbers of one's choosing; nothing is checked here.
 
     `values` are the records' values, in order. `timestamp_ms` is that of every record, now if None.
-    `compression` is "none" or "gzip". `damage` spoils the batch after it was made: "checksum" (wrong),
-    "count" (says one record more than it holds), "control" (claims to be a broker's own), "magic" (an old format).
     """
 
     partition: int
@@ -44,46 +35,24 @@ class WireBatch:
     base_sequence: int = -1
     timestamp_ms: int | None = None
     is_transactional: bool = False
-    compression: str = "none"
-    damage: str = ""
 
 
 def encode_batch(batch: WireBatch) -> bytearray:
-    """The bytes of a batch; LabError when it cannot be made (no record, an unknown compression or damage, numbers too large)."""
+    """The bytes of a batch; LabError when it cannot be made (no record, numbers too large)."""
     if not batch.values:
         raise LabError(f"A batch for partition {batch.partition} has no records. Give it at least one value.")
-    if batch.compression not in COMPRESSIONS:
-        raise LabError(f"Compression '{batch.compression}': the kit's wire knows {', '.join(COMPRESSIONS)}. Choose one of them.")
-    if batch.damage not in DAMAGES:
-        raise LabError(f"Damage '{batch.damage}': there is {', '.join(DAMAGES[1:])}. Choose one of them.")
     timestamp_ms = int(time.time() * 1000) if batch.timestamp_ms is None else batch.timestamp_ms
     builder = DefaultRecordBatchBuilder(
-        MAGIC, COMPRESSIONS[batch.compression], batch.is_transactional,
+        MAGIC, UNCOMPRESSED, batch.is_transactional,
         batch.producer_id, batch.epoch, batch.base_sequence, 1 << 62,
     )  # fmt: skip
     try:
         for number, value in enumerate(batch.values):
             builder.append(number, timestamp_ms, None, value, ())
         made: bytearray = builder.build()
+        return made
     except (struct.error, TypeError, ValueError) as error:
         raise LabError(f"A batch for partition {batch.partition} cannot be written: {error}. Correct its values.") from error
-    if batch.damage:
-        spoil(made, batch.damage)
-    return made
-
-
-def spoil(made: bytearray, damage: str) -> None:
-    """Damage a batch that was good; all but "checksum" leave it with a checksum that fits."""
-    if damage == "checksum":
-        made[CHECKSUM_AT] ^= 0xFF
-        return
-    if damage == "count":
-        struct.pack_into(">i", made, COUNT_AT, struct.unpack_from(">i", made, COUNT_AT)[0] + 1)
-    elif damage == "control":
-        made[ATTRIBUTES_AT + 1] |= DefaultRecordBatchBuilder.CONTROL_MASK
-    elif damage == "magic":
-        made[MAGIC_AT] = 1
-    struct.pack_into(">I", made, CHECKSUM_AT, calc_crc32c(memoryview(made)[ATTRIBUTES_AT:]))
 
 
 @dataclass(frozen=True, slots=True)
