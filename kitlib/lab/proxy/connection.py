@@ -268,9 +268,8 @@ class Connection:
         host, port = self.target
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                self.sides.append((await self.loop.create_connection(Side, sock=self.socket))[1])
-                name = host if self.tls else None
-                self.sides.append((await self.loop.create_connection(Side, host, port, ssl=self.tls, server_hostname=name))[1])
+                self.sides.append(await Side.connect(sock=self.socket))
+                self.sides.append(await Side.connect(host, port, ssl=self.tls, server_hostname=host if self.tls else None))
         except OSError as error:  # TimeoutError is one
             self.note("refused" if error.errno in (errno.EMFILE, errno.ENFILE) else "unreachable", self.number, None, None, 0)
             return False
