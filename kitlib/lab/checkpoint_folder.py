@@ -29,7 +29,6 @@ from kitlib.lab import workspace
 from kitlib.text import plain_text
 
 MOST_BYTES = 1 << 20  # of a file that is read
-MOST_FILES = 100_000
 VERSION = re.compile(r"(\d{1,18})(?:_[0-9A-Za-z-]{1,60})?\.(?:delta|snapshot|changelog|zip)")
 NUMBER = re.compile(r"\d{1,18}")
 MOST_TROUBLES = 20
@@ -43,7 +42,7 @@ class CheckpointFolder:
     offsets: dict[int, tuple[Any, ...]]  # batch -> for each source its end, as JSON values; None for a source that has none yet
     commits: tuple[int, ...]  # batches that are done, ascending
     state: dict[int, tuple[int, ...]]  # operator -> versions that all of its partitions have, ascending
-    files: tuple[str, ...]  # all files below it that are no checksums, by name
+    sources: int = 0  # how many files of its own the sources have there, checksums left out
     sink_batches: tuple[int, ...] = ()  # batches in the log of a file sink
     troubles: tuple[str, ...] = ()  # what could not be read, a sentence each
 
@@ -76,7 +75,7 @@ class CheckpointFolder:
     @property
     def beside(self) -> str:
         """What lies beside the batches."""
-        own, kept = sum(name.startswith("sources/") for name in self.files), len(self.state)
+        own, kept = self.sources, len(self.state)
         query = f"metadata: query {self.query_id}" if self.query_id else "no metadata, so the next start is another query"
         told = f"{query}; sources: {own} file{'s' * (own != 1)}; state of {kept} operator{'s' * (kept != 1)}"
         return plain_text(told, 110)
@@ -102,7 +101,6 @@ def named(parts: list[str]) -> str:
 @dataclass(slots=True)
 class _Reader:
     folder: Path
-    files: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     def trouble(self, path: Path | str, why: str) -> None:
@@ -162,16 +160,6 @@ class _Reader:
                 of_partition.append({int(match[1]) for match in matches if match})
         return tuple(sorted(set.intersection(*of_partition))) if of_partition else ()
 
-    def every_file(self) -> tuple[str, ...]:
-        found: list[str] = []
-        for room, folders, names in os.walk(self.folder, followlinks=False):
-            folders.sort()
-            found += [(Path(room) / name).relative_to(self.folder).as_posix() for name in sorted(names) if not name.endswith(".crc")]
-            if len(found) > MOST_FILES:
-                self.trouble("the folder", f"it has more than {MOST_FILES:,} files, and those behind them are not named")
-                return tuple(found[:MOST_FILES])
-        return tuple(found)
-
 
 def _json(line: str) -> Any:
     try:
@@ -203,7 +191,8 @@ def read_checkpoint(folder: str | Path, sink: str | Path | None = None) -> Check
     operators = [entry.name for entry in reader.below("state") if NUMBER.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)]
     state = {int(name): reader.versions(name) for name in operators}
     sink_batches = _Reader(Path(sink)).numbers("_spark_metadata") if sink is not None else []
-    return CheckpointFolder(query_id, ends, tuple(commits), state, reader.every_file(), tuple(sink_batches), tuple(reader.troubles))
+    sources = sum(not name.endswith(".crc") for _, _, names in os.walk(where / "sources") for name in names)
+    return CheckpointFolder(query_id, ends, tuple(commits), state, sources, tuple(sink_batches), tuple(reader.troubles))
 
 
 def kafka_ends(source: Any) -> dict[tuple[str, str], int] | None:

@@ -4,7 +4,7 @@ A default that is typed into a text is right until the next release, and of one 
 types none: Java's and the broker's come from the configuration classes in the broker's own jars, librdkafka's from
 the library under confluent-kafka, kafka-python's from its classes.
 
-    default("java.producer", "linger.ms"), default("librdkafka", "linger.ms")
+    settings_of("java.producer")["linger.ms"].default
     print(settings_table(["linger.ms", "acks", "enable.idempotence"]))
     print(settings_table(["min.insync.replicas"], sources=("broker.class",)))
 
@@ -64,21 +64,6 @@ class Setting:
     def shown(self) -> str:
         """The default as a table has it, classes without their packages."""
         return JAVA_CLASS.sub(r"\1", str(self.default)) if self.default not in (None, "") else "(none)"
-
-
-def default(source: str, name: str) -> str:
-    """The default as text, "" for a setting without a value. KnobError for a source or a setting that there is not."""
-    return setting(source, name).default or ""
-
-
-def setting(source: str, name: str) -> Setting:
-    """One setting with its default and its sentences. Errors as `default`; LabError when its source cannot be asked."""
-    known = settings_of(source)
-    if name not in known:
-        near = [each for each in known if name in each or each in name][:5]
-        hint = f"There is {', '.join(near)}." if near else "Look at the names in settings_of."
-        raise KnobError(f"{source} has no setting '{name[:60]}'. {hint}")
-    return known[name]
 
 
 def settings_of(source: str) -> Mapping[str, Setting]:

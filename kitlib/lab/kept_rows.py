@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,7 +61,7 @@ class KeptRows(Generic[Row]):
         try:
             found, lost = json.loads(text), 0
         except (ValueError, RecursionError):
-            found, lost = _beginning(text), 1
+            found, lost = _whole_lines(text), 1
         schema, known = (found.get("schema"), found.get("answers")) if isinstance(found, dict) else (None, None)
         if type(schema) is int and schema > SCHEMA:
             raise DiskError(
@@ -93,8 +92,8 @@ class KeptRows(Generic[Row]):
 
     def save(self, rows: dict[str, Row]) -> None:
         """Replace the file. DiskError when it cannot be written."""
-        told = {key: asdict(row) for key, row in rows.items()}
-        workspace.write_atomic(self.path(), json.dumps({"schema": SCHEMA, "answers": told}, indent=1, ensure_ascii=False) + "\n")
+        lines = [f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(asdict(row), ensure_ascii=False)}" for key, row in rows.items()]
+        workspace.write_atomic(self.path(), f'{{\n"schema": {SCHEMA},\n"answers": {{\n' + ",\n".join(lines) + "\n}}\n")
 
     def reset(self) -> int:
         """Forget all rows; how many there were. DiskError when the file cannot be removed."""
@@ -106,22 +105,10 @@ class KeptRows(Generic[Row]):
         return count
 
 
-def _beginning(text: str) -> Any:
-    """The rows of a file that was cut, up to the first that is not whole; None when not even its head can be read."""
-    head = re.match(r'\s*{\s*"schema":\s*(\d{1,9}),\s*"answers":\s*{', text)
-    if head is None:
-        return None
-    rows, at, decode = {}, head.end(), json.JSONDecoder().raw_decode
-    try:
-        while True:
-            key, at = decode(text, _past(text, at))
-            rows[str(key)], at = decode(text, _past(text, at))
-    except (ValueError, RecursionError):
-        return {"schema": int(head[1]), "answers": rows}
-
-
-def _past(text: str, at: int) -> int:
-    """Where the next value begins, behind what stands between two."""
-    while at < len(text) and text[at] in " \n\r\t,:":
-        at += 1
-    return at
+def _whole_lines(text: str) -> dict[str, Any]:
+    """What can be read of a file that was cut or overwritten in part, line by line: `save` gives each row one."""
+    found: dict[str, Any] = {}
+    for line in text.splitlines():
+        with suppress(ValueError, RecursionError):
+            found |= json.loads("{" + line.strip().removesuffix(",") + "}")
+    return {"schema": found.pop("schema", None), "answers": found}

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import hashlib
 import json
-import os
 import re
 import tempfile
 import time
@@ -151,13 +150,17 @@ def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] |
     The kernel and all that came of it are gone at the end, also after Ctrl-C.
     """
     token = uuid.uuid4().hex
+    jupyter.write_settings()
     client = NotebookClient(
         notebook, kernel_name=KERNELSPEC["name"], record_timing=False,
         resources={"metadata": {"path": str(path.resolve().parent)}},
-        config=Config({"KernelManager": {"transport_encryption": "auto", "shutdown_wait_time": 3.0}}), **settings,
+        config=Config({"KernelManager": {
+            "transport_encryption": "auto", "shutdown_wait_time": 3.0,
+            "connection_file": str(jupyter.runtime_dir() / f"kernel-{token}.json"),  # not in the user's own folder
+        }}), **settings,
     )  # fmt: skip
     client.widget_registry["@jupyter-widgets/output"]["OutputModel"] = Output
-    with connection_files(), tempfile.TemporaryDirectory(prefix="kit-progress-") as folder, ThreadPoolExecutor(1) as thread:
+    with tempfile.TemporaryDirectory(prefix="kit-progress-") as folder, ThreadPoolExecutor(1) as thread:
         names = {"KIT_NOTEBOOK": path.stem, TOKEN_NAME: token, FOLDER: folder}
         try:  # in a thread: in this one nbclient would take Ctrl-C for itself
             thread.submit(asyncio.run, client.async_execute(env={**jupyter.environment(), **(environment or {}), **names})).result()
@@ -178,21 +181,6 @@ def describe(error: Exception, done: int) -> str:
     if isinstance(error, CellExecutionError):
         return f"code cell {max(done, 1)}: {error.ename}: {error.evalue.splitlines()[0][:200] if error.evalue else ''}"
     return f"{where}: {error}"
-
-
-@contextlib.contextmanager
-def connection_files() -> Iterator[None]:
-    """Keep the kernels' connection files in the workspace; Jupyter asks the environment where they go."""
-    before = os.environ.get("JUPYTER_RUNTIME_DIR")
-    jupyter.write_settings()
-    os.environ["JUPYTER_RUNTIME_DIR"] = str(jupyter.runtime_dir())
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["JUPYTER_RUNTIME_DIR"]
-        else:
-            os.environ["JUPYTER_RUNTIME_DIR"] = before
 
 
 def same(text: str) -> str:

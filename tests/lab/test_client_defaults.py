@@ -10,7 +10,7 @@ from kafka import KafkaProducer
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import client_defaults
-from kitlib.lab.client_defaults import SOURCES, Setting, default, setting, settings_of, settings_table
+from kitlib.lab.client_defaults import SOURCES, Setting, settings_of, settings_table
 from kitlib.lab.java_client import JavaClient
 
 
@@ -60,7 +60,7 @@ def test_kafka_python_is_told_by_the_names_of_all_others() -> None:
     told = settings_of("kafka-python.consumer")
     assert settings_of("kafka-python.producer")["linger.ms"].default == str(KafkaProducer.DEFAULT_CONFIG["linger_ms"])
     assert told["enable.auto.commit"].default in ("true", "false")
-    assert default("kafka-python.consumer", "partition.assignment.strategy").startswith("RangePartitionAssignor")
+    assert str(told["partition.assignment.strategy"].default).startswith("RangePartitionAssignor")
     assert told["key.deserializer"].default is None
 
 
@@ -69,34 +69,22 @@ def test_table_has_a_line_a_setting_and_a_column_for_each_that_has_one() -> None
     table = settings_table(["linger.ms", "buffer.memory", "debug"]).splitlines()
     assert [line.split()[0] for line in table[2:]] == ["linger.ms", "buffer.memory", "debug"]
     assert "Java producer" in table[0] and "librdkafka" in table[0] and "Java consumer" not in table[0]
-    assert table[3].split()[1:] == [default("java.producer", "buffer.memory"), "-"]
+    assert table[3].split()[1:] == [settings_of("java.producer")["buffer.memory"].default, "-"]
     assert table[4].split()[1:] == ["-", "(none)"]
     assert settings_table(["linger.ms"]) == settings_table(["linger.ms"])
 
 
 def test_table_names_classes_without_their_packages() -> None:
-    """`default` has the whole name, which can be set; the table has the last part."""
+    """The default has the whole name, which can be set; the table has the last part."""
     name = "partition.assignment.strategy"
-    assert "org.apache" in default("java.consumer", name) and "org.apache" not in settings_table([name])
+    assert "org.apache" in str(settings_of("java.consumer")[name].default) and "org.apache" not in settings_table([name])
     assert Setting("x", "y", "class java.lang.String").shown == "String" and Setting("x", "y", "1.2.3").shown == "1.2.3"
-
-
-@pytest.mark.parametrize(
-    ("source", "name", "said"),
-    [
-        ("java", "linger.ms", "there is no source 'java'"),
-        ("java.producer", "linger", r"no setting 'linger'. There is linger.ms"),
-        ("librdkafka", "buffer.memory", "librdkafka has no setting"),
-    ],
-)
-def test_setting_that_there_is_not_is_a_knob_error(source: str, name: str, said: str) -> None:
-    """The message says what there is."""
-    with pytest.raises(KnobError, match=said):
-        setting(source, name)
 
 
 def test_table_of_a_setting_that_nobody_has_is_a_knob_error() -> None:
     """A typing error is not shown as a row of dashes."""
     with pytest.raises(KnobError, match=r"no source of java\.producer has a setting 'lingerms'"):
         settings_table(["linger.ms", "lingerms"], sources=("java.producer",))
+    with pytest.raises(KnobError, match="there is no source 'java'"):
+        settings_of("java")
     assert len(SOURCES) == len(set(SOURCES))

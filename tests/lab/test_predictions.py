@@ -58,10 +58,10 @@ def test_rows_that_can_be_read_are_kept(cut: str, capsys: pytest.CaptureFixture[
     place = predictions.path()
     for key in "abcdef":
         predictions.keep(key, RIGHT)
-    text, last = place.read_text(), '"is_right": true\n  }\n }'
+    text, last = place.read_text(), '"is_right": true}\n}}'
     damaged, kept = {
         "in a row": (text[: text.index('"d"') + 30], "abc"),
-        "after a row": (text[: text.index(' "d"')], "abc"),
+        "after a row": (text[: text.index('"d"')], "abc"),
         "zeros at the end": (text + "\0" * 20, "abcdef"),
         "a row of another type": (text.replace(last, last.replace("true", '"yes"')), "abcde"),
     }[cut]
