@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -78,46 +75,14 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 @app.command()
 def logs(
     of: Annotated[Literal["kafka", "spark"], typer.Argument(help="Whose log.")] = "kafka",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines; stop with Ctrl-C.")] = False,
     lines: Annotated[int, typer.Option(help="Number of last lines per broker.")] = 50,
 ) -> None:
     """Print the warnings and errors of the brokers, or of Spark (an empty log is good news)."""
     if lines < 0:
         raise KnobError(f"--lines {lines}: a number of lines is 0 or more. Give such a number.")
-    find: Callable[[], list[Path]] = kafka_server.log_files if of == "kafka" else spark_server.log_files
-    files = find()
-    if not files and not follow:
+    files = kafka_server.log_files() if of == "kafka" else spark_server.log_files()
+    if not files:
         typer.echo("kit: there are no logs yet; `kit up` starts Kafka, the first query Spark.", err=True)
-    ends = {}
     for path in files:
-        ends[path] = _place(path)
         for line in kafka_server.last_lines(path, lines):
-            typer.echo(_labelled(path, line))
-    while follow:
-        time.sleep(0.3)
-        for path in find():
-            ends[path] = _print_new(path, ends.get(path, (0, 0)))
-
-
-def _place(path: Path) -> tuple[int, int]:
-    """Where a file ends now: its inode and size."""
-    found = path.stat()
-    return found.st_ino, found.st_size
-
-
-def _print_new(path: Path, before: tuple[int, int]) -> tuple[int, int]:
-    """Print what came after `before`; a file that was rotated is read from its beginning."""
-    inode, size = before
-    with path.open("rb") as file:
-        if path.stat().st_ino == inode:
-            file.seek(size)
-        text = file.read()
-        whole = text[: text.rfind(b"\n") + 1]
-        place = path.stat().st_ino, file.tell() - len(text) + len(whole)
-    for line in whole.decode("utf-8", "replace").splitlines():
-        typer.echo(_labelled(path, line))
-    return place
-
-
-def _labelled(path: Path, line: str) -> str:
-    return f"{path.stem}: {plain_text(line.expandtabs(4), LONGEST_LINE)}"
+            typer.echo(f"{path.stem}: {plain_text(line.expandtabs(4), LONGEST_LINE)}")

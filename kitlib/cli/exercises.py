@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +19,6 @@ SIGNS = {True: "[x]", False: "[ ]"}
 exercises_app = typer.Typer(help="The exercises of the course: list, done, next, and a notebook from the beginning again.")
 app.add_typer(exercises_app, name="exercises")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print them as JSON.")]
 OfNotebook = Annotated[str | None, typer.Argument(help="A notebook, by its number, or a chapter; by default, all.")]
 
 
@@ -31,10 +29,7 @@ def _items(notebook: str | None = None) -> list[Item]:
     return found if notebook is None else course.of_notebook(found, notebook)
 
 
-def _print(found: list[Item], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps([item.to_json() for item in found], indent=1))
-        return
+def _print(found: list[Item]) -> None:
     notebook = ""
     for item in found:
         if item.notebook != notebook:
@@ -45,14 +40,11 @@ def _print(found: list[Item], as_json: bool) -> None:
 
 
 @exercises_app.callback(invoke_without_command=True)
-def overview(context: typer.Context, as_json: AsJson = False) -> None:
+def overview(context: typer.Context) -> None:
     """How many exercises of each notebook are done, and which one comes next."""
     if context.invoked_subcommand is not None:
         return
     found = _items()
-    if as_json:
-        _print(found, as_json)
-        return
     for notebook in dict.fromkeys(item.notebook for item in found):
         its = [item for item in found if item.notebook == notebook]
         done = sum(item.progress.passed for item in its)
@@ -61,28 +53,24 @@ def overview(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @exercises_app.command("list")
-def list_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+def list_command(notebook: OfNotebook = None) -> None:
     """Every exercise and every question to explain, with its state."""
-    _print(_items(notebook), as_json)
+    _print(_items(notebook))
 
 
 @exercises_app.command("done")
-def done_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+def done_command(notebook: OfNotebook = None) -> None:
     """Those that are right, and explanations that are written."""
     found = [item for item in _items(notebook) if item.progress.passed]
-    if not found and not as_json:
+    if not found:
         typer.echo("None is done yet.")
-    _print(found, as_json)
+    _print(found)
 
 
 @exercises_app.command("next")
-def next_command(notebook: OfNotebook = None, as_json: AsJson = False) -> None:
+def next_command(notebook: OfNotebook = None) -> None:
     """The first one that is not done, with its question."""
-    found = _items(notebook)
-    if as_json:
-        _print([item for item in found if not item.progress.passed][:1], as_json)
-        return
-    typer.echo(_next(found, with_question=True))
+    typer.echo(_next(_items(notebook), with_question=True))
 
 
 @exercises_app.command("reset")

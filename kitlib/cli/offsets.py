@@ -23,14 +23,13 @@ from rich.text import Text
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.lab import kafka_server, workspace
+from kitlib.lab import kafka_server
 from kitlib.text import plain_text
 
 if TYPE_CHECKING:  # the clients take a while to load, and `kit --help` does without
     from kitlib.experiments.cluster_audit.commit_log import CommitLog
     from kitlib.experiments.cluster_audit.group_reader import GroupWatch
-    from kitlib.monitor.diagnosis import Diagnosis, GroupSnapshot, PartitionSeen
-    from kitlib.monitor.rewinds import Rewind, Vanished
+    from kitlib.monitor.diagnosis import Diagnosis, GroupSnapshot
 
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 TIMES = "a time as 2026-03-01T12:30 (your own zone unless it names one), as 90s, 15m, 6h or 7d ago, or in ms since 1970"
@@ -53,7 +52,6 @@ def offsets(
         typer.Option("--from", metavar="FILE", help="Read these instead of a cluster, again for more: segments (*.log) or their folder, "
                      "what kafka-dump-log --offsets-decoder printed, or an exported topic (JSON lines, Parquet)."),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Also draw the history into this file, FILE.svg or FILE.html.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
@@ -66,10 +64,8 @@ def offsets(
 
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
-    if plot is not None and plot.suffix not in (".svg", ".html"):
-        raise KnobError(f"--plot {plot}: a picture is an .svg or an .html. Give the file one of these endings.")
     if spark:
-        others = {"--from": source, "--since": since, "--until": until, "--commits": commits, "--plot": plot, "--json": as_json or None}
+        others = {"--from": source, "--since": since, "--until": until, "--commits": commits, "--json": as_json or None}
         given = [name for name, value in others.items() if value is not None]
         if given:
             raise KnobError(f"--spark cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
@@ -80,14 +76,14 @@ def offsets(
         from kitlib.experiments.cluster_audit.offset_files import read_files
 
         log = read_files(source, group, since_ms, until_ms)
-        raise typer.Exit(_tell_history(snapshots_of(log, group), log, group, commits, plot, as_json))
+        raise typer.Exit(_tell_history(snapshots_of(log, group), log, group, commits, as_json))
     cluster = kafka_server.ensure()
     log = read_commit_log(cluster, group, since_ms, until_ms, progress=lambda count: typer.echo(f"kit: {count:,} records read", err=True))
     if group is not None and not log.history.commits and not log.seen(group):
         check_group_exists(cluster, group)
     gone = [where for where, found in log.history.commits.items() if any(each.offset is None for each in found)]
     groups = snapshots_of(log, group, retention_of(cluster), topics_of(cluster, gone))
-    raise typer.Exit(_tell_history(groups, log, group, commits, plot, as_json))
+    raise typer.Exit(_tell_history(groups, log, group, commits, as_json))
 
 
 def _by_spark(group: str | None) -> int:
@@ -106,9 +102,7 @@ def _by_spark(group: str | None) -> int:
     return 1 if report.faults else 0
 
 
-def _tell_history(
-    groups: list[GroupSnapshot], log: CommitLog, group: str | None, commits: int | None, plot: Path | None, as_json: bool
-) -> int:
+def _tell_history(groups: list[GroupSnapshot], log: CommitLog, group: str | None, commits: int | None, as_json: bool) -> int:
     """Print what the log tells; 1 when a step back or a loss has no excuse."""
     from kitlib.experiments.cluster_audit import commit_table as tables
     from kitlib.monitor.diagnosis import signs
@@ -123,8 +117,6 @@ def _tell_history(
     notes = log.notes()
     if log.removed > 0:
         notes.append(f"{log.removed} offsets of the topic have no record any more: compaction has taken them, or they are markers.")
-    if plot is not None:
-        _draw(log, found, plot)
     if as_json:
         parts = [tables.history_json(each, part, some) for each, part, some in found]
         typer.echo(json.dumps({"group": group, "partitions": parts, "verdict": verdict, "faults": faults, "notes": notes}, indent=1))
@@ -137,17 +129,6 @@ def _tell_history(
     _print_lines([verdict, *(f"  {part.topic}-{part.partition}: {tables.sentence(sign)}" for part, sign in told)])
     _print_lines(f"note: {each}" for each in notes)
     return 1 if faults else 0
-
-
-def _draw(log: CommitLog, found: list[tuple[GroupSnapshot, PartitionSeen, list[Rewind | Vanished]]], path: Path) -> None:
-    from kitlib.monitor.commit_history import GroupPartition
-    from kitlib.views import draw_history
-
-    signs = {GroupPartition(group.group, part.topic, part.partition): some for group, part, some in found if some}
-    picture = draw_history(log.history, signs)
-    page = f'<!doctype html><meta charset="utf-8"><title>Committed offsets</title>{picture.to_html()}\n'
-    workspace.write_atomic(path, page if path.suffix == ".html" else picture.svg)
-    typer.echo(f"kit: {plain_text(path, 1_000)}: {picture.sentence}", err=True)
 
 
 @app.command()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -14,7 +12,6 @@ from kitlib.cli import app
 @app.command("predictions")
 def predictions_command(
     reset: Annotated[bool, typer.Option("--reset", help="Forget all answers, so that each question counts again.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print them as JSON.")] = False,
 ) -> None:
     """Your predictions, each with its first answer and what the run did, and the score."""
     from kitlib.lab import predictions
@@ -25,9 +22,6 @@ def predictions_command(
         typer.echo(f"{count} prediction{'' if count == 1 else 's'} forgotten.")
         return
     found = predictions.load()
-    if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found.values()], indent=1))
-        return
     for each in found.values():
         typer.echo(f"{'right' if each.is_right else 'wrong'}  {plain_text(each.experiment, 60)}: {plain_text(each.question, 300)}")
         typer.echo(f"       you said {plain_text(each.answer, 200)}; the run: {plain_text(each.truth, 200)}")

@@ -131,12 +131,6 @@ class Item:
         tries = self.progress.tries
         return f"{tries} {'try' if tries == 1 else 'tries'}" if tries else "open"
 
-    def to_json(self) -> dict[str, Any]:
-        """The line as JSON values."""
-        row = self.progress
-        told = {"name": self.name, "notebook": self.notebook, "kind": self.kind, "question": self.question}
-        return {**told, "passed": row.passed, "tries": row.tries, "hints": row.hints, "solution_seen": row.seen}
-
 
 def items(exercises: dict[str, Exercise]) -> list[Item]:
     """Every exercise and every question to explain, by notebook; in one, the exercises first. DiskError when progress may not be read."""

@@ -51,29 +51,10 @@ def test_up_status_logs_down_tell_a_script_what_it_needs(new_home: Path) -> None
     # The broker writes into its log as well, and at any moment.
     assert wait_for(lambda: last_two() == "node-1: one\nnode-1: two \\x1b]0;evil\\x07\n", 20)
     assert kit(new_home, "logs", "--lines", "-1").returncode == 2
-    assert follow(new_home, log)
     down = kit(new_home, "down")
     assert (down.returncode, down.stdout) == (0, "")
     assert "no broker was running" in kit(new_home, "down").stderr
     assert kit(new_home, "status").returncode == 3
-
-
-def follow(home: Path, log: Path) -> bool:
-    """Whether `kit logs -f` prints a line that comes later, also after the log was rotated."""
-    command = [sys.executable, "-m", "kitlib", "logs", "-f", "--lines", "0"]
-    output = home / "followed"
-    with output.open("w") as file, subprocess.Popen(command, stdout=file, env={**os.environ, "KIT_HOME": str(home)}) as f:
-
-        def write_and_see(text: str) -> bool:
-            with log.open("a") as lines:
-                lines.write(text + "\n")
-            return f"node-1: {text}" in output.read_text()
-
-        seen = wait_for(lambda: write_and_see("three"), 20)
-        log.rename(log.with_name("node-1.log.1"))
-        seen = seen and wait_for(lambda: write_and_see("four"), 20)
-        f.send_signal(2)
-        return f.wait(30) == 130 and bool(seen)
 
 
 def test_external_cluster_is_neither_started_nor_ended(new_home: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -35,8 +34,6 @@ def test_exercises_are_listed_with_what_is_done_and_what_comes_next(command_line
     assert command_line("exercises", "done")[1].splitlines()[-1].split()[1:] == ["two_seconds_of_work", "explain", "written"]
     following = command_line("exercises", "next", "01a_one_number_for_many_records")[1]
     assert following.startswith('Next: check("done_but_not_saved", ...) in notebook 01a.\n\n')
-    rows = json.loads(command_line("exercises", "list", "01a", "--json")[1])
-    assert [row["passed"] for row in rows] == [True, *[False] * (own - 2), True] and rows[2]["tries"] == 1
 
 
 def test_exercises_of_no_notebook_are_a_sentence(command_line: CommandLine) -> None:
@@ -75,4 +72,4 @@ def test_reset_makes_a_new_copy_and_keeps_the_old_one(command_line: CommandLine,
     mine.write_text("my own words")
     assert "yours is 01a_one_number_for_many_records.mine.ipynb now" in command_line("exercises", "reset", "01a", "-y")[1]
     assert mine.read_bytes() == made and mine.with_name("01a_one_number_for_many_records.mine.ipynb").read_text() == "my own words"
-    assert [row["name"] for row in json.loads(command_line("exercises", "done", "--json")[1])] == ["mend_the_crash"]
+    assert command_line("exercises", "done")[1].split()[-4:] == ["[x]", "mend_the_crash", "exercise", "right"]
