@@ -17,10 +17,10 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -29,7 +29,8 @@ from kitlib.errors import KnobError
 from kitlib.lab import workspace
 from kitlib.lab.state import put_aside
 
-Kind = Literal["topic", "group", "checkpoint", "offset"]
+Kind = Literal["topic", "group", "offset", "checkpoint"]
+KINDS = get_args(Kind)
 MARKER = ".made-by-kit"  # a folder without it is never deleted
 TOPIC_PREFIX = "kit."  # a topic without it is never deleted
 
@@ -123,7 +124,7 @@ def parse(line: str) -> Made | None:
         kind, made, store = said["kind"], said["name"], said.get("store", "")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    known = kind in ("topic", "group", "checkpoint", "offset") and isinstance(made, str) and isinstance(store, str)
+    known = kind in KINDS and isinstance(made, str) and isinstance(store, str)
     return Made(kind, made, store) if known else None
 
 
@@ -160,7 +161,7 @@ def chosen(asked: str) -> list[str]:
 def summary(things: list[Made]) -> str:
     """`2 topics (kit.a.b, kit.c.d), 1 group (g)`, or `nothing`."""
     parts = []
-    for kind in ("topic", "group", "offset", "checkpoint"):
+    for kind in KINDS:
         if names := [thing.name for thing in things if thing.kind == kind]:
             shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             parts.append(f"{len(names)} {kind}{'s' if len(names) > 1 else ''} ({shown})")
@@ -169,48 +170,36 @@ def summary(things: list[Made]) -> str:
 
 def take_back(things: Iterable[Made], client: dict[str, Any]) -> tuple[list[Made], list[str]]:
     """Delete `things`; returns what is gone now (or was gone before) and a sentence for each that is not."""
-    by_kind: dict[str, list[Made]] = {}
-    for thing in things:
-        by_kind.setdefault(thing.kind, []).append(thing)
+    things = list(things)
+    by_kind = {kind: [thing for thing in things if thing.kind == kind] for kind in KINDS}
     gone: list[Made] = []
-    problems: list[str] = []
-    for kind, take in (("offset", take_offsets), ("group", take_groups), ("topic", take_topics)):
-        if kind in by_kind:
-            take(by_kind[kind], client, gone, problems)
-    for thing in by_kind.get("checkpoint", []):
-        problem = delete_folder(Path(thing.name), workspace.spark_dir())
-        if problem:
+    problems = [f"Topic {thing.name} does not begin with {TOPIC_PREFIX}" for thing in by_kind["topic"] if not is_ours(thing)]
+    if by_kind["offset"]:
+        take_offsets(by_kind["offset"], client, gone, problems)
+    admin = AdminClient(client)  # must outlive its answers
+    for wanted, delete in (
+        (by_kind["group"], admin.delete_consumer_groups),
+        (list(filter(is_ours, by_kind["topic"])), partial(admin.delete_topics, operation_timeout=SECONDS)),
+    ):
+        futures = delete([thing.name for thing in wanted], request_timeout=SECONDS) if wanted else {}
+        for thing in wanted:
+            try:
+                futures[thing.name].result()  # the client itself gives up after SECONDS
+            except KafkaException as error:
+                if error.args[0].code() not in GONE:  # what the broker does not know is gone as well
+                    problems.append(f"{thing.kind.capitalize()} {thing.name}: {error.args[0].str()}")
+                    continue
+            gone.append(thing)
+    for thing in by_kind["checkpoint"]:
+        if problem := delete_folder(Path(thing.name), workspace.spark_dir()):
             problems.append(problem)
         else:
             gone.append(thing)
     return gone, problems
 
 
-def take_topics(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
-    ours = [thing for thing in things if thing.name.startswith(TOPIC_PREFIX)]
-    problems += [f"Topic {thing.name} does not begin with {TOPIC_PREFIX}" for thing in things if thing not in ours]
-    if ours:
-        admin = AdminClient(client)  # must outlive its answers
-        futures = admin.delete_topics([thing.name for thing in ours], operation_timeout=SECONDS, request_timeout=SECONDS)
-        _answered(ours, lambda thing: futures[thing.name], gone, problems)
-
-
-def take_groups(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
-    admin = AdminClient(client)  # must outlive its answers
-    futures = admin.delete_consumer_groups([thing.name for thing in things], request_timeout=SECONDS)
-    _answered(things, lambda thing: futures[thing.name], gone, problems)
-
-
-def _answered(things: list[Made], future: Callable[[Made], Future[Any]], gone: list[Made], problems: list[str]) -> None:
-    """Wait for the broker's answer about each thing; what it does not know is gone as well."""
-    for thing in things:
-        try:
-            future(thing).result()  # the client itself gives up after SECONDS
-        except KafkaException as error:
-            if error.args[0].code() not in GONE:
-                problems.append(f"{thing.kind.capitalize()} {thing.name}: {error.args[0].str()}")
-                continue
-        gone.append(thing)
+def is_ours(topic: Made) -> bool:
+    return topic.name.startswith(TOPIC_PREFIX)
 
 
 def take_offsets(things: list[Made], client: dict[str, Any], gone: list[Made], problems: list[str]) -> None:
