@@ -88,8 +88,6 @@ def _python() -> list[Line]:
 
 def _platform() -> list[Line]:
     found = f"{platform.system()} {platform.release()} on {platform.machine()}"
-    if sys.platform == "win32":
-        return [Line("platform", "bad", found, "Use WSL2: `wsl --install`, then clone and run `make lab` inside it.")]
     if "microsoft" in platform.release().lower() and str(workspace.home()).startswith("/mnt/"):
         return [
             Line("platform", "bad", f"{found}, workspace on a Windows disk", "Set KIT_HOME to a folder below your WSL home.")

@@ -6,7 +6,6 @@ Each prediction is kept under its own key, and its first answer is the one that 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kitlib.lab.kept_rows import KeptRows
@@ -36,14 +35,7 @@ def _answered(row: Any) -> Answered:
 KEPT = KeptRows("predictions.json", "the predictions", _answered)
 
 
-def path() -> Path:
-    """The file; it may not exist."""
-    return KEPT.path()
-
-
-def load() -> dict[str, Answered]:
-    """All predictions that have been answered, by key, the oldest first. DiskError when the file may not be read."""
-    return KEPT.load()
+path, load, reset = KEPT.path, KEPT.load, KEPT.reset
 
 
 def keep(key: str, answered: Answered) -> dict[str, Answered]:
@@ -54,11 +46,6 @@ def keep(key: str, answered: Answered) -> dict[str, Answered]:
         found[key] = Answered(**short, is_right=answered.is_right)
         KEPT.save(found)
     return found
-
-
-def reset() -> int:
-    """Forget all answers; how many there were. DiskError when the file cannot be removed."""
-    return KEPT.reset()
 
 
 def score(answers: dict[str, Answered]) -> str:

@@ -44,9 +44,7 @@ def _progress(row: Any) -> Progress:
 KEPT = KeptRows("exercises.json", "the progress of the exercises", _progress)
 
 
-def load() -> dict[str, Progress]:
-    """What is known of each exercise that was ever answered or asked about, by its name. DiskError when it may not be read."""
-    return KEPT.load()
+load = KEPT.load
 
 
 def change(name: str, changed: Callable[[Progress], Progress]) -> Progress:

@@ -11,7 +11,9 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
+from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from tests.conftest import wait_for
 
 PRODUCE, FETCH, METADATA, HEARTBEAT = 0, 1, 3, 12
@@ -25,6 +27,11 @@ def request(number: int, body: bytes = b"", api: int = PRODUCE, client_id: str |
     if api == PRODUCE:
         head += struct.pack(">hh", -1, acks)
     return struct.pack(">i", len(head + body)) + head + body
+
+
+def bare_proxy(target_port: int, port: int = 0, **more: Any) -> ChaosProxy:
+    """A proxy before one port, which leaves what is said there of addresses as it is."""
+    return ChaosProxy([("127.0.0.1", target_port)], port, **more).begin()
 
 
 def answer(frame: bytes) -> bytes:

@@ -21,13 +21,13 @@ from kitlib.lab.clients import Cluster
 from kitlib.lab.proxy import connection as chaos_connection
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, wait_for, within
-from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, request
+from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, bare_proxy, request
 
 
 @contextmanager
 def between(*rules: Rule, watch: tuple[str, ...] = (), is_mute: bool = False) -> Iterator[tuple[Server, ChaosProxy, Client]]:
     """A server, a proxy before it, a client of the proxy; afterwards nothing in the proxy may have failed."""
-    with Server(is_mute) as server, ChaosProxy.start(server.port, rules=rules, watch=watch) as proxy:
+    with Server(is_mute) as server, bare_proxy(server.port, rules=rules, watch=watch) as proxy:
         with Client(proxy.port) as client:
             yield server, proxy, client
         assert "failures" not in proxy.counts()
@@ -74,7 +74,7 @@ def test_watched_apis_are_written_down_with_what_their_headers_say() -> None:
         ]  # fmt: skip
         assert 0 <= watched[0].at_ms <= watched[1].at_ms
     with pytest.raises(KnobError, match="no API 'Metadat' to watch"):
-        ChaosProxy.start(1, watch=["Metadat"])
+        bare_proxy(1, watch=["Metadat"])
 
 
 def test_lost_request_takes_what_follows_on_its_connection_along() -> None:
@@ -303,7 +303,7 @@ def test_garbage_is_closed_counted_and_passes_not_one_byte(case: str) -> None:
 
 def test_garbage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """A stranger who tries again and again fills no log."""
-    with Server() as server, ChaosProxy.start(server.port) as proxy, caplog.at_level(logging.WARNING, "kitlib"):
+    with Server() as server, bare_proxy(server.port) as proxy, caplog.at_level(logging.WARNING, "kitlib"):
         for _ in range(20):
             with Client(proxy.port) as stranger:
                 stranger.send(b"GET / HTTP/1.1\r\n\r\n")
@@ -314,7 +314,7 @@ def test_garbage_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_server_that_speaks_something_else_is_closed() -> None:
     """An answer that is no frame ends the connection and is counted on its own."""
-    with socket.create_server(("127.0.0.1", 0)) as server, ChaosProxy.start(server.getsockname()[1]) as proxy:
+    with socket.create_server(("127.0.0.1", 0)) as server, bare_proxy(server.getsockname()[1]) as proxy:
         with Client(proxy.port) as client:
             client.send(request(1, bytes(40)))
             connection, _ = server.accept()
@@ -350,7 +350,7 @@ def test_half_closed_client_still_gets_its_answers() -> None:
 
 def test_client_that_reads_nothing_stops_the_server_and_not_the_memory() -> None:
     """A slow reader is felt by the other side: the proxy keeps a bounded part of the stream, whatever is sent."""
-    with socket.create_server(("127.0.0.1", 0)) as listener, ChaosProxy.start(listener.getsockname()[1]) as proxy:
+    with socket.create_server(("127.0.0.1", 0)) as listener, bare_proxy(listener.getsockname()[1]) as proxy:
         with Client(proxy.port) as client:
             client.send(request(1, bytes(40), FETCH))
             server, _ = listener.accept()
@@ -392,7 +392,7 @@ def test_what_rules_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_frame_that_claims_much_and_sends_little_takes_little_memory() -> None:
     """A hundred frames of 100 MB each, of which a few bytes come, with a rule that wants them whole."""
-    with Server() as server, ChaosProxy.start(server.port, rules=[Rule("delay_request", api="any", ms=1)]) as proxy:
+    with Server() as server, bare_proxy(server.port, rules=[Rule("delay_request", api="any", ms=1)]) as proxy:
         before = resident_bytes()
         clients = [Client(proxy.port) for _ in range(100)]
         for client in clients:
@@ -406,7 +406,7 @@ def test_frame_that_claims_much_and_sends_little_takes_little_memory() -> None:
 
 def test_a_thousand_connections_leave_no_descriptor_task_or_thread() -> None:
     """After 1,000 clients of all kinds the process has the descriptors and threads it had before."""
-    with Server() as server, ChaosProxy.start(server.port, rules=[Rule("reset_answer", skip=2, percent=50)]) as proxy:
+    with Server() as server, bare_proxy(server.port, rules=[Rule("reset_answer", skip=2, percent=50)]) as proxy:
         descriptors = len(os.listdir("/proc/self/fd"))
         for number in range(1000):
             with Client(proxy.port) as client:
@@ -456,7 +456,7 @@ def test_broker_that_is_not_there_is_said_at_once() -> None:
     """Without a server the client is let go at once, so that it can try again, and the proxy says why."""
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
-    with ChaosProxy.start(port) as proxy, Client(proxy.port) as client:
+    with bare_proxy(port) as proxy, Client(proxy.port) as client:
         assert client.how_it_ended() in ("closed", "reset")
         assert proxy.counts()["unreachable"] == 1
 
@@ -468,7 +468,7 @@ def test_stop_ends_everything_at_once_whatever_is_held() -> None:
         Rule("throttle", client_id="d", bytes_per_s=10), Rule("reorder", client_id="e", ms=60_000),
     ]  # fmt: skip
     with Server() as server:
-        proxy = ChaosProxy.start(server.port, rules=rules)
+        proxy = bare_proxy(server.port, rules=rules)
         [thread] = proxy_threads()
         clients = [Client(proxy.port) for _ in rules]
         for client, name in zip(clients, "abcde", strict=True):
@@ -490,7 +490,7 @@ def test_stop_ends_connections_that_are_just_being_made() -> None:
     """Whatever the proxy is doing with a new client when it is stopped: its thread ends, and the client is let go."""
     with Server() as server:
         for number in range(200):
-            proxy = ChaosProxy.start(server.port)
+            proxy = bare_proxy(server.port)
             clients = [Client(proxy.port) for _ in range(1 + number % 8)]
             proxy.stop()
             for client in clients:
@@ -514,13 +514,13 @@ def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped() -> None:
 
 def test_port_that_is_taken_is_named() -> None:
     """A stranger on the port, or another proxy, is an error that says which port."""
-    with Server() as server, ChaosProxy.start(server.port) as proxy:
+    with Server() as server, bare_proxy(server.port) as proxy:
         with pytest.raises(LabError, match=f"Port {proxy.port}.*taken by another program"):
-            ChaosProxy.start(server.port, proxy.port)
+            bare_proxy(server.port, proxy.port)
         check_loopback([psutil.Process()])
         port = proxy.port
         proxy.stop()
-        with ChaosProxy.start(server.port, port) as again, Client(again.port) as client:
+        with bare_proxy(server.port, port) as again, Client(again.port) as client:
             ask(client, request(1, bytes(40)))
 
 

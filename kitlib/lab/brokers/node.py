@@ -238,17 +238,13 @@ class Node:
         """Whether the last java ended because somebody else listens on its port."""
         return any("Address already in use" in line for line in self.tail)
 
-    def lost_its_room(self) -> bool:
-        """Whether the last java ended because there was no room to write."""
-        return bool(_no_room("\n".join(self.tail)))
-
     def has_cut(self) -> list[str]:
         """What this java cut off from damaged logs when it started, a sentence for each log."""
         return cuts(list(self.tail), self.watermarks, self.number)
 
     def error(self) -> type[KitError]:
-        """The kind of error that the last death is."""
-        return DiskError if self.lost_its_room() else LabError
+        """The kind of error that the last death is: for want of room to write, or another."""
+        return DiskError if _no_room("\n".join(self.tail)) else LabError
 
     def why_ended(self) -> str:
         """The reason of the last death in words, from the data folder, the log's tail and the exit code."""

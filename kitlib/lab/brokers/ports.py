@@ -118,7 +118,9 @@ DRAWN = 50
 
 def choose(memory: Mapping[str, object], brokers: int) -> tuple[int, list[int]]:
     """The controller's port and that of each broker: the remembered ones, else free ones."""
-    controller_port, *chosen = _ports(memory.get("ports"), brokers + 1) or draw(brokers + 1)
+    known = memory.get("ports")
+    whole = isinstance(known, list) and all(isinstance(port, int) and 0 < port < 65536 for port in known) and len({*known}) == brokers + 1
+    controller_port, *chosen = known if isinstance(known, list) and whole else draw(brokers + 1)
     return controller_port, chosen
 
 
@@ -138,15 +140,6 @@ def move_taken(nodes: list[Node], say: Callable[[str], None]) -> None:
         if node.controller_port is not None and not is_free(node.controller_port):
             node.controller_port = draw(1, own)[0]
         own |= {*node.ports()}
-
-
-def _ports(value: object, count: int) -> list[int] | None:
-    whole = isinstance(value, list) and len(value) == count == len({*value}) and all(map(_is_port, value))
-    return list(value) if whole and isinstance(value, list) else None
-
-
-def _is_port(value: object) -> bool:
-    return isinstance(value, int) and 0 < value < 65536
 
 
 def draw(count: int, without: Iterable[int] = ()) -> list[int]:

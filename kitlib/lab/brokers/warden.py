@@ -142,7 +142,7 @@ class Warden(supervisor.Warden):
         """Start all nodes and wait until they serve; a port that was snatched away is replaced, a few times."""
         for left in reversed(range(PORT_TRIES)):
             for node in self.nodes:
-                node.write_settings(self.brokers, self._controller_port())
+                node.write_settings(self.brokers, self.nodes[0].controller_port or 0)
                 node.start()
             dead = self._wait_ready()
             if dead is None:
@@ -177,11 +177,6 @@ class Warden(supervisor.Warden):
                     "`kit logs` shows why; on a very slow machine, try again."
                 )
             self.pause(0.05)
-
-    def _controller_port(self) -> int:
-        port = self.nodes[0].controller_port
-        assert port is not None
-        return port
 
     def _remember(self) -> None:
         self.memory = {**ports.to_memory(self.nodes), "cluster_id": self.state.cluster_id}

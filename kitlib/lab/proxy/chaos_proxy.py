@@ -20,8 +20,8 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import TracebackType
@@ -48,28 +48,6 @@ log = logging.getLogger(__name__)
 # Of all threads of a Python process one at a time computes, and one that comes back from a system call waits for its turn
 # until that one has had 5 ms: beside a busy client a frame would take some 30 ms. With these turns it takes a tenth of that.
 SWITCH_S = 0.0005
-_lock = threading.Lock()
-# How many proxies there are, and what the turns were before the first of them.
-_users = 0
-_before_s = 0.0
-
-
-@contextmanager
-def quick_switches() -> Iterator[None]:
-    """Short turns of Python's threads until the last proxy has ended; then they are as long as before."""
-    global _users, _before_s
-    with _lock:
-        if _users == 0:
-            _before_s = sys.getswitchinterval()
-            sys.setswitchinterval(min(_before_s, SWITCH_S))
-        _users += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                sys.setswitchinterval(_before_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +70,13 @@ class ProxyEvent:
 
 
 class ChaosProxy:
-    """A running proxy; `start` and `before` make one, `stop` or the end of a `with` ends it."""
+    """A running proxy; `before` makes one, `stop` or the end of a `with` ends it."""
 
     def __init__(
         self, brokers: Sequence[tuple[str, int]], port: int, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (),
         cluster: Cluster | None = None, leads_to: int = 0,
     ) -> None:
-        """`brokers`: their hosts and ports. Use `start` or `before` instead."""
+        """`brokers`: their hosts and ports. Use `before`: without a `cluster` what the broker says of addresses is left as it is."""
         unknown = sorted(set(watch) - set(apis().values()) - {ANY_API})
         if unknown:
             raise KnobError(f"no API '{unknown[0]}' to watch. Choose '{ANY_API}' or of: {', '.join(apis().values())}.")
@@ -129,17 +107,6 @@ class ChaosProxy:
         self._thread: threading.Thread | None = None
 
     @classmethod
-    def start(
-        cls, target_port: int, port: int = 0, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = ()
-    ) -> ChaosProxy:
-        """A proxy on one port of 127.0.0.1 before a broker's port there; LabError when the port is taken.
-
-        It changes nothing in what the broker says, so a client that is told the broker's own address leaves. `before`
-        keeps it here.
-        """
-        return cls([("127.0.0.1", target_port)], port, rules, seed, watch)._begin()
-
-    @classmethod
     def before(
         cls, cluster: Cluster, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (), port: int = 0, leads_to: int = 0
     ) -> ChaosProxy:
@@ -149,7 +116,7 @@ class ChaosProxy:
         `leads_to`, all brokers are said to be at that port of 127.0.0.1: a wrong advertised address. LabError when the
         port is taken, or when KIT_KAFKA_CONFIG asks for what the proxy cannot do.
         """
-        return cls(addresses(cluster.bootstrap), port, rules, seed, watch, cluster, leads_to)._begin()
+        return cls(addresses(cluster.bootstrap), port, rules, seed, watch, cluster, leads_to).begin()
 
     # What a caller sees and asks
 
@@ -243,7 +210,8 @@ class ChaosProxy:
 
     # The start
 
-    def _begin(self) -> ChaosProxy:
+    def begin(self) -> ChaosProxy:
+        """Open the doors and the thread; LabError when a port is taken."""
         try:
             listeners = [(self._open(broker, self._next_port()), broker) for broker in self._brokers]
         except BaseException:
@@ -252,7 +220,7 @@ class ChaosProxy:
         self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._doors.values())
         given = self._given or Cluster("", None, 1, "kit")
         self.cluster = replace(given, bootstrap=self._bootstrap, behind_proxy=True)
-        self._undo.enter_context(quick_switches())
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
         self._loop = asyncio.new_event_loop()
         self._main = self._loop.create_task(self._serve(listeners))
         self._thread = threading.Thread(target=self._run, name="chaos-proxy", daemon=True)
