@@ -9,6 +9,7 @@ broken at a time, of the run's own clock.
     fail record 17 attempt 2
     break broker at 400 ms for 250 ms
     freeze A at 400 ms for 2000 ms
+    kill A at 400 ms
 
 Each kind of run declares the forms that it takes (`Run.takes`): the line above without its numbers, and with a word in
 capitals where the run checks the name ("break TASK at T ms for D ms").
@@ -31,7 +32,7 @@ _ON_A_THING = re.compile(
     r"(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
     re.ASCII,
 )
-TO_A_PROCESS = ("break", "freeze")
+TO_A_PROCESS = ("break", "freeze", "kill")  # killed for good
 _ON_A_PROCESS = re.compile(
     rf"(?P<verb>{'|'.join(TO_A_PROCESS)}) (?P<process>\S.{{0,40}}?) at (?P<at>\d{{1,9}}) ms(?: for (?P<ms>\d{{1,9}}) ms)?", re.ASCII
 )
@@ -53,7 +54,7 @@ class MissedError(ScriptError):
 class Intervention:
     """One thing that is done to a run; `parse` reads it, `str` writes it."""
 
-    verb: str  # "lose", "delay", "double", "fail", "break", "freeze"
+    verb: str  # "lose", "delay", "double", "fail", "break", "freeze", "kill"
     target: str  # "answer 7", "request 3 of producer 2", "record 17 attempt 2", or a process
     ms: int | None = None  # of a delay: how much later; to a process: for how long, None: until the run itself mends it
     at_ms: int = 0  # when it is done to a process
@@ -65,6 +66,8 @@ class Intervention:
         if found := _ON_A_PROCESS.fullmatch(words):
             if found["verb"] == "freeze" and found["ms"] is None:
                 raise ScriptError(f'got {_quoted(line)}, expected for how long it stands still, as in "for 2000 ms".')
+            if found["verb"] == "kill" and found["ms"] is not None:
+                raise ScriptError(f'got {_quoted(line)}, but what is killed does not come back. Leave "for {found["ms"]} ms" out.')
             ms = None if found["ms"] is None else _ms(words, found["ms"])
             return cls(found["verb"], found["process"], ms, int(found["at"]))
         found = _ON_A_THING.fullmatch(words)
@@ -151,9 +154,6 @@ class Interventions:
         breaks = sorted((each for each in given if each.is_to_process), key=lambda each: each.at_ms)
         return cls({each.target: each for each in given if not each.is_to_process}, breaks, set(given))
 
-    def __bool__(self) -> bool:
-        return bool(self.by_target or self.breaks)
-
     def on(self, thing: str, number: int, tail: str = "") -> Intervention | None:
         """What is to be done to this message, which the run has now; it has happened then."""
         target = f"{thing} {number}{tail}"
@@ -161,14 +161,6 @@ class Interventions:
         found = self.by_target.get(target)
         if found is not None:
             self.left.discard(found)
-        return found
-
-    def next_break(self, now_ms: int) -> Intervention | None:
-        """The break that is due by now, if one is; it has happened then."""
-        if not self.breaks or self.breaks[0].at_ms > now_ms:
-            return None
-        found = self.breaks.pop(0)
-        self.left.discard(found)
         return found
 
     @property
@@ -181,9 +173,10 @@ class Interventions:
         mend_ms = self.mends[0][0] if self.mends else None
         if mend_ms is not None and mend_ms <= now_ms and (not self.breaks or mend_ms <= self.breaks[0].at_ms):
             return self.mends.pop(0)[1], False
-        found = self.next_break(now_ms)
-        if found is None:
+        if not self.breaks or self.breaks[0].at_ms > now_ms:
             return None
+        found = self.breaks.pop(0)
+        self.left.discard(found)
         if found.ms is not None:
             self.mends = sorted([*self.mends, (now_ms + found.ms, found)], key=lambda each: each[0])  # one that begins late takes its time
         return found, True

@@ -64,12 +64,12 @@ def _deeds(grid: FaultGrid, late_ms: int, down_ms: int) -> Iterator[list[str]]:
     for target, (thing, _) in noted.seen.items():
         verbs = [verb for verb, *words in forms if " ".join(words).startswith(f"{thing} N")]
         yield [f"{verb} {target}" + (f" by {late_ms} ms" if verb == "delay" else "") for verb in verbs]
-    to_processes = {name: verb for verb, name, *_ in forms if verb in TO_A_PROCESS}
-    others = [actor for actor in dict.fromkeys(step.actor for step in trace) if actor not in to_processes]
-    for name, verb in to_processes.items():
+    to_processes = [form for form in forms if form[0] in TO_A_PROCESS]
+    others = [actor for actor in dict.fromkeys(step.actor for step in trace) if actor not in [name for _, name, *_ in to_processes]]
+    for verb, name, *_ in to_processes:
         for process in others if name.isupper() else [name]:
             moments = sorted({step.at_ms for step in trace if step.actor == process} or {step.at_ms for step in trace})
-            lines = [f"{verb} {process} at {at_ms} ms for {down_ms} ms" for at_ms in moments]
+            lines = [f"{verb} {process} at {at_ms} ms" + ("" if verb == "kill" else f" for {down_ms} ms") for at_ms in moments]
             if not name.isupper() or not (grid.row_of(grid.fixed, seed, lines[0])["error"] or "").startswith(MISSED):
                 yield lines
 

@@ -7,8 +7,6 @@ from kitlib.words.word import Domain, Rule, Word, rules
 
 checkpoint = rules("more.micro_batch:Checkpoint.")
 
-_MODEL = "more.micro_batch"
-
 
 CHECKPOINT = Domain(
     "checkpoint",

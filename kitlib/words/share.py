@@ -1,6 +1,7 @@
 """Words of a share group: what a consumer is handed and what it answers, and what the broker makes of both.
 
 log      append                          consumer  acquire, process, fail, accept, release, reject, renew, refused, ignored, kill, freeze
+network  lose_answer, delay               consumer  thaw
 broker   start, time_out, hand_back, archive, full, move
 """
 
@@ -9,9 +10,6 @@ from __future__ import annotations
 from kitlib.words.word import Domain, Word, rules
 
 share_partition = rules("more.share_partition:SharePartition.")
-
-_MODEL = "more.share_partition:SharePartition"
-
 
 _ANSWER = share_partition("acknowledge", "Only the consumer that has the lock may answer, and its answers count together or not at all.")
 
@@ -75,10 +73,14 @@ SHARE = Domain(
         ),
         "kill": Word("{who} is killed."),
         "freeze": Word("The process of {who} freezes; its connection stays open."),
+        "thaw": Word("{who} resumes as if nothing had happened."),
+        "lose_answer": Word("The answer of {member} for {span()} is lost.", "member first last", about="record:first-last"),
+        "delay": Word("The answer of {member} for {span()} is held back for {ms:,} ms.", "member first last ms", about="record:first-last"),
         "end": Word("[left>0?The story ends with {left:record} left to do|Every record is acknowledged or archived].", "left:whole"),
     },
     marks={
-        "kill": "killed", "freeze": "frozen", "time_out": "lock runs out", "hand_back": "handed back", "archive": "archived",
-        "reject": "rejected", "refused": "answer refused", "ignored": "answer ignored", "full": "no locks left",
+        "kill": "killed", "freeze": "frozen", "thaw": "resumes", "lose_answer": "answer lost", "delay": "held back",
+        "time_out": "lock runs out", "hand_back": "handed back", "archive": "archived", "reject": "rejected",
+        "refused": "answer refused", "ignored": "answer ignored", "full": "no locks left",
     },
 )  # fmt: skip

@@ -46,6 +46,7 @@ def test_schedules_are_all_choices_of_one_and_two_messages() -> None:
         ("tuple_tree", {"lose tuple", "delay tuple", "double tuple", "fail tuple", "lose ack", "double ack", "break events-1"}),
         ("commit_and_abort", {"lose request", "lose answer", "delay request", "double request", "break broker", "freeze producer"}),
         ("rebalance", {"lose heartbeat", "lose commit", "freeze A"}),
+        ("share_group", {"lose answer", "delay answer", "kill A", "freeze B"}),
     ],
 )
 def test_every_message_and_process_that_a_player_can_harm_is_listed(name: str, verbs: set[str]) -> None:
@@ -116,7 +117,7 @@ def test_partition_manager_of_ones_own_is_swept_and_played() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "told"),
     [
-        ("share_group", {}, r"share_group: no message or process of it can be harmed so\. Stories that take scripts: happy_path, "),
+        ("tombstones", {}, r"tombstones: no message or process of it can be harmed so\. Stories that take scripts: happy_path, "),
         ("connect_worker_lost", {}, r"can be harmed so\. It takes: break WORKER"),
         ("answers_lost", {"only": "freeze"}, r"can be harmed so\. It takes: lose request N"),
         ("answers_lost", {"faults": 4}, "faults is 4 and most is 2000, expected 1 to 3"),

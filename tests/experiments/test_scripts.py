@@ -80,6 +80,7 @@ BAD = {
     "a delay of no time": ("answers_lost\ndelay answer 7 by 0 ms", "expected 1 to 600,000 ms"),
     "a freeze without an end": ("rebalance\nfreeze A at 5 ms", 'line 2: got "freeze A at 5 ms", expected for how long it stands still'),
     "someone's record": ("happy_path\nlose record 7 of A", 'only a request, answer, heartbeat, commit is "of" someone'),
+    "a death with an end": ("share_group\nkill A at 5 ms for 9 ms", "what is killed does not come back"),
     "a break of a member": ("rebalance\nbreak A at 5 ms", 'does not take "break A at 5 ms". It takes: freeze MEMBER at T ms for D ms;'),
     "attempts of an answer": ("answers_lost\nlose answer 7 attempt 2", "only a record has attempts"),
     "a form that it does not take": ("answers_lost\nlose record 7", 'does not take "lose record 7". It takes: lose request N;'),
@@ -197,6 +198,7 @@ KINDS = {
     "follower_cut": (["broker 1", "broker 2", "broker 3"], 9_000), "connect_layouts": (["w1", "w2"], 30_000),
     "streams_tasks": (["i1", "i2"], 8_000), "rebalance": (["A", "B", "C"], 5_000), "poll_too_late": (["A", "B"], 8_000),
     "auto_commit": (["A", "B"], 3_000), "zombie": (["producer", "producer 2", "broker"], 200), "hanging_transaction": (["producer"], 1_500),
+    "share_group": (["A", "B"], 900), "share_lock": (["A", "B"], 1_500),
 }  # fmt: skip
 
 
@@ -237,6 +239,7 @@ MISSED = {
     "rebalance|freeze Z at 500 ms for 9 ms": "names no member that runs then. Running: A",
     "zombie|freeze producer 9 at 5 ms for 9 ms": "names no producer that runs then. Running:",
     "rebalance|lose heartbeat 999 of A": "the last heartbeat of this run is number",
+    "share_group|kill C at 50 ms": "names no consumer that runs then. Running: A, B",
     "lag_is_zero|lose commit 1 of A": "after what the script does, the story cannot go on",
     "tuple_tree|break store-99 at 5 ms": "names no task of its topology. There are events-1, split1-2,",
     "tuple_tree|lose ack of tuple 9999": "the last acked tuple of this run is number",
@@ -255,7 +258,7 @@ def test_intervention_that_never_happens_is_told(line: str, said: str) -> None:
     ("script", "why"),
     {"linger_and_batches\nlose answer 2": "a real client's threads", "commit_and_abort\nbreak broker at 5 ms": "a real client hides",
      "connect_layouts\nbreak w1 at 5 ms": "on a real broker time passes",
-     "rebalance\nlose commit 1 of A": "a real client's threads"}.items(),
+     "rebalance\nlose commit 1 of A": "a real client's threads", "share_group\nlose answer 1": "a real consumer decides"}.items(),
 )  # fmt: skip
 def test_what_only_the_model_can_do_is_refused_on_a_real_broker_with_its_reason(script: str, why: str) -> None:
     """A line that no real run can follow is refused before anything is started, and the sentence says why."""

@@ -34,6 +34,14 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, int], str]] = {
         ("share_crash", {"acknowledge": "implicit"}, {"duplicated": 3}, "a consumer that died before it had answered"),
     "a record that ends as many consumers as the limit says is archived":
         ("share_crash", {"crashes": 5}, {"lost": 1}, f"{LIMIT}=5"),
+    "an answer that is lost is no answer: the lock runs out":
+        ("share_lock", {"slow_offset": -1, "script": "share_lock\nlose answer 3"}, {"duplicated": 1}, "share.record.lock.duration.ms=1000"),
+    "an answer that comes after its lock does not count":
+        ("share_lock", {"slow_offset": -1, "script": "share_lock\ndelay answer 3 by 1200 ms"}, {"duplicated": 1}, "the lock ran out"),
+    "a consumer that is killed at any time hands back what it has":
+        ("share_lock", {"slow_offset": -1, "script": "share_lock\nkill A at 250 ms"}, {}, ""),
+    "a consumer that stands still for longer than its locks is repeated, and answers too late":
+        ("share_lock", {"slow_offset": -1, "script": "share_lock\nfreeze A at 50 ms for 1000 ms"}, {"duplicated": 5}, "the lock ran out"),
     "a frozen consumer's deliveries count as well":
         ("share_crash", {"crashes": 5, "crash": "frozen"}, {"lost": 1}, f"{LIMIT}=5"),
 }  # fmt: skip

@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.agenda import AgendaRun
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger
+from kitlib.experiments.world import World
 from kitlib.monitor.figures import TWO_OWNERS
 from kitlib.more.zookeeper import (
     REBALANCE_BACKOFF_MS,
@@ -47,7 +47,7 @@ class Member:
 
 
 @dataclass(slots=True)
-class ZooKeeperRun(AgendaRun):
+class ZooKeeperRun(World):
     """One run: the members and ZooKeeper."""
 
     domain: ClassVar[str] = "groups"

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.agenda import NEVER, Action, AgendaRun
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
 from kitlib.experiments.idempotence.producer_knobs import producer_config
 from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.sender import InFlightRequest, Sender, SenderEvent
@@ -37,7 +38,6 @@ from kitlib.trace import in_log_order
 
 BEGIN_MS = 100  # when a story begins: the producer has its id
 RECONNECT_MS = 50  # from a lost connection to the next one
-LOST_MS = 10_000  # from a lost message to the end of its connection, if the producer does not end it before; as in the proxy
 WITHHELD_MS = 200  # after the first answer that is held back the connection is cut, however few there are
 DEEDS = {"lose": "lose", "delay": "delay", "double": "duplicate"}  # a script's verbs, as the network has them
 PATIENCE_MS = 600_000  # virtual time after which a story that should settle is ended
@@ -84,7 +84,7 @@ class Flight:
 
 
 # What becomes of a request: "", "lose_request" (and what follows it on its connection), "cut_after_answer" (the connection ends),
-# "swallow_answer" (the answer alone), "duplicate_request", "refuse:NAME" (an error instead of the broker's answer), "delay:MS".
+# "swallow_answer" (the answer alone), "refuse:NAME" (an error instead of the broker's answer).
 Fate = Callable[[Flight], str]
 
 
@@ -94,16 +94,12 @@ class Client:
 
     actor: str
     sender: Sender
+    line: Line
     given: InitProducerIdAnswer | None = None  # the id that it gets instead of one from the broker
     first_records: dict[int, int] = field(default_factory=dict)  # send -> its first record
     sent_to: dict[int, int] = field(default_factory=dict)  # send -> its partition
     flights: dict[int, list[Flight]] = field(default_factory=dict)  # by request number: those that are waited for
-    connection: int = 0  # counts; what was sent on an older one is lost
     ready_at_ms: int = 0  # when the present connection can be used
-    loses: set[str] = field(default_factory=set)  # "request", "answer": one was lost on it, and so is each that follows
-    ends_ms: int = NEVER  # when the network ends a connection on which something was lost
-    last_arrival_ms: int = 0  # requests arrive in the order in which they left
-    last_answer_ms: int = 0  # and so do answers
     drops: int = 0  # connections that the sender itself gave up
     told_identity: tuple[int, int] = (-1, -1)  # the last id and epoch that a step told of
     last_sent: range = range(0)  # the records of its last closed batch
@@ -143,7 +139,7 @@ class Client:
 
 
 @dataclass(slots=True)
-class ProducerRun(AgendaRun):
+class ProducerRun(World):
     """One run: its producers, their network, and the leader.
 
     A story calls `begin`, `send`, `run_for`, `withhold`, `restart`, ..., `finish` in its order.
@@ -186,7 +182,8 @@ class ProducerRun(AgendaRun):
     def add_producer(self, given: InitProducerIdAnswer | None = None) -> Client:
         """Start a producer with the knobs' settings; `given` is an id that it uses instead of asking for one."""
         actor = "producer" if not self.clients else f"producer {len(self.clients) + 1}"
-        client = Client(actor, self.make_sender(), given)
+        line = self.line(actor, lambda: self._disconnect(client, "connection lost"))
+        client = Client(actor, self.make_sender(), line, given)
         self.clients.append(client)
         self._pump(client)
         return client
@@ -246,7 +243,7 @@ class ProducerRun(AgendaRun):
 
     def is_settled(self) -> bool:
         """Whether nothing will happen any more without the story."""
-        return not self.agenda and all(client.is_settled for client in self.clients)
+        return not (self.agenda or self.interventions.mends) and all(client.is_settled for client in self.clients)
 
     def withhold(self, answers: int) -> None:
         """Hold the next answers back and then cut the connection: the broker has written, the producer does not know."""
@@ -303,19 +300,7 @@ class ProducerRun(AgendaRun):
     def next_wake(self) -> tuple[int, Action]:
         """When a producer wants to be asked next, if nothing comes in before; then all of them are."""
         wakes = (client.sender.next_event_ms(self.now_ms) for client in self.clients)
-        wake_ms = min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER)
-        breaks = self.interventions.breaks
-        ends_ms = min((client.ends_ms for client in self.clients), default=NEVER)
-        if breaks and breaks[0].at_ms <= min(wake_ms, ends_ms):
-            return breaks[0].at_ms, self._break
-        if ends_ms <= wake_ms:
-            return ends_ms, self._end_dead
-        return wake_ms, self._pump_all
-
-    def _end_dead(self) -> None:
-        for client in self.clients:
-            if client.ends_ms <= self.now_ms:
-                self._disconnect(client, "connection lost")
+        return min((max(at_ms, self.now_ms + 1) for at_ms in wakes if at_ms is not None), default=NEVER), self._pump_all
 
     def _pump_all(self) -> None:
         for client in self.clients:
@@ -329,7 +314,7 @@ class ProducerRun(AgendaRun):
             self._note_identity(client)
             for request in requests:
                 if isinstance(request, InitProducerIdRequest):
-                    self.after(2 * self._delay_ms, self._if_connected(client, lambda: self._give_id(client)))
+                    self.after(2 * self._delay_ms, lambda: self._give_id(client), client.line)
             for sent in sender.last_sent:
                 self._leave(client, sent)
             for event in sender.events:
@@ -358,53 +343,35 @@ class ProducerRun(AgendaRun):
             client.flights[request.number] = flights
         for flight in flights:
             self._record(client.actor, "request", client, **flight.data, **flight.numbers, attempt=flight.attempt)
-        fate, _, value = self._fate_of(flights).partition(":")
-        delay_ms = self._delay_ms
-        if fate == "delay":
-            delay_ms += int(value)
-            self._note_network("delay", flights, ms=int(value))
-        if fate == "lose_request" or "request" in client.loses:
-            client.loses.add("request")
-            for flight in flights:
-                self._led.lose(flight.request)
-            self._lose("lose_request", flights)
-            return
-        if all(flight.refused for flight in flights):
-            refuse = self._if_connected(client, lambda: self._answer(flights))
-            self.after(delay_ms, lambda: self.after(delay_ms, refuse))  # behind the answers to what left before it
-            return
-        client.last_arrival_ms = max(client.last_arrival_ms, self.now_ms + delay_ms)
-        arrival_ms = client.last_arrival_ms - self.now_ms
-        self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flights, fate)))
-        if fate == "duplicate_request":
-            self._note_network("duplicate_request", flights)
-            self.after(arrival_ms, self._if_connected(client, lambda: self._arrive(flights, "swallow_answer")))
-
-    def _lose(self, what: str, flights: list[Flight]) -> None:
-        """A message is lost, and the silence on its connection has begun."""
-        flights[0].client.ends_ms = min(flights[0].client.ends_ms, self.now_ms + LOST_MS)
-        self._note_network(what, flights)
-        for flight in flights:
-            flight.is_lost = True
-
-    def _note_network(self, what: str, flights: list[Flight], **data: int) -> None:
-        for flight in flights:
-            self._record("network", what, flight.client, **flight.where, **data)
-
-    def _fate_of(self, flights: list[Flight]) -> str:
-        """What becomes of a request, by the run's script or else by the story; a refusal is noted with the batch it meets."""
-        found = self._on("request", flights[0])
-        if found is not None:
+        found, fate = self._on("request", flights[0]), ""
+        if found is None:
+            fate = self._fate_of(flights)
+            found = Intervention("lose", "request") if fate == "lose_request" else None
+        else:
             for flight in flights:
                 flight.deeds[f"{DEEDS[found.verb]}_request"] = found.ms or 0
-            return f"delay:{found.ms}" if found.verb == "delay" else f"{DEEDS[found.verb]}_request"
+        if all(flight.refused for flight in flights) and "request" not in client.line.silent:
+            refuse = partial(self.after, self._delay_ms, lambda: self._answer(flights), client.line)
+            self.after(self._delay_ms, refuse)  # behind the answers to what left before it
+            return
+        arrive, again = partial(self._arrive, flights, fate), partial(self._arrive, flights, "swallow_answer")
+        if not self.carry("request", found, self._delay_ms, arrive, partial(self._note_network, flights), client.line, again):
+            for flight in flights:
+                self._led.lose(flight.request)
+
+    def _note_network(self, flights: list[Flight], what: str, **data: int) -> None:
+        for flight in flights:
+            self._record("network", what, flight.client, **flight.where, **data)
+            flight.is_lost |= what.startswith("lose_")
+
+    def _fate_of(self, flights: list[Flight]) -> str:
+        """What the story makes of a request; a refusal is noted with the batch that it meets."""
         fate = ""
         for flight in flights:
-            wanted, _, value = self.fate(flight).partition(":")
+            wanted, _, error = self.fate(flight).partition(":")
             if wanted == "refuse":
-                flight.refused = PartitionAnswer(ErrorCode[value])
-            elif wanted:
-                fate = f"{wanted}:{value}"
+                flight.refused = PartitionAnswer(ErrorCode[error])
+            fate = fate if wanted == "refuse" else wanted or fate
         return fate
 
     def _on(self, thing: str, flight: Flight) -> Intervention | None:
@@ -412,34 +379,22 @@ class ProducerRun(AgendaRun):
         tail = "" if flight.client is self.clients[0] else f" of {flight.client.actor}"
         return self.interventions.on(thing, flight.request.number, tail)
 
-    def _break(self) -> None:
-        """The script's turn: the broker dies, and every connection with it."""
-        found = self.interventions.next_break(self.now_ms)
-        if found is None:
-            return
+    def break_process(self, found: Intervention) -> None:
+        """The broker dies, and every connection with it."""
         self.up_at_ms = NEVER if found.ms is None else self.now_ms + found.ms
         self._led.restart("kill", self.now_ms)
         self._record_each("down")
         for client in self.clients:
             self._disconnect(client, "the broker is down")
-        if found.ms is not None:
-            self.after(found.ms, self._mend)
+
+    def mend_process(self, found: Intervention) -> None:
+        self._mend()
 
     def _mend(self) -> None:
         """The broker is back, with what it had written."""
         if self.up_at_ms:
             self.up_at_ms = 0
             self._record_each("restart", how="up")
-
-    def _if_connected(self, client: Client, action: Callable[[], None]) -> Callable[[], None]:
-        """`action`, unless the connection is another one by then."""
-        connection = client.connection
-
-        def act() -> None:
-            if client.connection == connection:
-                action()
-
-        return act
 
     def _give_id(self, client: Client) -> None:
         """The answer to a request for an id."""
@@ -471,11 +426,10 @@ class ProducerRun(AgendaRun):
 
     def _lose_connection(self, client: Client, why: str) -> None:
         """The connection is gone, and with it every answer that has not come."""
-        client.connection, client.ends_ms = client.connection + 1, NEVER
-        client.loses.clear()
-        client.ready_at_ms = client.last_arrival_ms = client.last_answer_ms = max(self.now_ms, self.up_at_ms) + RECONNECT_MS
+        client.line.cut()
+        client.ready_at_ms = max(self.now_ms, self.up_at_ms) + RECONNECT_MS
         if self.up_at_ms < NEVER:
-            self.after(client.ready_at_ms - self.now_ms, self._if_connected(client, lambda: self._pump(client)))
+            self.after(client.ready_at_ms - self.now_ms, lambda: self._pump(client), client.line)
         flights, client.flights = client.flights, {}
         self.withheld = [each for each in self.withheld if each[0].client is not client]
         for flight in (flight for each in flights.values() for flight in each):
@@ -516,21 +470,16 @@ class ProducerRun(AgendaRun):
         client = flights[0].client
         is_answered = flights[0].request.acks != 0 and fate != "swallow_answer"
         found = self._on("answer", flights[0]) if is_answered else None
-        ms = 0 if found is None or found.ms is None else found.ms
         if found is not None and found.verb == "lose":
-            client.loses.add("answer")
-        is_lost = is_answered and "answer" in client.loses
+            client.line.silent.add("answer")
+        is_lost = is_answered and "answer" in client.line.silent
         for flight in flights:
             if is_lost or found is not None:
-                flight.deeds["lose_answer" if is_lost else "delay_answer"] = ms
+                flight.deeds["lose_answer" if is_lost else "delay_answer"] = 0 if found is None or found.ms is None else found.ms
             if flight.refused is None:
                 flight.handled = self._handle(flight)
         if not is_answered:  # with "swallow_answer" the connection stays: a black hole
             return
-        delay_ms = self._delay_ms
-        if found is not None and found.verb == "delay":
-            delay_ms += ms
-            self._note_network("delay", flights, ms=ms)
         if fate == "cut_after_answer":
             self._disconnect(client, "connection lost")
             return
@@ -542,12 +491,8 @@ class ProducerRun(AgendaRun):
             elif len(self.withheld) == 1:
                 self.after(WITHHELD_MS, self._cut_withheld)
             return
-        client.last_answer_ms = max(client.last_answer_ms, self.now_ms + delay_ms)
-        answer_ms = client.last_answer_ms - self.now_ms
-        if is_lost:
-            self.after(answer_ms, self._if_connected(client, lambda: self._lose("lose_answer", flights)))
-            return
-        self.after(answer_ms, self._if_connected(client, lambda: self._answer(flights)))
+        tell = partial(self._note_network, flights)
+        self.carry("answer", found, self._delay_ms, lambda: self._answer(flights), tell, client.line, is_lost_at_once=False)
 
     def _cut_withheld(self) -> None:
         if self.withheld:

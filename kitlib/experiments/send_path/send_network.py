@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from kitlib.experiments.agenda import AgendaRun
-from kitlib.experiments.idempotence.producer_run import LOST_MS
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import SendCluster
+from kitlib.experiments.world import Action, Line, World
 from kitlib.mechanisms.broker.leader import Outcome
 from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, PartitionAnswer, ProduceRequest
 from kitlib.more.client.cluster import MetadataRequest, Node
@@ -40,7 +39,7 @@ class Leaving:
 
 
 @dataclass(slots=True)
-class SendNetwork(AgendaRun):
+class SendNetwork(World):
     """What lies between one producer and its brokers; the run that turns the producer's loop builds upon it."""
 
     cluster: SendCluster = field(init=False)
@@ -56,13 +55,8 @@ class SendNetwork(AgendaRun):
     user_busy_until_ms: int = 0  # the user's thread does something else until then
     stages_told: set[int] = field(default_factory=set)
     is_over: bool = False  # the client's process has ended
-    connections: dict[int, int] = field(default_factory=dict)  # node -> counts; what left on an older one is lost
-    # (node, "request" or "answer") -> the connection on which one was lost, and so is each that follows
-    dead: dict[tuple[int, str], int] = field(default_factory=dict)
     flights: dict[int, Leaving] = field(default_factory=dict)  # produce requests that are waited for
     waiting_answers: list[Callable[[], bool]] = field(default_factory=list)  # of requests with acks=all
-    # (node, count of its connection, "request" or "answer") -> when the last one that was late comes: no later one overtakes it
-    late_until_ms: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     def came_in(self) -> None:
         """Something came from the network: the user is told what it means, and the loop does not sleep any longer."""
@@ -105,10 +99,7 @@ class SendNetwork(AgendaRun):
         self.record("network", "connect", node=node.id, address=f"{node.host}:{node.port}", **is_first)
         cost_ms = self.costs.get("bootstrap_connect_ms" if node.id < 0 else "connect_ms", 0)
         delay_ms = cost_ms or self.round_trip_ms
-        if self.cluster.is_reachable(node):
-            self.after(delay_ms, self._if_connected(node, lambda: self._connected(node)))
-        else:
-            self.after(delay_ms, self._if_connected(node, lambda: self._refused(node)))
+        self.to_client(node, delay_ms, partial(self._connected if self.cluster.is_reachable(node) else self._refused, node))
         return cost_ms if node.id < 0 else 0
 
     def _connected(self, node: Node) -> None:
@@ -160,46 +151,31 @@ class SendNetwork(AgendaRun):
             self.record("sender", "request", **data, node=effect.node.id, attempt=its.attempts, **self.stage_of(8))
         cost_ms = self.costs.get("produce_request_ms", 0)
         there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
-        arrive = self._if_connected(effect.node, lambda: self._arrive(leaving), outlives=True)
-        found = self.interventions.on("request", request.number)
-        if found is not None and found.verb == "lose":
-            self._fall_silent(effect.node, "request")
-        if self._is_silent(effect.node, "request"):
-            self._tell(leaving, "lose_request")
-            return cost_ms
-        wait_ms = self._behind_the_late(leaving, "request", cost_ms + there_ms - there_ms // 2, found)
-        self.after(wait_ms, arrive)
-        if found is not None and found.verb == "double":
-            self._tell(leaving, "duplicate_request")
-            self.after(wait_ms, self._if_connected(effect.node, lambda: self._arrive(leaving, is_copy=True), outlives=True))
+        found, ms = self.interventions.on("request", request.number), cost_ms + there_ms - there_ms // 2
+        arrive, again = partial(self._arrive, leaving), partial(self._arrive, leaving, is_copy=True)
+        self.carry("request", found, ms, arrive, partial(self._tell, leaving), self.line_to(effect.node), again)
         return cost_ms
 
-    def _fall_silent(self, node: Node, thing: str) -> None:
-        self.dead[node.id, thing] = self.connections.get(node.id, 0)
-        end = self._if_connected(node, lambda: self.break_connection(node, "connection lost"))
-        self.after(LOST_MS, end)  # if the client has not ended it before
+    def line_to(self, node: Node) -> Line:
+        """The client's connection to a broker."""
+        return self.line(f"{node.id}", partial(self._if_there, partial(self.break_connection, node, "connection lost")))
 
-    def _is_silent(self, node: Node, thing: str) -> bool:
-        return self.dead.get((node.id, thing)) == self.connections.get(node.id, 0)
+    def to_client(self, node: Node, ms: int, action: Action) -> None:
+        """Something comes to the client, unless its connection is another one by then, or nobody is there any more."""
+        self.after(ms, partial(self._if_there, action), self.line_to(node))
+
+    def _if_there(self, action: Action) -> None:
+        if not self.is_over:
+            action()
 
     def _tell(self, leaving: Leaving, what: str, **more: int) -> None:
         for where in leaving.places:
             self.record("network", what, **where, **more)
 
-    def _behind_the_late(self, leaving: Leaving, thing: str, ms: int, found: Intervention | None) -> int:
-        """How long a message needs that would need `ms` alone."""
-        key = (leaving.node.id, self.connections.get(leaving.node.id, 0), thing)
-        at_ms = max(self.now_ms + ms, self.late_until_ms.get(key, 0))
-        if found is not None and found.verb == "delay":
-            at_ms = self.late_until_ms[key] = at_ms + (found.ms or 0)
-            self._tell(leaving, "delay", ms=found.ms or 0)
-        return at_ms - self.now_ms
-
     def _after_answer(self, effect: Send, ms: int, answer: Callable[[], Any]) -> None:
         """A broker answers what anybody can answer, if it hears it and its answers come through."""
-        if self._is_silent(effect.node, "request") or self._is_silent(effect.node, "answer"):
-            return
-        self.after(ms, self._if_connected(effect.node, lambda: self._receive(effect, answer())))
+        if not self.line_to(effect.node).silent:
+            self.to_client(effect.node, ms, lambda: self._receive(effect, answer()))
 
     def _receive(self, effect: Send, answer: Any) -> None:
         metadata = self.producer.metadata
@@ -260,10 +236,9 @@ class SendNetwork(AgendaRun):
             return
         found = self.interventions.on("answer", leaving.request.number)
         there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
-        if found is not None and found.verb == "lose":
-            self._fall_silent(leaving.node, "answer")
-        is_lost = self._is_silent(leaving.node, "answer")
-        action = self._if_connected(leaving.node, lambda: self._tell(leaving, "lose_answer") if is_lost else self._answer(leaving, answers))
+        come, tell = partial(self._if_there, lambda: self._answer(leaving, answers)), partial(self._tell, leaving)
+        line = self.line_to(leaving.node)
+        number = line.number
 
         def answer_if_replicated() -> bool:
             if any(told.error is ErrorCode.NONE for told in answers.values()) and not self.cluster.is_replicated(leaving.request):
@@ -272,7 +247,8 @@ class SendNetwork(AgendaRun):
             if leaving.request.acks == -1 and not cluster.has_enough_in_sync:
                 for partition in [number for number, told in answers.items() if told.error is ErrorCode.NONE]:
                     answers[partition] = PartitionAnswer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            self.after(self._behind_the_late(leaving, "answer", there_ms // 2, found), action)
+            if line.number == number:
+                self.carry("answer", found, there_ms // 2, come, tell, line, is_lost_at_once=False)
             return True
 
         if not answer_if_replicated():
@@ -303,19 +279,6 @@ class SendNetwork(AgendaRun):
         if self.settings.names_new_leader and self.producer.move_leader(leader, self.cluster.leader_epoch):
             self.record("metadata", "leader", to=leader.id, leader_epoch=self.cluster.leader_epoch, why="named in the refusal")
 
-    def _if_connected(self, node: Node, action: Callable[[], None], outlives: bool = False) -> Callable[[], None]:
-        """`action`, unless the connection is another one by then, or nobody is there any more.
-
-        A request that has left `outlives` the process that sent it.
-        """
-        connection = self.connections.get(node.id, 0)
-
-        def act() -> None:
-            if self.connections.get(node.id, 0) == connection and (outlives or not self.is_over):
-                action()
-
-        return act
-
     def break_connection(self, node: Node, why: str) -> None:
         """The broker's side of a connection is gone, and the client hears of it."""
         self.producer.client.disconnected(node, self.now_ms)
@@ -323,7 +286,7 @@ class SendNetwork(AgendaRun):
         self.came_in()
 
     def _lose(self, node: Node, why: str) -> None:
-        self.connections[node.id] = self.connections.get(node.id, 0) + 1
+        self.line_to(node).cut()
         self.record("network", "disconnected", node=node.id, why=why)
         for number, leaving in list(self.flights.items()):
             if leaving.node.id == node.id:

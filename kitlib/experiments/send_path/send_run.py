@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.agenda import NEVER, Action
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.send_path.send_network import SendNetwork
+from kitlib.experiments.world import NEVER, Action
 from kitlib.more.client.backoff import MIDDLE
 from kitlib.more.client.cluster import Node
 from kitlib.more.client.connections import ConnectionState
@@ -199,12 +199,7 @@ class SendRun(SendNetwork):
         self.break_connections("the broker is gone")
 
     def next_wake(self) -> tuple[int, Action]:
-        """The loop's next turn, the end of a blocked call, or the script's turn; nothing of the client once its process has ended."""
-        wake_ms, act = self._next_turn()
-        script_ms = self.interventions.turn_ms
-        return (wake_ms, act) if script_ms is None or script_ms > wake_ms else (script_ms, self.meet)
-
-    def _next_turn(self) -> tuple[int, Action]:
+        """The loop's next turn, or the end of a blocked call; nothing of the client once its process has ended."""
         self._wake()
         if self.is_over:
             return NEVER, self._turn

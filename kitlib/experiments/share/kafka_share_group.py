@@ -18,7 +18,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.kafka_operator import set_group
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.share.share_group import Answered, Returned
+from kitlib.experiments.share.share_group import Returned
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
@@ -131,18 +131,18 @@ class KafkaShareGroup:
             self.locked[each.offset] = Lock(member, each.delivery_count, self.now_ms + self.settings.lock_ms)
         return found
 
-    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> Answered:
+    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> list[Change] | str:
         error = self.members[member].answer({offset: answer.value for offset, answer in answers.items()})
         if error != NONE:
             self._look()
-            return Answered(error=error.lstrip("_"))
+            return error.lstrip("_")
         written = self._written()
         mine = [offset for offset in answers if offset in self.locked and self.locked[offset].member == member]
         changes = [_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine]
         # What is not accepted after all was taken back an instant before, though librdkafka tells of no error.
         late = [each for each in changes if answers[each.offset] is Acknowledge.ACCEPT and each.state is not RecordState.ACKNOWLEDGED]
         self.returned += [Returned(each, is_late=True) for each in late]
-        return Answered(tuple(each for each in changes if each not in late))
+        return [each for each in changes if each not in late]
 
     def kill(self, member: str) -> None:
         self.dead.add(member)
@@ -156,6 +156,9 @@ class KafkaShareGroup:
 
     def freeze(self, member: str) -> None:
         self.members[member].freeze()
+
+    def thaw(self, member: str) -> None:
+        self.members[member].thaw()
 
     def take_returned(self) -> list[Returned]:
         if any(lock.until_ms <= self.now_ms for lock in self.locked.values()):

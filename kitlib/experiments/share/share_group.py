@@ -16,14 +16,6 @@ BEGINS = "share.auto.offset.reset=earliest"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """What came of a consumer's answers: what they changed, or why none of them counts."""
-
-    changes: tuple[Change, ...] = ()
-    error: str = ""  # the broker's name for it
-
-
-@dataclass(frozen=True, slots=True)
 class Returned:
     """What the broker took back from a consumer by itself."""
 
@@ -62,20 +54,22 @@ class ModelShareGroup:
         """What a consumer is handed now; a poll of a real one waits for records until `until_ms`."""
         return self.share.acquire(member, self.settings.max_poll_records, self.log_end, self.now_ms)
 
-    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> Answered:
-        """What comes of a consumer's answers; what ran out before they came is in `take_returned`."""
+    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> list[Change] | str:
+        """What a consumer's answers change, or why none of them counts; what ran out before they came is in `take_returned`."""
         self._look()
         try:
-            return Answered(tuple(self.share.acknowledge(member, answers, self.now_ms)))
+            return self.share.acknowledge(member, answers, self.now_ms)
         except InvalidRecordStateError:
-            return Answered(error="INVALID_RECORD_STATE")
+            return "INVALID_RECORD_STATE"
 
     def kill(self, member: str) -> None:
         """A consumer's process is gone, and its connection with it."""
         self.returned += [Returned(change, is_late=False) for change in self.share.close_session(member)]
 
     def freeze(self, member: str) -> None:
-        """A consumer's process stands still; its connection stays open."""
+        """A consumer's process stands still, its connection open, until `thaw`."""
+
+    thaw = freeze
 
     def take_returned(self) -> list[Returned]:
         """What the broker has taken back since it was asked last, in the order of offsets."""

@@ -7,13 +7,16 @@ the consumers were handed, what they answered and what the broker took back, so 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.run import PartitionLedger
 from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup
+from kitlib.experiments.world import NEVER, Action, World
 from kitlib.more.share_partition import Acknowledge, Change, Delivery, RecordState
 from kitlib.trace import to_ranges
 
@@ -43,10 +46,15 @@ class Worker:
 
 
 @dataclass(slots=True)
-class ShareRun(Run):
+class ShareRun(World):
     """One run: a topic, a share group, and its consumers."""
 
     domain: ClassVar[str] = "share"
+    takes: ClassVar[tuple[str, ...]] = (
+        "lose answer N", "delay answer N by D ms", "kill CONSUMER at T ms", "freeze CONSUMER at T ms for D ms",
+    )  # fmt: skip
+    real_takes: ClassVar[tuple[str, ...]] = takes[2:]
+    model_script: ClassVar[str] = "a real consumer decides which of its answers leave together, so no number names the same answer twice"
 
     group: ModelShareGroup = field(init=False)  # or Kafka's
     ledger: PartitionLedger = field(init=False)
@@ -61,6 +69,7 @@ class ShareRun(Run):
     done: set[int] = field(default_factory=set)  # acknowledged or archived
     retries: int = 0  # deliveries of records that had been handed out before
     is_full: bool = False  # whether no lock was left at the last poll
+    answers: int = 0  # so far, of all consumers
 
     def __post_init__(self) -> None:
         self.group = self.backend.provide(ModelShareGroup, self.settings)
@@ -69,6 +78,10 @@ class ShareRun(Run):
     @property
     def now_ms(self) -> int:
         return self.group.now_ms
+
+    def wait_until(self, at_ms: int) -> None:
+        self.group.wait_until(at_ms)
+        self._take_returned()
 
     def state(self) -> dict[str, Any]:
         held = {"pending": to_ranges(sorted(self.acquired)), "failed": to_ranges(sorted(self.available))}
@@ -89,17 +102,15 @@ class ShareRun(Run):
         self.workers, self.spare = {name: Worker(name, self.now_ms) for name in names[:consumers]}, names[consumers:]
         self.tell_of("broker", "start", offset=0, why=BEGINS)
 
-    def finish(self, ms: int = PATIENCE_MS) -> None:
-        """Let the consumers work until each record is acknowledged or archived, or for `ms`."""
-        end_ms = self.now_ms + ms
-        while self.now_ms < end_ms and (len(self.done) < self.ledger.log_end or any(each.is_busy for each in self.workers.values())):
-            self._take_returned()
-            first = min((worker for worker in self.workers.values() if worker.is_up), key=lambda worker: worker.due_ms)
-            if first.due_ms > self.now_ms:
-                self.group.wait_until(min(first.due_ms, end_ms))
-            else:
-                self._turn(first)
+    def finish(self) -> None:
+        """Let the consumers work until each record is acknowledged or archived, and no answer is open."""
+        self.run_for(PATIENCE_MS, lambda: len(self.done) == self.ledger.log_end and not any(each.is_busy for each in self.workers.values()))
         self.tell_of("broker", "end", left=self.ledger.log_end - len(self.done))
+
+    def next_wake(self) -> tuple[int, Action]:
+        up = [worker for worker in self.workers.values() if worker.is_up]
+        first = min(up, key=lambda worker: worker.due_ms, default=None)
+        return (NEVER, self.meet) if first is None else (first.due_ms, partial(self._turn, first))
 
     def _turn(self, worker: Worker) -> None:
         if worker.current is not None:
@@ -114,8 +125,8 @@ class ShareRun(Run):
 
     def _poll(self, worker: Worker) -> None:
         if worker.unanswered:
-            self._answer(worker, dict.fromkeys(worker.unanswered, Acknowledge.ACCEPT))
-            worker.unanswered.clear()
+            unanswered, worker.unanswered = worker.unanswered, {}
+            self._answer(worker, dict.fromkeys(unanswered, Acknowledge.ACCEPT), {each for each, failed in unanswered.items() if failed})
         others = (each.due_ms for each in self.workers.values() if each is not worker and each.is_busy)
         found = self.group.poll(worker.name, until_ms=min(others, default=self.now_ms + LONGEST_POLL_MS))
         self._take_returned()
@@ -147,8 +158,7 @@ class ShareRun(Run):
     def _renew(self, worker: Worker) -> None:
         assert worker.current is not None
         offsets = [each.offset for each in (worker.current, *worker.batch)]
-        if not self._answer(worker, dict.fromkeys(offsets, Acknowledge.RENEW)):
-            worker.batch.clear()
+        self._answer(worker, dict.fromkeys(offsets, Acknowledge.RENEW))
         self._plan(worker)
 
     def _finish_record(self, worker: Worker, record: Delivery) -> None:
@@ -156,7 +166,7 @@ class ShareRun(Run):
         offset = record.offset
         if self.crashes.get(offset, 0) > 0:
             self.crashes[offset] -= 1
-            self._end(worker)
+            self._end(worker, self.how_it_ends)
             return
         has_failed = self.fails(offset)
         if has_failed:
@@ -169,40 +179,60 @@ class ShareRun(Run):
         else:
             self._answer(worker, {offset: ANSWER_OF[self.settings.on_failure] if has_failed else Acknowledge.ACCEPT})
 
-    def _end(self, worker: Worker) -> None:
-        """The consumer is killed, or freezes for good; another one takes its place."""
-        worker.is_up = False
-        if self.how_it_ends == "killed":
-            self.group.kill(worker.name)
-            self.tell_of(worker.name, "kill")
-        else:
-            self.group.freeze(worker.name)
-            self.tell_of(worker.name, "freeze")
+    def _end(self, worker: Worker, how: str) -> None:
+        """The consumer is killed, or freezes; another one takes its place."""
+        worker.is_up, (act, what) = False, (self.group.kill, "kill") if how == "killed" else (self.group.freeze, "freeze")
+        act(worker.name)
+        self.tell_of(worker.name, what)
         if self.spare:
             name = self.spare.pop(0)
             self.workers[name] = Worker(name, self.now_ms)
 
-    def _answer(self, worker: Worker, answers: Mapping[int, Acknowledge]) -> bool:
-        """Whether the answers count."""
+    def break_process(self, found: Intervention) -> None:
+        up = [name for name, worker in self.workers.items() if worker.is_up]
+        if found.target not in up:
+            raise self.no_process(found, "consumer", up)
+        self._end(self.workers[found.target], "killed" if found.verb == "kill" else "frozen")
+        self._take_returned()
+
+    def mend_process(self, found: Intervention) -> None:
+        """A frozen consumer goes on with what it was doing, and does not know how late it is."""
+        worker, ms = self.workers[found.target], found.ms or 0
+        self.group.thaw(worker.name)
+        worker.is_up, worker.due_ms, worker.done_ms = True, worker.due_ms + ms, worker.done_ms + ms
+        self.tell_of(worker.name, "thaw")
+
+    def _answer(self, worker: Worker, answers: Mapping[int, Acknowledge], failed: Container[int] = ()) -> None:
+        """The consumer's answers leave for the broker; those of implicit mode accept what has failed as well."""
+        self.answers += 1
+        found, arrive = self.interventions.on("answer", self.answers), partial(self._arrive, worker, answers, failed)
+        if found is None:
+            arrive()
+        else:
+            tell = partial(self.tell_of, "network", member=worker.name, first=min(answers), last=max(answers))
+            self.carry("answer", found, 0, arrive, tell)
+
+    def _arrive(self, worker: Worker, answers: Mapping[int, Acknowledge], failed: Container[int]) -> None:
         answered = self.group.answer(worker.name, answers)
         self._take_returned()
-        if answered.error:
-            self.tell_of(worker.name, "refused", first=min(answers), last=max(answers), error=answered.error)
-            return False
-        changes = {each.offset: each for each in answered.changes}
+        if isinstance(answered, str):
+            self.tell_of(worker.name, "refused", first=min(answers), last=max(answers), error=answered)
+            if Acknowledge.RENEW in answers.values():
+                worker.batch.clear()
+            return
+        changes = {each.offset: each for each in answered}
         for offset, answer in answers.items():
-            self._note(worker, offset, answer, changes.get(offset))
+            self._note(worker, offset, answer, changes.get(offset), offset in failed)
         self._move()
-        return True
 
-    def _note(self, worker: Worker, offset: int, answer: Acknowledge, change: Change | None) -> None:
+    def _note(self, worker: Worker, offset: int, answer: Acknowledge, change: Change | None, has_failed: bool) -> None:
         if change is None and answer is not Acknowledge.RENEW:
             self.tell_of(worker.name, "ignored", offset=offset)
             return
         if change is not None:
             self._settle(change)
         more: dict[str, Any] = {"why": "rejected"} if answer is Acknowledge.REJECT else {}
-        if answer is Acknowledge.ACCEPT and worker.unanswered.get(offset):
+        if has_failed:
             more["failed"] = True
         self.tell_of(worker.name, answer.value, offset=offset, **more)
         if change is not None and answer is Acknowledge.RELEASE:

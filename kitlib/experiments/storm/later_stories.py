@@ -81,7 +81,7 @@ def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:
         if record.offset >= end:
             break
         at = record.offset + 1
-        run.now_ms += 1
+        run.clock_ms += 1
         run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
         run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
     run.record_on(topic, "spout", "commit", _ledger(at, at), offset=at, written=at > begin)

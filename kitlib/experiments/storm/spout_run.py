@@ -10,7 +10,6 @@ Left out: the tuple trees between spout and bolt, and their timeout.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +18,8 @@ from typing import Any, ClassVar
 
 from kitlib.experiments.backend import NotedTopic, Topic
 from kitlib.experiments.interventions import Intervention
-from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.run import PartitionLedger
+from kitlib.experiments.world import NEVER, Action, World
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.mechanisms.offset_store import read_stored_offset
 from kitlib.mechanisms.partition_manager import Emission, PartitionManager, SpoutConfig
@@ -68,13 +68,14 @@ IDLE_MS = 10  # how long the spout waits when there was nothing to emit
 ERROR_MS = 50  # how long it waits after a failed fetch
 QUIET_COMMITS = 6  # so many commits with nothing between them: nothing will move any more
 
+TOLD = {"lose_record": "lose", "delay": "delay", "duplicate_record": "double"}  # what is done to a tuple, as a step says it
 Times = {"earliest": EARLIEST_TIME, "latest": LATEST_TIME}
 FROM_THE_EARLIEST: dict[str, Any] = {"force_from_start": True, "start_offset_time": EARLIEST_TIME}  # for a first start
 Fails = Callable[[int, int, int], bool]  # (offset, attempt, part) -> whether the tuple fails
 
 
 @dataclass(slots=True)
-class SpoutRun(Run):
+class SpoutRun(World):
     """One run: the backend it takes place on, its clock, and the trace it writes.
 
     An experiment calls `append`, `start`, `run_for`, `crash`, ... in the order of its story.
@@ -87,7 +88,6 @@ class SpoutRun(Run):
         "break spout at T ms for D ms",
     )  # fmt: skip
 
-    now_ms: int = 0
     manager: PartitionManager | None = None
     manager_type: type[PartitionManager] | None = None  # a learner's, for that of the release that the knobs name
     topic: Topic | None = None
@@ -96,14 +96,10 @@ class SpoutRun(Run):
     fails: Fails = field(default=lambda offset, attempt, part: False)
     slow_ms: dict[int, int] = field(default_factory=dict)  # offset -> how much longer its first attempt takes
     never_finishes: frozenset[int] = frozenset()  # offsets whose tuples are neither acked nor failed
-    on_their_way: list[tuple[int, int, int, int, int]] = field(
-        default_factory=list
-    )  # heap: (due_ms, order, offset, attempt, part)
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # (topic, offset) -> times emitted
     ledgers: dict[str, PartitionLedger] = field(default_factory=dict)  # by topic
     shown: ShownLedgers = field(default_factory=ShownLedgers)
     stuck_tuples: int = 0  # on their way for ever
-    order: int = 0
     poll_at_ms: int = 0
     commit_at_ms: int = 0
     retries: int = 0
@@ -111,7 +107,6 @@ class SpoutRun(Run):
     quiet_commits: int = 0  # commits in a row between which nothing else happened
     is_dead: bool = False  # the worker died of an error
     started: Callable[[], None] = lambda: None  # starts the spout once more as it was started last
-    mend_at_ms: int | None = None  # when a spout that a script broke comes back; None for one that was not, or never will
 
     def create(
         self, records: int, name: str = "events", value: Callable[[int], bytes] | None = None, parts: int | None = None
@@ -147,7 +142,7 @@ class SpoutRun(Run):
 
     def start(self, topic: Topic, spout_id: str = "spout", topology_id: str = "topology-1", **config: Any) -> None:
         """A spout begins (or begins again) to read `topic`, from the offset that its start rules choose."""
-        self.started, self.mend_at_ms = partial(self.start, topic, spout_id, topology_id, **config), None
+        self.started = partial(self.start, topic, spout_id, topology_id, **config)
         self.config = SpoutConfig(
             topic=topic.name,
             id=spout_id,
@@ -175,8 +170,16 @@ class SpoutRun(Run):
     def crash(self) -> None:
         """The worker dies: its ledgers and the tuples on their way are gone, the stored offset stays."""
         assert self.topic is not None
-        self.record_on(self.topic, "spout", "crash", on_their_way=len(self.on_their_way) + self.stuck_tuples)
-        self.manager, self.on_their_way, self.stuck_tuples, self.mend_at_ms = None, [], 0, None
+        self.record_on(self.topic, "spout", "crash", on_their_way=len(self.agenda) + self.stuck_tuples)
+        self.manager, self.stuck_tuples = None, 0
+        self.agenda.clear()
+
+    def break_process(self, found: Intervention) -> None:
+        self.crash()
+
+    def mend_process(self, found: Intervention) -> None:
+        if self.manager is None:
+            self.started()
 
     def stop(self) -> None:
         """Commit a last time and end. (Storm 0.9.3 does not commit at a close; a run ends with one to be judged.)"""
@@ -191,13 +194,7 @@ class SpoutRun(Run):
 
     def run_for(self, ms: int, until: Callable[[], bool] | None = None) -> None:
         """Let `ms` of virtual time pass, or less when `until` (or a worker's death) comes first."""
-        end = self.now_ms + ms
-        while (self.manager or self.mend_at_ms is not None) and not self.is_dead and not (until and until()):
-            due = min(self._next_due(), end)
-            self.now_ms = max(self.now_ms, due)
-            if self._next_due() > end:
-                return
-            self._advance()
+        World.run_for(self, ms, lambda: self.is_dead or not (self.manager or self.interventions.mends) or bool(until and until()))
 
     def is_drained(self) -> bool:
         """True when everything in the log is finished and committed."""
@@ -205,7 +202,7 @@ class SpoutRun(Run):
         return bool(
             manager
             and topic
-            and not self.on_their_way
+            and not self.agenda
             and not manager.waiting_to_emit
             and not manager.failed
             and manager.committed_to == self.ledgers[topic.name].log_end
@@ -215,40 +212,22 @@ class SpoutRun(Run):
         """True when it is drained, or when nothing but idle commits has happened for a while, and nothing is due."""
         return self.is_drained() or (self.quiet_commits >= QUIET_COMMITS and not self._is_anything_due())
 
-    def _next_due(self) -> int:
-        if self.mend_at_ms is not None:
-            return self.mend_at_ms
-        due = min(self.poll_at_ms, self.commit_at_ms)
-        if self.interventions.breaks:
-            due = min(due, self.interventions.breaks[0].at_ms)
-        return min(due, self.on_their_way[0][0]) if self.on_their_way else due
+    def next_wake(self) -> tuple[int, Action]:
+        """A commit, or the spout's next; nothing of one that is dead."""
+        if self.manager is None:
+            return NEVER, self.meet
+        return (self.commit_at_ms, self._commit) if self.commit_at_ms <= self.poll_at_ms else (self.poll_at_ms, self._poll)
 
     def _is_anything_due(self) -> bool:
         """Whether a tuple will still finish, or a failed record will still be retried."""
         manager = self.manager
-        return bool(self.on_their_way or (isinstance(manager, BackoffPartitionManager) and manager.waiting))
-
-    def _advance(self) -> None:
-        """Do the one thing that is due now: what a script does to the spout, a tuple's end, a commit, or the spout's next."""
-        if self.mend_at_ms is not None:
-            self.started()
-        elif found := self.interventions.next_break(self.now_ms):
-            self.crash()
-            self.mend_at_ms = None if found.ms is None else self.now_ms + found.ms
-        elif self.on_their_way and self.on_their_way[0][0] <= self.now_ms:
-            _, _, offset, attempt, part = heapq.heappop(self.on_their_way)
-            self._finish(offset, attempt, part)
-        elif self.commit_at_ms <= self.now_ms:
-            self.commit_at_ms = self.now_ms + self.settings.commit_every_ms
-            self._commit()
-        else:
-            self._poll()
+        return bool(self.agenda or (isinstance(manager, BackoffPartitionManager) and manager.waiting))
 
     def _poll(self) -> None:
         manager, topic, reader = self.manager, self.topic, self.reader
         assert manager and topic and reader
-        if len(self.on_their_way) + self.stuck_tuples >= self.settings.max_spout_pending:
-            waits = [self.on_their_way[0][0]] if self.on_their_way else []
+        if len(self.agenda) + self.stuck_tuples >= self.settings.max_spout_pending:
+            waits = [self.agenda[0][0]] if self.agenda else []
             self.poll_at_ms = min([*waits, self.commit_at_ms]) + 1
             return
         reader.out_of_range_at, before = None, manager.emitted_to_offset
@@ -276,20 +255,17 @@ class SpoutRun(Run):
     def _send(self, topic: Topic, offset: int, tuples: Sequence[Any]) -> None:
         attempt = self.attempts[topic.name, offset] = self.attempts.get((topic.name, offset), 0) + 1
         self.retries += attempt > 1
-        done = self._scripted("record", offset, attempt)
-        for part in range(len(tuples)):
-            does = done.verb if done and part == 0 else ""
-            if offset in self.never_finishes or does == "lose":
-                self.stuck_tuples += 1
-                continue
-            due = self.now_ms + self._latency(offset, attempt, part) + (done.ms or 0 if done and does == "delay" else 0)
-            for _ in range(2 if does == "double" else 1):
-                self.order += 1
-                heapq.heappush(self.on_their_way, (due, self.order, offset, attempt, part))
         self.record_on(topic, "spout", "emit", offset=offset, attempt=attempt, parts=len(tuples))
-        if done and done.verb != "fail":
-            more = {"ms": done.ms} if done.verb == "delay" else {}
-            self.record_on(topic, "network", done.verb, offset=offset, attempt=attempt, **more)
+
+        def tell(what: str, **more: int) -> None:
+            self.record_on(topic, "network", TOLD[what], offset=offset, attempt=attempt, **more)
+
+        for part in range(len(tuples)):
+            done = self._scripted("record", offset, attempt) if part == 0 else None
+            comes = offset not in self.never_finishes and self.carry(
+                "record", done, self._latency(offset, attempt, part), partial(self._finish, offset, attempt, part), tell
+            )
+            self.stuck_tuples += not comes
 
     def _scripted(self, thing: str, offset: int, attempt: int) -> Intervention | None:
         """What the run's script does to the first tuple of this attempt, or to its ack."""
@@ -327,6 +303,7 @@ class SpoutRun(Run):
     def _commit(self) -> None:
         manager, topic = self.manager, self.topic
         assert manager and topic
+        self.commit_at_ms = self.now_ms + self.settings.commit_every_ms
         written = manager.commit() is not None
         self.record_on(topic, "spout", "commit", offset=manager.committed_to, written=written)
 

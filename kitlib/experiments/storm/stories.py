@@ -172,7 +172,7 @@ def restart(
     run.start(topic)
     run.append(topic, records)
     run.run_for(crash_at_ms, until=run.is_settled)
-    run.now_ms = crash_at_ms  # once it has settled there would be idle commits only
+    run.clock_ms = crash_at_ms  # once it has settled there would be idle commits only
     run.crash()
     run.never_finishes = frozenset()
     run.append(topic, records_while_down)

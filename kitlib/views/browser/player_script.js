@@ -75,7 +75,7 @@ for (const kind of ["request", "answer", "record", "tuple"]) {
   })));
 }
 ACTIONS.process = [
-  ...[["break", "Break"], ["freeze", `Freeze for ${FROZEN_MS / 1000} s`]].map(([verb, label]) => ({
+  ...[["break", "Break"], ["freeze", `Freeze for ${FROZEN_MS / 1000} s`], ["kill", "Kill"]].map(([verb, label]) => ({
     label, fits: (ref, step, player) => Boolean(processFormOf(player, verb, ref)),
     run: (ref, step, player) => askDeed(player, processFormOf(player, verb, ref), ref, step),
   })),
@@ -88,7 +88,7 @@ function formOf(player, begin) {
 }
 
 // A form names its process ("break broker at ..."), or has a word in capitals for any of that sort ("freeze MEMBER at ...").
-const NO_PROCESSES = /^(log|topic|group|network|controller|coordinator|run|monitor|operator|table|zookeeper|database|application|read_\w+)$/;
+const NO_PROCESSES = /^(broker|log|topic|group|network|controller|coordinator|run|monitor|operator|table|zookeeper|database|application|read_\w+)$/;
 
 function processFormOf(player, verb, ref) {
   const { takes = [], knobs } = player.model.get("heading");

@@ -174,15 +174,8 @@ def _leader(play: Play) -> str:
 def _replica_lines(play: Play, step: Step) -> None:
     for number, replica in (step.state.get("replicas") or {}).items():
         name = f"broker {number}"
-        end = (
-            replica.get("end", replica.get("log_end"))
-            if isinstance(replica, dict)
-            else replica[0]
-            if isinstance(replica, list) and replica
-            else None
-        )
         role = "leader" if _leader(play) == name else "follower"
-        play.show(name, f"{role}, end {end}" if isinstance(end, int) else role)
+        play.show(name, f"{role}, end {replica['end']}")
 
 
 REPLICATION = Setting(
@@ -259,8 +252,11 @@ SHARE = Setting(
         "archive": (drops("broker", "{offset}"), says("broker", "archives {offset}", True)),
         "full": (says("broker", "all {locks} locks taken", True),),
         "move": (says("broker", "starts at {offset}"),),
+        "lose_answer": (drops("{member}", span_of),),
+        "delay": (says("{member}", "answer held back", True),),
         "kill": (becomes("down"), loses_all()),
         "freeze": (becomes("frozen"),),
+        "thaw": (becomes("back"),),
     },
     _lines,
     still="start end",
