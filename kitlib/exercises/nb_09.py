@@ -9,6 +9,7 @@ from typing import Any
 
 from kitlib.exercises.answers import numbers_in, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
+from kitlib.exercises.nb_08 import stored_in
 from kitlib.experiments import run
 from kitlib.experiments.send_path.send_measures import records_per_request
 from kitlib.more.client.metadata import producer_metadata
@@ -76,9 +77,7 @@ def batch_of_a_round_trip(given: int) -> Rows:
 def word_of_one(turned: Turned) -> Rows:
     trace = turned.trace
     said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
-    ranges = next(step.data["records"] for step in reversed(trace.steps) if step.what == "read")
-    stored = {record for first, last in ranges for record in range(first, last + 1)}
-    lies = sorted(said - stored)
+    lies = sorted(said - stored_in(trace).keys())
     yield lies and Miss("lies", lies=lies, others=len(lies) - 1)
     yield len(said) < 2 and Half("nothing stored")
     failed = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered")

@@ -3,8 +3,8 @@
 It needs little: it is made without arguments, and has `init(root, val, spout_task)`, `ack(root, val)`, `fail(root)`
 and `tick()`. Each returns the completion that follows, as the kit's `Completion` or as a tuple (spout_task, stream,
 root), or None; the stream may be "ack" or "fail" for short. If it has an attribute `pending` with buckets, a
-`RotatingMap` or a list of dicts with the newest first, its ledger is compared as well. An entry is an object or a
-dict with val, spout_task and failed, or the three in a list. Any other `pending` is its own affair.
+`RotatingMap` or a list of dicts with the newest first, its ledger is compared as well. An entry is an object with val,
+spout_task and failed, or the three in a list. Any other `pending` is its own affair.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Yours:
         """The buckets; none when they cannot be read."""
         pending = getattr(self.made, "pending", None)
         buckets = getattr(pending, "buckets", pending)
-        if not isinstance(buckets, list | tuple | deque) or not all(isinstance(bucket, dict) for bucket in buckets):
+        if not isinstance(buckets, list | deque) or not all(isinstance(bucket, dict) for bucket in buckets):
             return SimpleNamespace(buckets=[])
         read = [{root: entry_of(entry) for root, entry in bucket.items()} for bucket in buckets]
         can_be_read = all(type(root) is int and entry for bucket in read for root, entry in bucket.items())
@@ -66,15 +66,10 @@ class Yours:
 
 
 def completions_of(returned: Any) -> list[acker.Completion]:
-    """The completions that a method returned; one without a root says what else it returned. A dict is what the kit's tick dropped."""
+    """The completion that a method returned, or none; one without a root says what else came. A dict is what the kit's tick dropped."""
     if returned is None or isinstance(returned, dict):
         return []
-    several = list(returned) if isinstance(returned, list | tuple) else [returned]
-    for each in ([returned], several):
-        found = [completion for completion in map(completion_of, each) if completion]
-        if len(found) == len(each):
-            return found
-    return [acker.Completion(None, f"{shown(returned)} {WANTED}", None)]  # type: ignore[arg-type]
+    return [completion_of(returned) or acker.Completion(None, f"{shown(returned)} {WANTED}", None)]  # type: ignore[arg-type]
 
 
 def completion_of(value: Any) -> acker.Completion | None:
@@ -90,8 +85,7 @@ def completion_of(value: Any) -> acker.Completion | None:
 def entry_of(entry: Any) -> acker.AckerEntry | None:
     """Value, spout task and failed; None when these cannot be found."""
     names = ("val", "spout_task", "failed")
-    parts = [entry.get(name) if isinstance(entry, dict) else getattr(entry, name, None) for name in names]
-    parts = list(entry) if isinstance(entry, list | tuple) else parts
+    parts = list(entry) if isinstance(entry, list | tuple) else [getattr(entry, name, None) for name in names]
     if len(parts) != 3 or all(part is None for part in parts):
         return None
     val, task = whole(parts[0] or 0, None), whole(parts[1], None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any, ClassVar
 
 from kitlib.mechanisms.acker import Acker, AckerEntry, Completion
@@ -41,26 +40,11 @@ class FromScratch:
 
 
 class WithLists(FromScratch):
-    """Its ledger is a list of two dicts of lists, and each answer is a list of completions."""
+    """Its ledger is a list of two dicts of lists."""
 
     @property
     def pending(self) -> Any:
         return [self.young, self.old]
-
-    def told(self, *told: Any, **also: Any) -> Any:
-        found = FromScratch.told(self, *told, **also)
-        return [] if found is None else [Completion(found[0], f"__ack_{found[1]}", found[2])]
-
-
-class WithDicts(FromScratch):
-    """Its ledger has dicts as entries."""
-
-    @property
-    def pending(self) -> Any:
-        return deque(
-            {root: {"val": val, "spout_task": task, "failed": failed} for root, (val, task, failed) in bucket.items()}
-            for bucket in (self.young, self.old)
-        )
 
 
 class WithAPendingOfItsOwn(FromScratch):
@@ -131,7 +115,7 @@ class WantsArguments(FromScratch):
         super().__init__()
 
 
-RIGHT = [Acker, FromScratch, WithLists, WithDicts, WithAPendingOfItsOwn]
+RIGHT = [Acker, FromScratch, WithLists, WithAPendingOfItsOwn]
 WRONG: dict[type, str] = {
     AsksFailedFirst: "emitted should now be __ack_ack to task 1 for tree 6001; yours is __ack_fail to",
     NeverForgets: "step 3, ack(6001, 1234605616436508552): emitted should now be nothing; yours is __ack_ack",
