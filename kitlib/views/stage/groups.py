@@ -175,7 +175,8 @@ def _replica_lines(play: Play, step: Step) -> None:
     for number, replica in (step.state.get("replicas") or {}).items():
         name = f"broker {number}"
         role = "leader" if _leader(play) == name else "follower"
-        play.show(name, f"{role}, end {replica['end']}")
+        end = replica.get("end") if isinstance(replica, dict) else None
+        play.show(name, f"{role}, end {end}" if isinstance(end, int) else role)
 
 
 REPLICATION = Setting(
