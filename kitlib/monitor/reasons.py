@@ -351,17 +351,16 @@ class ReplicaReasons(Reasons):
         settings = self.settings
         if why == "a flipped bit":
             return "replicas=1: there was no other copy of the records after the flipped bit" if settings.replicas == 1 else ""
-        if not settings.unclean_leader_election:
-            return ""
-        return "unclean.leader.election.enable=true: the new leader did not have them"
+        return "unclean.leader.election.enable=true: the new leader did not have them" if settings.unclean_leader_election else ""
 
     def start(self, why: str, begin: Begin) -> str:
         """Why a reader may start where it does: never there where its offset had never left the log."""
-        if not begin.is_outside:
+        if begin.is_committed and not begin.is_outside:
             return ""
         if why in ("earliest", "latest"):
-            return f"auto.offset.reset={why}: the committed offset is outside the log"
-        if why != "committed offset":
+            no_place = "the committed offset is outside the log" if begin.is_committed else "nothing is committed"
+            return f"auto.offset.reset={why}: {no_place}"
+        if why != "committed offset" or not begin.is_committed:
             return ""
         if not self.settings.leader_epoch:
             return "leader_epoch=false: the log was truncated below the committed offset and has grown past it, and nothing reveals that"

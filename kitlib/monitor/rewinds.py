@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupSeen
@@ -83,9 +83,8 @@ def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rew
     for index, (before, after) in enumerate(pairwise(history), start=1):
         if before.offset is None or after.offset is None or after.offset >= before.offset:
             continue
-        good = next((each for each in history[index:] if each.offset is None or each.offset >= before.offset), None)
-        if good is not None and good.offset is None:
-            good = None
+        kept = takewhile(lambda each: each.offset is not None, history[index:])
+        good = next((each for each in kept if (each.offset or 0) >= before.offset), None)
         soon = good is not None and good in history[index : index + 1 + made_good_within]
         found.append(Rewind(before, after, excuse_of(before, after, soon), good))
     return found
@@ -123,8 +122,10 @@ class Vanished:
         if self.begun_again is None:
             return f"{told}; nothing has been committed since"
         step = (self.begun_again.offset or 0) - (self.last.offset or 0)
-        what = f"{-step} records were repeated" if step < 0 else f"up to {step} records were skipped"
-        return f"{told}; the next commit is {self.begun_again.offset}" + (f", and {what}" if step else "")
+        what = f", and {-step} records were repeated" if step < 0 else f", and up to {step} records were skipped" if step else ""
+        if self.excuse is Excuse.NEW_TOPIC:  # the two numbers count the records of two logs
+            what = "" if step else ", the same number: if it was carried over, the records below it in the new log are never read"
+        return f"{told}; the next commit is {self.begun_again.offset}{what}"
 
 
 def vanished(
@@ -142,7 +143,6 @@ def vanished(
     """
     if retention_ms < 0:
         raise KnobError(f"retention_ms is {retention_ms}: give 0 or more.")
-    ends_ms = [each.at_ms for each in groups if each.is_gone]
     history = in_order(commits)
     found = []
     for index, (last, tombstone) in enumerate(pairwise(history), start=1):
@@ -157,7 +157,7 @@ def vanished(
             excuse = Excuse.NEW_TOPIC
         elif tombstone.at_ms - last.at_ms >= retention_ms and tombstone.by is None:
             excuse = Excuse.EXPIRED
-        elif any(abs(tombstone.at_ms - end_ms) <= TOGETHER_MS for end_ms in ends_ms):
+        elif any(each.is_gone and abs(tombstone.at_ms - each.at_ms) <= TOGETHER_MS for each in groups):
             excuse = Excuse.GROUP_GONE
         found.append(Vanished(last, tombstone, excuse, again))
     return found

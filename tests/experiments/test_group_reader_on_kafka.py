@@ -366,7 +366,7 @@ def test_topic_made_anew_is_told_before_the_end_of_the_group(group: Group) -> No
     with group.member(7) as member:
         member.commit(asynchronous=False)
         again = group.looked()
-        is_told(again, "healthy", 0, "topic made anew", "the topic was recreated")
+        is_told(again, "healthy", 0, "topic made anew", "the topic was recreated, and its offsets start again; the next commit is 7.")
 
 
 def test_group_that_no_longer_subscribes_is_told_and_not_called_stopped(group: Group) -> None:

@@ -88,6 +88,12 @@ def test_unavailable_is_told_where_the_election_is_not_allowed() -> None:
     assert told == [("controller", "none"), ("producer", "refused"), ("controller", "elect")]
 
 
+def test_reader_that_has_committed_nothing_begins_where_its_policy_says() -> None:
+    """No offset was outside the log: there was none."""
+    skipped = judge(run("unclean_election", read=0, auto_offset_reset="latest")).first("skipped")
+    assert (skipped.offset, skipped.reason) == (0, "auto.offset.reset=latest: nothing is committed")
+
+
 @pytest.mark.kafka
 def test_one_broker_is_not_enough(broker: Cluster) -> None:
     """On the broker that all notebooks share it says what to do, and kills nobody."""

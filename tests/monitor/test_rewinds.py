@@ -150,6 +150,13 @@ def test_vanished_commit_is_excused_by_the_end_of_its_topic(
     assert [each.excuse for each in vanished(history, topic_now=topic_now)] == [excuse]
 
 
+@pytest.mark.parametrize(("again", "words"), [(20, "the next commit is 20"), (500, "the next commit is 500, the same number")])
+def test_offsets_of_a_topic_and_of_the_one_made_anew_are_not_subtracted(again: int, words: str) -> None:
+    """They count the records of two logs: nothing was repeated, and the same number may have been carried over."""
+    [sign] = vanished([Committed(1, 0, 500, "a"), Committed(2, 1_000, None), Committed(3, 2_000, again, "b")])
+    assert words in str(sign) and "repeated" not in str(sign) and ("carried" in str(sign)) == (again == 500)
+
+
 def test_surge_is_output_that_neither_input_nor_backlog_explains() -> None:
     """96,000 were committed, 100 come in a second, and 5,000 go out: 4,900 of them for another time."""
     before = Sample(0, 96_100, 96_000, emitted=0)
