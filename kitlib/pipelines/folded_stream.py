@@ -120,10 +120,10 @@ class Checkpoint:
         told = {f"kit_{self.kind}": SCHEMA, "run": owner.run, "topic": owner.topic, "topic_id": owner.topic_id, "query_id": query_id}
         workspace.write_atomic(self.told, json.dumps(told))
 
-    def latest(self, below: int | None = None) -> Kept | None:
-        """The last state (batch, content) of a batch < `below`; None when there is none."""
-        batches = [batch for batch in self._numbers(self.state, ".json") if below is None or batch < below]
-        return (max(batches), self._json(f"state/{max(batches)}.json")) if batches else None
+    def latest(self) -> Kept | None:
+        """The last state (batch, content); None when there is none."""
+        last = max(self._numbers(self.state, ".json"), default=None)
+        return None if last is None else (last, self._json(f"state/{last}.json"))
 
     def keep(self, batch: int, content: dict[str, Any]) -> None:
         """Make a batch's state the last one; its facts are already there. Forget the states before the last two."""

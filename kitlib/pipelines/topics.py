@@ -30,6 +30,7 @@ TRACE_PREFIX = "kit.trace."
 SECONDS_TO_ANSWER = 10.0
 
 READ_COMMITTED = {"kafka.isolation.level": "read_committed"}
+LOGGED = ("offset", "unix_millis(timestamp) AS log_ms", "key", "value")  # of a record, as a stream gives it
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +93,17 @@ class Topics:
         Records that are gone before they were read, as compaction takes them, are passed over.
         """
         assigned = json.dumps({topic: sorted(partitions)})
-        return _in_ms(self._stream(spark, per_batch, **READ_COMMITTED, **fetch, failOnDataLoss="false", assign=assigned))
+        records = self._stream(spark, per_batch, **READ_COMMITTED, **fetch, failOnDataLoss="false", assign=assigned)
+        return records.selectExpr("partition", *LOGGED)
 
     def stream_topics(self, spark: SparkSession, names: Collection[str]) -> DataFrame:
         """Several topics' committed records from the first one on, as a stream: topic, offset, log_ms, key, value."""
         records = self._stream(spark, None, **READ_COMMITTED, subscribe=",".join(sorted(names)))
-        return records.select("topic", "offset", F.unix_millis("timestamp").alias("log_ms"), "key", "value")
-
-    def source_options(self) -> dict[str, str]:
-        """What a reader with the format "kafka" needs to reach the cluster."""
-        return self._options()
+        return records.selectExpr("topic", *LOGGED)
 
     def sink_options(self, topic: str) -> dict[str, str]:
         """What a writer with the format "kafka" needs to write to a topic."""
-        return {**self._options(), "topic": topic}
+        return {**self.source_options(), "topic": topic}
 
     def client_settings(self, **more: Any) -> dict[str, Any]:
         """The configuration of a confluent_kafka client of the cluster; `more` has the last word."""
@@ -140,16 +138,16 @@ class Topics:
     def _read(self, spark: SparkSession, **options: Any) -> DataFrame:
         """What lies in topics now, from the first record on unless `options` say otherwise; what is gone is passed over."""
         bounds = {"endingOffsets": "latest", "failOnDataLoss": "false"}
-        return spark.read.format("kafka").options(**self._options(), **bounds, **options).load()
+        return spark.read.format("kafka").options(**self.source_options(), **bounds, **options).load()
 
     def _stream(self, spark: SparkSession, per_batch: int | None, **options: Any) -> DataFrame:
         """A stream from the first record on unless `options` say otherwise; it fails when unread records are gone."""
         batches = {} if per_batch is None else {"maxOffsetsPerTrigger": per_batch}
         defaults: dict[str, Any] = {"startingOffsets": "earliest", "failOnDataLoss": "true", **batches}
-        return spark.readStream.format("kafka").options(**self._options(), **(defaults | options)).load()
+        return spark.readStream.format("kafka").options(**self.source_options(), **(defaults | options)).load()
 
-    def _options(self) -> dict[str, str]:
-        """The connector's options: the Java client's settings, each with `kafka.` before its name."""
+    def source_options(self) -> dict[str, str]:
+        """What a reader with the format "kafka" needs to reach the cluster: the Java client's settings, each after `kafka.`."""
         options = {"bootstrap.servers": self.bootstrap} | java_settings(self.settings)
         return {f"kafka.{name}": value for name, value in options.items()}
 
@@ -214,10 +212,6 @@ def first_line(error: BaseException) -> str:
 def _lines(records: DataFrame) -> DataFrame:
     run = F.substring("topic", len(TRACE_PREFIX) + 1, 249)
     return records.select(run.alias("run"), F.col("offset").alias("line"), "value")
-
-
-def _in_ms(records: DataFrame) -> DataFrame:
-    return records.select("partition", "offset", F.unix_millis("timestamp").alias("log_ms"), "key", "value")
 
 
 def _first_partitions(*runs: str) -> str:

@@ -270,21 +270,21 @@ def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str
         "spark.ui.enabled": str(ui > 0).lower(),
         "spark.ui.port": str(ui),
         "spark.ui.killEnabled": "false",  # its pages show, and change nothing
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
         "spark.python.sql.dataFrameDebugging.enabled": "false",  # a JSON line on stderr for each error
         "spark.python.factory.idleWorkerMaxPoolSize": "2",  # of each session: as many as a job of its own has slots
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit alone makes more than the usual 100
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": (workspace.spark_dir() / "warehouse").as_uri(),
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.streaming.stopTimeout": "10s",
         "spark.local.dir": str(scratch),
     }
+    if is_local(master) or LOOPBACK in master:  # no executor can be elsewhere
+        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
     if is_local(master):
-        settings |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK} | _sockets()
+        settings |= _sockets()
     if master.startswith("local["):
         settings["spark.python.daemon.module"] = "kitlib.spark.daemon"
     return settings

@@ -275,6 +275,13 @@ def test_master_that_cannot_be_reached_is_one_sentence_at_once(master: str) -> N
         spark_server._check_master(master)
 
 
+@pytest.mark.parametrize(("master", "is_here"), [("local[3]", True), ("spark://127.0.0.1:7077", True), ("spark://cluster:7077", False)])
+def test_driver_listens_on_this_machine_alone_unless_executors_may_be_elsewhere(new_home: Path, master: str, is_here: bool) -> None:
+    """A master at 127.0.0.1 has workers of this machine alone, so the driver opens no port to the network for them."""
+    settings = spark_server._settings(master, [], "r", 0)
+    assert [settings.get(f"spark.driver.{name}") for name in ("host", "bindAddress")] == ["127.0.0.1" if is_here else None] * 2
+
+
 def test_web_pages_of_a_server_on_a_cluster_are_refused(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There they would be open to the network; nothing is started."""
     monkeypatch.setenv("KIT_HOME", str(new_home))
