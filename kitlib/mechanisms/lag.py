@@ -22,6 +22,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from kitlib.errors import KitError
+from kitlib.java.numbers import to_long
 
 
 class Status(IntEnum):
@@ -87,9 +88,12 @@ def has_stopped(window: Window) -> bool:
 
 
 def silence_and_span_ms(window: Window) -> tuple[int, int]:
-    """How long ago the last commit was, and how long after the first; both may be below 0 when clocks disagree."""
+    """How long ago the last commit was, and how long after the first; both may be below 0 when clocks disagree.
+
+    Of more than 64 bits the low ones remain, as in Go.
+    """
     first, last = window.commit(0), window.commit(-1)
-    return window.now_s * 1000 - last.timestamp_ms, last.timestamp_ms - first.timestamp_ms
+    return to_long(window.now_s * 1000 - last.timestamp_ms), to_long(last.timestamp_ms - first.timestamp_ms)
 
 
 def was_caught_up_lately(window: Window) -> bool:

@@ -8,8 +8,11 @@ both work. The path names the spout and the partition but not the topic, which i
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from kitlib.java.numbers import to_long
 
 
 class OffsetStore(Protocol):
@@ -48,21 +51,29 @@ class StoredOffset:
 def read_stored_offset(store: OffsetStore, path: str) -> StoredOffset | None:
     """The stored offset at `path`; None when there is none that a start can use.
 
-    Storm swallows every trouble here: a lost connection, a text that is not JSON, an offset that is
-    a string or a float all count as "nothing stored", and the start then jumps elsewhere.
+    Storm swallows every trouble here: a lost connection, a text that is not JSON or has a number of more than
+    64 bits, an offset that is a string or a float all count as "nothing stored", and the start then jumps elsewhere.
 
     Source: Storm 0.9.3, constructor of `storm.kafka.PartitionManager`, `ZkState.readJSON`.
     Differs: a text is JSON or it is not; json-simple also reads some that are nearly JSON.
     """
     try:
         text = store.read(path)
-        stored: Any = json.loads(text) if text is not None else None
+        stored: Any = None if text is None else json.loads(text, strict=False, parse_int=_long, parse_constant=_long)
         topology_id, offset = stored["topology"]["id"], stored["offset"]
     except Exception:  # noqa: BLE001 - Storm catches Throwable here: it is the rule, not carelessness of ours
         return None
     if isinstance(topology_id, str) and type(offset) is int:
         return StoredOffset(topology_id, offset)
     return None
+
+
+def _long(digits: str) -> int:
+    """A JSON number as json-simple reads it. ValueError when it has more than 64 bits, or is NaN or Infinity."""
+    value = int(digits)
+    if to_long(value) != value:
+        raise ValueError(digits)
+    return value
 
 
 def offset_text(
@@ -73,7 +84,7 @@ def offset_text(
     Source: Storm 0.9.3, `PartitionManager.commit`, written by json-simple (its order of keys).
     Differs: nothing.
     """
-    return json.dumps(
+    text = json.dumps(
         {
             "topology": {"id": topology_id, "name": topology_name},
             "offset": offset,
@@ -81,5 +92,7 @@ def offset_text(
             "broker": {"host": host, "port": port},
             "topic": topic,
         },
+        ensure_ascii=False,
         separators=(",", ":"),
     ).replace("/", "\\/")
+    return re.sub(r"[\x7f-\x9f\u2000-\u20ff]", lambda found: f"\\u{ord(found[0]):04X}", text)

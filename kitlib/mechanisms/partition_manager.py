@@ -140,7 +140,7 @@ class PartitionManager:
             begin = self.offset_at(config.start_offset_time)
         else:
             begin = stored.offset
-        if current - begin > config.max_offset_behind or begin <= 0:
+        if to_long(current - begin) > config.max_offset_behind or begin <= 0:
             begin = current
         self.committed_to = self.emitted_to_offset = begin
 
@@ -201,12 +201,13 @@ class PartitionManager:
         """The tuples of `offset` are finished; the far-behind offsets that this cleared from `pending`.
 
         Cleared is everything below `offset - max_offset_behind`, if the smallest pending one is below
-        that. Nothing asks whether `offset` was ever emitted.
+        that. Nothing asks whether `offset` was ever emitted. The difference has 64 bits: an ack of -2 or less
+        with MAX_LONG clears everything.
         """
         pending = self.pending
         cleared: Sequence[int] = ()
         if pending:
-            bound = offset - self.config.max_offset_behind
+            bound = to_long(offset - self.config.max_offset_behind)
             if pending.first() < bound:
                 cleared = pending.clear_below(bound)
             pending.discard(offset)

@@ -98,6 +98,12 @@ def test_rule_that_applies_is_told_with_its_numbers(given_: Window, rule: str, s
     assert str(evaluate(given_)) == f"{status.name}: {why} (window 100% full)"
 
 
+def test_span_of_more_than_64_bits_wraps() -> None:
+    """From the smallest time stamp to 0 there are 2^63 ms, which Go holds as a number below zero."""
+    commits = [Commit(100, -(2**63), 900), Commit(200, 0, 800)]
+    assert calculate(Window(commits, [1_000], 800, 10)).status is Status.STOP
+
+
 def test_every_rule_can_be_the_answer() -> None:
     """No rule stands behind one that always applies before it."""
     assert {rule for _, rule, _, _ in WHYS} == {rule.name for rule in RULES}

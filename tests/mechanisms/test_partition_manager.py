@@ -302,8 +302,11 @@ def stored(offset: Any, topology_id: str = "topology-1") -> str:
 
 # A log [100, 200): (the stored text, settings) -> where the start begins. What was recorded of Storm is in its scenarios.
 STARTS: dict[str, tuple[str | None, dict[str, Any], int]] = {
-    "a distance beyond 64 bits wraps and is not too far": (
-        stored(-(2**63) + 1, "x"), {"force_from_start": False, "max_offset_behind": MAX_LONG}, 200),
+    "a distance beyond 64 bits wraps and is too far": (stored(2**63 - 1), {"start_offset_time": 1, "max_offset_behind": 50}, -5),
+    "an offset of more than 64 bits counts as none": (stored(2**63), {"force_from_start": False}, 200),
+    "NaN beside the offset makes it count as none": (
+        stored(150)[:-1] + ', "port": NaN}', {"force_from_start": False}, 200),
+    "a line break in a name does not": (stored(150).replace('"t"', '"a\nb"'), {"force_from_start": False}, 150),
     "an empty text counts as none": ("", {"force_from_start": False}, 200),
     "true counts as none": (stored(True), {"force_from_start": False}, 200),
     "a list counts as none": ("[150]", {"force_from_start": False}, 200),
@@ -331,6 +334,12 @@ def running(**given_settings: Any) -> PartitionManager:
     return manager
 
 
+def test_ack_far_below_zero_wraps_and_clears_everything() -> None:
+    """-2 - MAX_LONG has more than 64 bits: in Java it is MAX_LONG."""
+    manager = running()
+    assert manager.ack(-1) == () and manager.ack(-2) == [0, *range(2, 10)] and not manager.pending
+
+
 def test_commit_without_topology_name_is_refused_and_writes_nothing() -> None:
     """The stored text names the topology; without a name there is none."""
     manager = running(topology_name=None)
@@ -342,12 +351,12 @@ def test_commit_without_topology_name_is_refused_and_writes_nothing() -> None:
 
 
 def test_commit_writes_storms_text() -> None:
-    """The text has Storm's keys in Storm's order, with its escaped slash."""
-    manager = spout(new_log(1), topology_name="a/b")
+    """The text has Storm's keys in Storm's order; of what is not ASCII json-simple escapes the general punctuation only."""
+    manager = spout(new_log(1), topology_name="a/b é—\x7f")
     emitted(manager)
     manager.ack(0)
     assert manager.commit() == (
-        '{"topology":{"id":"topology-1","name":"a\\/b"},"offset":1,"partition":0,'
+        '{"topology":{"id":"topology-1","name":"a\\/b é\\u2014\\u007F"},"offset":1,"partition":0,'
         '"broker":{"host":"127.0.0.1","port":9092},"topic":"events"}'
     )
     assert manager.commit() is None

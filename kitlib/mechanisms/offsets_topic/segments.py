@@ -1,18 +1,17 @@
 """A partition's log as a broker keeps it on disk: segments of batches of records.
 
-New batches join the last segment, the *active* one; when it is full or old a new one is rolled. Retention
-deletes whole segments from the front, compaction rewrites segments in the middle; neither touches the active
-segment. Offsets are never reused: a removed record leaves a gap.
+New batches join the last segment, the *active* one; when it is full or old a new one is rolled. Compaction
+rewrites segments in the middle and never touches the active segment. Offsets are never reused: a removed record
+leaves a gap.
 
-Source: Apache Kafka 4.3.1, `LogSegment`, `LogSegments`, `UnifiedLog.append`, `UnifiedLog.deleteOldSegments`,
-`LocalLog.roll`, `DefaultRecord.sizeInBytes`.
-Differs: no indexes and no files; producers, transactions and compression are left out; a segment rolls by
+Source: Apache Kafka 4.3.1, `LogSegment`, `LogSegments`, `UnifiedLog.append`, `LocalLog.roll`, `DefaultRecord.sizeInBytes`.
+Differs: no indexes and no files; producers, transactions, compression and retention are left out; a segment rolls by
 its size only, or when told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kitlib.errors import KitError
@@ -77,9 +76,6 @@ class RecordBatch:
         return f"<RecordBatch [{self.base_offset}, {self.last_offset}], {len(self.records)} records>"
 
 
-Deletable = Callable[["Segment"], bool]
-
-
 def varint_bytes(number: int) -> int:
     """How many bytes a zigzag varint of this number has."""
     coded = number * 2 if number >= 0 else -number * 2 - 1
@@ -116,7 +112,6 @@ class SegmentedLog:
     """One partition's log in segments. The last one is active."""
 
     name: str = "t-0"
-    is_compacted: bool = True  # refuses records without a key
     segment_bytes: int = SEGMENT_BYTES  # a batch that would make the active segment larger rolls a new one
     auto_high_watermark: bool = True  # every record is replicated as soon as it is written
     segments: list[Segment] = field(default_factory=lambda: [Segment(0)])
@@ -143,11 +138,11 @@ class SegmentedLog:
         return [record for batch in self.batches() for record in batch.records]
 
     def append(self, rows: Sequence[tuple[bytes | None, bytes | None, int]]) -> RecordBatch:
-        """Write (key, value, timestamp in ms) rows as one batch. KeylessRecordError in a compacted topic when key is None."""
+        """Write (key, value, timestamp in ms) rows as one batch. KeylessRecordError when a key is None."""
         if not rows:
             raise KitError(f"{self.name}: a batch of no records cannot be written. Give one record or more.")
         keyless = [index for index, (key, _, _) in enumerate(rows) if key is None]
-        if self.is_compacted and keyless:
+        if keyless:
             raise KeylessRecordError(self.name, keyless)
         records = tuple(LogRecord(self.end_offset + index, *row) for index, row in enumerate(rows))
         batch = RecordBatch(
@@ -182,45 +177,6 @@ class SegmentedLog:
     def inactive_from(self, offset: int) -> list[Segment]:
         """The segments from the one in which `offset` lies on, without the active one."""
         return [] if offset > self.active.base_offset else self.segments_between(offset, self.active.base_offset)
-
-    def delete_old_segments(self, now_ms: int, retention_ms: int = -1, retention_bytes: int = -1) -> list[Segment]:
-        """Take away segments from the front without which the log is still large enough, then those that are too old.
-
-        -1 means without limit. A segment is too old when now_ms - its largest timestamp > retention_ms; a young
-        one protects those behind it, until its size takes it away. Only segments below the high watermark go.
-        If the active one goes too, an empty one takes its place.
-        """
-        surplus = self.size_bytes - retention_bytes
-
-        def is_surplus(segment: Segment) -> bool:
-            nonlocal surplus
-            if retention_bytes < 0 or surplus < segment.size_bytes:
-                return False
-            surplus -= segment.size_bytes
-            return True
-
-        gone = self._delete_while(is_surplus)
-        return gone + self._delete_while(lambda each: retention_ms >= 0 and self._is_too_old(each, now_ms, retention_ms))
-
-    @staticmethod
-    def _is_too_old(segment: Segment, now_ms: int, retention_ms: int) -> bool:
-        largest = segment.largest_timestamp_ms
-        return largest is not None and now_ms - largest > retention_ms
-
-    def _delete_while(self, is_deletable: Deletable) -> list[Segment]:
-        gone: list[Segment] = []
-        for index, segment in enumerate(self.segments):
-            is_last = index + 1 == len(self.segments)
-            upper = self.end_offset if is_last else self.segments[index + 1].base_offset
-            if upper > self.high_watermark or (is_last and not segment.batches) or not is_deletable(segment):
-                break
-            gone.append(segment)
-        if gone and len(gone) == len(self.segments):
-            self.roll()
-        self.segments = self.segments[len(gone) :]
-        if gone:
-            self.start_offset = max(self.start_offset, self.segments[0].base_offset)
-        return gone
 
     def __repr__(self) -> str:
         return f"<SegmentedLog {self.name} [{self.start_offset}, {self.end_offset}) in {len(self.segments)} segments>"

@@ -137,11 +137,6 @@ class Cluster:
         """Of the topic's partitions those that have a leader."""
         return [info for info in self.partitions_of(topic) if info.leader is not None]
 
-    def leader_of(self, topic: str, partition: int) -> Node | None:
-        """Who leads the partition, as far as is known."""
-        found = self.partitions.get((topic, partition))
-        return None if found is None else self.node_by_id(found.leader_id)
-
     def _info(self, found: PartitionMetadata) -> PartitionInfo:
         def known(ids: tuple[int, ...]) -> tuple[Node, ...]:
             return tuple(self.node_by_id(number) or Node(number, "", -1) for number in ids)

@@ -126,44 +126,13 @@ def test_checkpoint_outside_of_the_log_counts_as_none() -> None:
 
 
 def test_compacted_log_refuses_records_without_a_key() -> None:
-    """The batch is refused whole; a log that is not compacted takes it."""
+    """The batch is refused whole."""
     log = SegmentedLog()
     with pytest.raises(KeylessRecordError, match="t-0: 1 of the batch's records have no key, first at 1"):
         log.append([row("a", "1"), (None, b"1", 1)])
-    assert log.end_offset == 0 and SegmentedLog(is_compacted=False).append([(None, b"1", 1)]).last_offset == 0
+    assert log.end_offset == 0
     with pytest.raises(KitError, match="a batch of no records"):
         log.append([])
-
-
-def test_retention_takes_whole_segments_from_the_front() -> None:
-    """By age: now - largest timestamp > retention_ms. By size: while the rest is still as large as retention_bytes."""
-
-    def filled() -> SegmentedLog:
-        log = SegmentedLog()
-        for ts in (10, 20, 30):
-            log.append([row("a", "x", ts)])
-            log.roll()
-        return log
-
-    log = filled()
-    assert [each.base_offset for each in log.delete_old_segments(130, retention_ms=100)] == [0, 1]
-    assert (log.start_offset, [each.base_offset for each in log.segments]) == (2, [2, 3])
-    log, size = filled(), filled().segments[0].size_bytes
-    assert [each.base_offset for each in log.delete_old_segments(0, retention_bytes=size)] == [0, 1]
-    log = filled()
-    assert [each.base_offset for each in log.delete_old_segments(0, retention_bytes=size + 1)] == [0]
-    assert filled().delete_old_segments(10**6) == []
-
-
-def test_retention_stops_at_the_high_watermark_and_leaves_an_active_segment() -> None:
-    """What is not replicated stays; when all goes, an empty segment takes its place and the offsets go on."""
-    log = SegmentedLog(auto_high_watermark=False)
-    log.append([row("a", "1", ts=10)])
-    assert log.delete_old_segments(10**6, retention_ms=1) == []
-    log.update_high_watermark(1)
-    assert len(log.delete_old_segments(10**6, retention_ms=1)) == 1
-    assert (log.start_offset, log.end_offset, log.active.base_offset, log.records()) == (1, 1, 1, [])
-    assert log.append([row("a", "2", ts=20)]).base_offset == 1 and log.update_high_watermark(99) == 2
 
 
 def test_segment_rolls_when_a_batch_does_not_fit() -> None:
@@ -219,15 +188,3 @@ def test_config_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:
     """A map of no keys would clean nothing for ever."""
     with pytest.raises(KnobError, match=next(iter(knob))):
         CleanerConfig(**knob)  # type: ignore[arg-type]
-
-
-def test_retention_by_size_comes_before_retention_by_time() -> None:
-    """A young segment at the front keeps the old one behind it from the clock, until the size has taken the young one away."""
-    log = SegmentedLog(is_compacted=False)
-    for timestamp_ms in (1_000, 10, 1_000):
-        log.append([(None, b"value", timestamp_ms)])
-        log.roll()
-    size = log.size_bytes
-    assert log.delete_old_segments(1_000, retention_ms=500) == []
-    gone = log.delete_old_segments(1_000, retention_ms=500, retention_bytes=size - log.segments[0].size_bytes)
-    assert [each.base_offset for each in gone] == [0, 1] and log.start_offset == 2
