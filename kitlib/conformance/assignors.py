@@ -5,13 +5,11 @@ what, in which order it was given, and for cooperative sticky the rebalances tha
 changes any more. Where the answer hangs on the order of Java's hash table (`order_sensitive`, which is the
 recorder's finding and is not compared) it is compared all the same: the kit knows that order. Where the
 class throws, the answer is the `exception`.
-
-Assignors of the learner's own go through the same door, in the place of the kit's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from kitlib.conformance.golden import quoted
@@ -19,7 +17,6 @@ from kitlib.errors import TraceError
 from kitlib.more.assignors import (
     ASSIGNORS,
     COOPERATIVE,
-    Assign,
     Assignment,
     AssignorFailedError,
     Subscription,
@@ -31,22 +28,21 @@ from kitlib.more.assignors import (
 _INT = (-(2**31), 2**31 - 1)  # Java's
 
 
-def replay(trace: dict[str, Any], assignors: Mapping[str, Assign] = ASSIGNORS) -> Iterator[dict[str, Any]]:
+def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the assignors decide for one recorded group. TraceError for a row that is no recorded one."""
     for step in trace["steps"]:
-        group = as_the_leader_sees(partitions_of(step["args"]), subscriptions_of(step["args"]))
+        args = step.get("args", {})
+        group = as_the_leader_sees(partitions_of(args), subscriptions_of(args))
         recorded = step.get("result")
-        unknown = (
-            next((name for name in recorded if name not in assignors), None) if isinstance(recorded, dict) else "?"
-        )
-        if unknown is not None:
-            raise TraceError(f"the row has an assignor {unknown!r:.60}, expected {', '.join(assignors)}.")
-        told = {name: answer(name, group, assignors[name], recorded[name]) for name in recorded}
-        yield {"result": told}
+        unknown = [name for name in recorded if name not in ASSIGNORS] if isinstance(recorded, dict) else ["?"]
+        if unknown:
+            raise TraceError(f"the row has an assignor {unknown[0]!r:.60}, expected {', '.join(ASSIGNORS)}.")
+        yield {"result": {name: answer(name, group, recorded[name]) for name in recorded}}
 
 
-def answer(name: str, group: tuple[Any, Any], assign: Assign, recorded: Any) -> dict[str, Any]:
+def answer(name: str, group: tuple[Any, Any], recorded: Any) -> dict[str, Any]:
     """One assignor's answer in the recording's words."""
+    assign = ASSIGNORS[name]
     try:
         given, *following = rounds(*group, assign=assign) if name in COOPERATIVE else [assign(*group)]
     except AssignorFailedError as failed:

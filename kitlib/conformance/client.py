@@ -1,14 +1,12 @@
 """Replays recorded scripts of the real client's classes on the kit's: metadata, the built-in partitioner, the memory pool.
 
 A script's `kind` says which class it drives. The recordings are of Kafka 4.3.1's own classes; the random part of the
-metadata's backoff was set to 0 for them, and the partitioner's chance is among the arguments. A class of the
-learner's own goes through the same door: anything with the methods of the kit's.
+metadata's backoff was set to 0 for them, and the partitioner's chance is among the arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kitlib.conformance.golden import quoted, unknown
@@ -27,7 +25,6 @@ from kitlib.more.client.cluster import (
 from kitlib.more.client.metadata import ProducerMetadata, TopicRefusedError
 from kitlib.more.client.partitioner import BuiltInPartitioner
 
-Build = Callable[..., Any]
 Step = Callable[[str, dict[str, Any]], dict[str, Any]]  # operation, arguments -> result and state
 REFUSALS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
@@ -35,28 +32,28 @@ REFUSALS = {
 }
 
 
-def replay(trace: dict[str, Any], builds: Mapping[str, Build] | None = None) -> Iterator[dict[str, Any]]:
+def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the class did at each step of one recorded script: its result, and its state.
 
-    `builds` gives other classes for the kinds "metadata", "partitioner" and "pool". Raises TraceError for a
-    kind, an operation or an argument that the recorder never writes.
+    TraceError for a kind, a setting, an operation or an argument that the recorder never writes.
     """
     config = trace.get("config", {})
     kind = config.get("kind")
-    if kind not in STEPPERS:
+    if not isinstance(kind, str) or kind not in STEPPERS:
         raise TraceError(f"kind is {quoted(kind)}, expected one of {', '.join(STEPPERS)}.")
-    make, build = STEPPERS[kind]
-    step = make((builds or {}).get(kind, build), config)
-    for each in trace["steps"]:
-        try:
-            yield step(each["op"], each.get("args", {}))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"{each['op']}: {quoted(each.get('args'))} has no such argument ({error}).") from error
+    op, given = "config", config
+    try:
+        step = STEPPERS[kind](config)
+        for each in trace["steps"]:
+            op, given = each["op"], each.get("args", {})
+            yield step(op, given)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"{op}: {quoted(given)} has no such argument ({error}).") from error
 
 
-def _metadata_stepper(build: Build, config: dict[str, Any]) -> Step:
+def _metadata_stepper(config: dict[str, Any]) -> Step:
     names = ("refresh_backoff_ms", "refresh_backoff_max_ms", "metadata_expire_ms", "metadata_idle_ms")
-    metadata = build(**{name: config[name] for name in names})
+    metadata = ProducerMetadata(**{name: config[name] for name in names})
     metadata.refresh_backoff = ExponentialBackoff(config[names[0]], config[names[1]], jitter=0.0)
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -147,13 +144,13 @@ def _node(number: int) -> Node:
     return Node(number, f"n{number}", 9)
 
 
-def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
+def _partitioner_stepper(config: dict[str, Any]) -> Step:
     chance = [0]
     has_leader = config["has_leader"]
     cluster = Cluster(
         (_node(0),), {("t", number): PartitionMetadata("t", number, leader_id=0 if led else None) for number, led in enumerate(has_leader)}
     )  # fmt: skip
-    partitioner = build("t", config["sticky_batch_size"], lambda: chance[0])
+    partitioner = BuiltInPartitioner("t", config["sticky_batch_size"], lambda: chance[0])
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
         match op:
@@ -174,8 +171,8 @@ def _partitioner_stepper(build: Build, config: dict[str, Any]) -> Step:
     return step
 
 
-def _pool_stepper(build: Build, config: dict[str, Any]) -> Step:
-    pool = build(config["total_memory"], config["poolable_size"])
+def _pool_stepper(config: dict[str, Any]) -> Step:
+    pool = BufferPool(config["total_memory"], config["poolable_size"])
     asked: list[Allocation] = []
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -199,8 +196,6 @@ def _pool_stepper(build: Build, config: dict[str, Any]) -> Step:
     return step
 
 
-STEPPERS: dict[str, tuple[Callable[[Build, dict[str, Any]], Step], Build]] = {
-    "metadata": (_metadata_stepper, partial(ProducerMetadata)),
-    "partitioner": (_partitioner_stepper, BuiltInPartitioner),
-    "pool": (_pool_stepper, BufferPool),
-}
+STEPPERS: dict[str, Callable[[dict[str, Any]], Step]] = {
+    "metadata": _metadata_stepper, "partitioner": _partitioner_stepper, "pool": _pool_stepper,
+}  # fmt: skip

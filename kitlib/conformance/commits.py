@@ -1,13 +1,11 @@
 """Compares the kit's windows and judgements with Burrow v1.9.5's: a row is a history of commits and log ends.
 
-The events of a row go through the storage, and its window and its judgement at the end are compared. A
-storage of the learner's own goes through the same door: `build` makes one of intervals, min_distance_s and
-expire_group_s.
+The events of a row go through the storage, and its window and its judgement at the end are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kitlib.conformance.golden import number_in
@@ -16,25 +14,24 @@ from kitlib.errors import TraceError
 from kitlib.mechanisms.lag import Commit, Status, Window
 from kitlib.monitor.lag_window import LagStorage
 
-Build = Callable[..., Any]
 GROUP, TOPIC, PARTITION = "group", "topic", 0  # rows are about one partition of one group
 
 
-def replay(trace: dict[str, Any], build: Build = LagStorage) -> Iterator[dict[str, Any]]:
+def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the storage and the rules make of one recorded history. TraceError for a row that is no recorded one."""
     for step in trace["steps"]:
         args, recorded = step.get("args", {}), step.get("result")
         config, ops = args.get("config"), args.get("ops")
         if not isinstance(config, dict) or not isinstance(ops, list):
             raise TraceError("the row has no config or no ops, expected settings and a list of events.")
-        names = ("intervals", "min_distance_s", "expire_group_s")
-        storage = build(**{name: number_in(config, name) for name in names})
+        intervals, distance_s, expire_s = (number_in(config, name) for name in ("intervals", "min_distance_s", "expire_group_s"))
+        storage = LagStorage(intervals, distance_s, expire_s)
         for op in ops:
             happen(storage, op)
         yield {"result": look(storage, config, number_in(args, "evaluate_at_ms"), recorded)}
 
 
-def happen(storage: Any, op: Any) -> None:
+def happen(storage: LagStorage, op: Any) -> None:
     """One event; TraceError for one that the recorder never writes."""
     kind = op.get("op") if isinstance(op, dict) else op
     if kind == "broker":
@@ -46,7 +43,7 @@ def happen(storage: Any, op: Any) -> None:
         raise TraceError(f"an event is {kind!r:.60}, expected broker or commit.")
 
 
-def look(storage: Any, config: dict[str, Any], now_ms: int, recorded: Any) -> dict[str, Any]:
+def look(storage: LagStorage, config: dict[str, Any], now_ms: int, recorded: Any) -> dict[str, Any]:
     """The window and its judgement in the recording's words."""
     told = recorded if isinstance(recorded, dict) else {}
     allowed_lag = number_in(config, "allowed_lag", most=UNSIGNED_MOST)

@@ -66,7 +66,7 @@ def exact_replay(
     leaders: dict[str, Leader] = {}
     away: set[str] = set()  # leaders that have left or were started anew since
     for step in trace["steps"]:
-        args = step["args"]
+        args = step.get("args", {})
         connectors, members = connectors_of(args), members_of(args)
         if protocol == EAGER:
             told = eager(connectors, list(members))

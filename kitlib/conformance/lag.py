@@ -1,33 +1,31 @@
 """Compares the kit's judgement of lag with Burrow v1.9.5's: one window of commits a row.
 
 Beside the judgement each row has the answer of every rule by itself, so that a difference names the rule.
-Rules of the learner's own go through the same door: `evaluate` takes a Window and minimum_complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from kitlib.conformance.golden import number_in
 from kitlib.errors import TraceError
 from kitlib.mechanisms import lag
-from kitlib.mechanisms.lag import Commit, EmptyWindowError, PartitionStatus, Window
+from kitlib.mechanisms.lag import Commit, EmptyWindowError, Window
 
-Evaluate = Callable[[Window, float], PartitionStatus]
 PANIC = "runtime error: invalid memory address or nil pointer dereference"  # what Go says on an empty slot
 _LONG = 2**63
 UNSIGNED_MOST = 2**64 - 1  # a lag is unsigned in Burrow
 
 
-def replay(trace: dict[str, Any], evaluate: Evaluate = lag.evaluate) -> Iterator[dict[str, Any]]:
+def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the rules say of one recorded window. TraceError for a row that is no recorded one."""
     for step in trace["steps"]:
         args = step.get("args", {})
         recorded = step.get("result")
         window = window_of(args)
         try:
-            found = evaluate(window, share_in(args, "minimum_complete"))
+            found = lag.evaluate(window, share_in(args, "minimum_complete"))
         except EmptyWindowError:
             yield {"result": crashed()}
             continue

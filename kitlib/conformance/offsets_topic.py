@@ -3,31 +3,20 @@
 Each row is one record, so it is a trace of one step: what its bytes say, in the words of Kafka's own
 converters, and whether the same bytes come out when it is written again; or, of a broken one, what Kafka's
 reader throws, with its message.
-
-A reader and a writer of the learner's own go through the same door, in the place of the kit's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from kitlib.conformance.golden import bytes_in
 from kitlib.errors import TraceError
-from kitlib.more.offsets import records
+from kitlib.more.offsets.records import decode, encode
 from kitlib.more.offsets.wire import BrokenRecordError
 
 
-@dataclass(frozen=True, slots=True)
-class Serde:
-    """The functions that are compared."""
-
-    decode: Callable[[bytes, bytes | None], Any] = records.decode
-    encode: Callable[[Any], tuple[bytes, bytes | None]] = records.encode
-
-
-def replay(trace: dict[str, Any], own: Serde = Serde()) -> Iterator[dict[str, Any]]:
+def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What the functions make of one record. TraceError for a row that is no recorded one."""
     for step in trace["steps"]:
         if step["op"] != "decode":
@@ -36,21 +25,21 @@ def replay(trace: dict[str, Any], own: Serde = Serde()) -> Iterator[dict[str, An
         key, value = bytes_in(args, "key_hex"), bytes_in(args, "value_hex")
         if key is None:
             raise TraceError("key_hex is null, expected bytes in hexadecimal.")
-        yield {"result": told(key, value, own)}
+        yield {"result": told(key, value)}
 
 
-def told(key: bytes, value: bytes | None, own: Serde) -> dict[str, Any]:
+def told(key: bytes, value: bytes | None) -> dict[str, Any]:
     """One record in the recording's words."""
     try:
-        record = own.decode(key, value)
+        record = decode(key, value)
     except BrokenRecordError as error:
         return {"decoded": None, "error": {"class": error.java_class, "message": str(error)}}
-    return {"decoded": record.as_json(), "reencodes_identically": same_bytes(record, key, value, own)}
+    return {"decoded": record.as_json(), "reencodes_identically": same_bytes(record, key, value)}
 
 
-def same_bytes(record: Any, key: bytes, value: bytes | None, own: Serde) -> bool:
+def same_bytes(record: Any, key: bytes, value: bytes | None) -> bool:
     """True when writing the record gives the bytes it was read from."""
     try:
-        return own.encode(record) == (key, value)
+        return encode(record) == (key, value)
     except BrokenRecordError:
         return False

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.conformance.golden import number_in
-from kitlib.errors import KitError
+from kitlib.conformance.golden import number_in, unknown
+from kitlib.errors import KitError, TraceError
 from kitlib.mechanisms import spout_errors
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
@@ -145,12 +145,18 @@ class LiveLog(RecordedLog):
 def replay(
     trace: dict[str, Any], build: Build = PartitionManager, reads: type[RecordedLog] = RecordedLog
 ) -> Iterator[dict[str, Any]]:
-    """What the model did at each step of one recorded script: result, broker calls, text written, state."""
-    settings = dict(trace["config"])
-    logs = {topic: _log(topic, described, settings) for topic, described in trace.get("log", {}).items()}
-    special = {topic: dict(described.get("special", {})) for topic, described in trace.get("log", {}).items()}
-    store = FaultyStore(dict(trace.get("zk", {})))
-    reader = reads(settings["topic"], logs, special)
+    """What the model did at each step of one recorded script: result, broker calls, text written, state.
+
+    TraceError for a script that no recorder writes.
+    """
+    settings, described = dict(trace["config"]), trace.get("log", {})
+    try:
+        logs = {topic: _log(topic, log, settings) for topic, log in described.items()}
+        special = {topic: dict(log.get("special", {})) for topic, log in described.items()}
+        store = FaultyStore(dict(trace.get("zk", {})))
+        reader = reads(settings["topic"], logs, special)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise TraceError(f"config, log or zk is no recorded one ({error}).") from error
     manager: Any = None
     for step in trace["steps"]:
         reader.answers, reader.calls, store.written = step.get("broker", []), [], None
@@ -235,16 +241,13 @@ def _built(
 
 
 def _driven(manager: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
-    offset = [number_in(args, "offset")] if op in ("ack", "fail") else []
+    given = [number_in(args, "offset")] if op in ("ack", "fail") else []
     try:
         if op == "next":
             emission = manager.next()
             emitted = [emission.record.offset] * len(emission.tuples) if emission.record else []
             return {"ret": emission.state.value, "emitted": emitted}
-        if op == "commit":
-            manager.commit()
-        else:
-            getattr(manager, op)(*offset)
+        getattr(manager, op)(*given)
     except (KitError, ConnectionLossError) as error:
         found: dict[str, Any] = {"exception": _exception(error, manager.config)}
         return found | ({"emitted": []} if op == "next" else {})
@@ -310,5 +313,5 @@ def _changed(log: PartitionLog, special: dict[str, str], op: str, args: dict[str
     elif op == "compact":
         log.compact(args["offsets"])
     else:
-        raise KitError(f"the recording has an operation '{op}', which this replay does not know. Update the kit.")
+        raise unknown(op)
     return {"log_start": log.start, "log_end": log.end}

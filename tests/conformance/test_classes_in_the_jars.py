@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.conformance.offsets_topic import Serde, told
+from kitlib.conformance.offsets_topic import told
 from kitlib.java.texts import text_of
 from kitlib.lab.client_processes import java as java_consumer
 from kitlib.lab.java_client import JavaClient
@@ -150,7 +150,7 @@ def test_bytes_that_were_changed_are_read_as_the_coordinator_reads_them(jvm: Jvm
     assert key is not None
     key = key if of_key is None else changed(key, of_key)
     value = value if value is None or of_value is None else changed(value, of_value)
-    ours = json.loads(json.dumps(told(key, value, Serde())))
+    ours = json.loads(json.dumps(told(key, value)))
     assume("tagged fields" not in str(ours.get("error")))  # 4.4.0, as recorded, looks at their number; the jars are of 4.3.1
     if ours["decoded"]:
         read = ours["decoded"]
