@@ -13,7 +13,6 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from kitlib.experiments.interventions import Intervention
@@ -60,14 +59,13 @@ class World(Run):
 
     def after(self, ms: int, action: Action, line: Line | None = None) -> None:
         """Do this later; not if it is about a line that has been cut by then."""
-        number = line.number if line is not None else 0
-
-        def act() -> None:
-            if line is None or line.number == number:
-                action()
-
         self.added += 1
+        act = action if line is None else partial(self._unless_cut, line, line.number, action)
         heapq.heappush(self.agenda, (self.now_ms + ms, self.added, act))
+
+    def _unless_cut(self, line: Line, number: int, action: Action) -> None:
+        if line.number == number:
+            action()
 
     def line(self, name: str, end: Action) -> Line:
         """The line of this name; a new one ends in this way when it is silent for too long."""
@@ -122,11 +120,14 @@ class World(Run):
 
     def next_deed(self) -> tuple[int, Action]:
         """What is done next, and when; at the same time the agenda comes first, then the script, silent lines, and who wakes."""
-        turn_ms = self.interventions.turn_ms
-        due = [(self.agenda[0][0], self._act)] if self.agenda else []
-        due += [(turn_ms, self.meet)] if turn_ms is not None else []
-        due += [(line.ends_ms, partial(self._end_line, line)) for line in self.lines.values() if line.silent]
-        return min([*due, self.next_wake()], key=itemgetter(0))
+        due_ms, act = (self.agenda[0][0], self._act) if self.agenda else (NEVER, self.meet)
+        if (turn_ms := self.interventions.turn_ms) is not None and turn_ms < due_ms:
+            due_ms, act = turn_ms, self.meet
+        for line in self.lines.values():
+            if line.silent and line.ends_ms < due_ms:
+                due_ms, act = line.ends_ms, partial(self._end_line, line)
+        wake_ms, wake = self.next_wake()
+        return (wake_ms, wake) if wake_ms < due_ms else (due_ms, act)
 
     def _end_line(self, line: Line) -> None:
         line.ends_ms = NEVER
