@@ -27,7 +27,7 @@ from kitlib.errors import TraceError
 from kitlib.lab import workspace
 
 MAX_LINE_BYTES = 64 * 1024 * 1024  # one recorded trace is one line; longer is no trace of ours
-MAX_FILE_BYTES = 16 * MAX_LINE_BYTES  # packed or unpacked; ours have a hundredth of it
+MAX_FILE_BYTES = 4 * MAX_LINE_BYTES  # packed or unpacked; ours have a twentieth of it
 
 Replay = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]  # a trace -> what the model did, step by step
 

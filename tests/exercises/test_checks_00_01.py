@@ -240,7 +240,7 @@ def calling(*arguments: Any) -> Exercise:
     def rule(function: Any) -> Rows:
         yield str(values_of(function, [[each] for each in arguments]))
 
-    return Exercise("called", Given(a_function), rule, None)
+    return Exercise("called", Given(a_function), rule)
 
 
 def test_find_tells_what_the_learners_code_printed() -> None:

@@ -19,7 +19,7 @@ import psutil
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
-from tests.conftest import HEEDING, REPOSITORY, carries, our_processes, wait_for
+from tests.conftest import HEEDING, REPOSITORY, carries, mentions, our_processes, wait_for
 
 KIT = [sys.executable, "-m", "kitlib"]
 URL = re.compile(r"http://127\.0\.0\.1:(\d+)/lab\S*\?token=([0-9a-f]{40,})")
@@ -90,13 +90,7 @@ class Lab:
 
     def find(self, *words: str) -> list[psutil.Process]:
         """This lab's processes that have all these words in their command lines."""
-        def line(process: psutil.Process) -> str:
-            try:
-                return " ".join(process.cmdline())
-            except psutil.Error:
-                return ""
-
-        return [process for process in self.processes() if all(word in line(process) for word in words)]
+        return [process for process in self.processes() if all(mentions(process, word) for word in words)]
 
     def ask(self, path: str, body: Any = None, token: bool = True, host: str | None = None) -> tuple[int, Any]:
         """The status and the JSON of an HTTP request to JupyterLab."""

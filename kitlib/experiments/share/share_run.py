@@ -108,16 +108,15 @@ class ShareRun(World):
         self.tell_of("broker", "end", left=self.ledger.log_end - len(self.done))
 
     def next_wake(self) -> tuple[int, Action]:
-        up = [worker for worker in self.workers.values() if worker.is_up]
-        first = min(up, key=lambda worker: worker.due_ms, default=None)
-        return (NEVER, self.meet) if first is None else (first.due_ms, partial(self._turn, first))
+        turns = [(worker.due_ms, partial(self._turn, worker)) for worker in self.workers.values() if worker.is_up]
+        return min(turns, key=lambda turn: turn[0], default=(NEVER, self.meet))
 
     def _turn(self, worker: Worker) -> None:
-        if worker.current is not None:
-            if self.now_ms < worker.done_ms:
-                self._renew(worker)
-            else:
-                self._finish_record(worker, worker.current)
+        self._take_returned()
+        if worker.current is not None and self.now_ms < worker.done_ms:
+            self._renew(worker)
+        elif worker.current is not None:
+            self._finish_record(worker, worker.current)
         elif worker.batch:
             self._begin(worker)
         else:
