@@ -224,8 +224,7 @@ def new_home(tmp_path: Path, kit_home: Path, formatted: Path) -> Iterator[Path]:
             process.kill()
 
 
-# Begins a command that heeds a closed terminal and Ctrl-C, which a shell has ignored by what runs in the background. No `preexec_fn`: in
-# a process that has spoken with Spark, gRPC may abort a child before its exec.
+# Begins a command that heeds SIGHUP and SIGINT, whatever a shell says. No `preexec_fn`: gRPC may abort a fork once Spark was spoken to.
 HEEDING = [
     sys.executable, "-c",
     "import os, sys; from signal import *; signal(SIGHUP, SIG_DFL); signal(SIGINT, SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])",

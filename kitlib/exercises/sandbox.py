@@ -187,7 +187,10 @@ def _end(process: subprocess.Popen[bytes], token: str) -> None:
 
 
 def _end_below(process: psutil.Process) -> None:
-    sweep(lambda: [each for each in process.children(recursive=True) if is_alive(each)])
+    seen: set[psutil.Process] = set()
+    while new := {*process.children(recursive=True)} - seen:  # one that is dead by now may have begun others before
+        sweep(lambda: [each for each in process.children(recursive=True) if is_alive(each)])
+        seen |= new
 
 
 def _parcel(make: Any, scripts: Sequence[Any]) -> bytes:
@@ -239,11 +242,8 @@ def _breach(kind: str, status: int, where: str, words: str, limits: Limits) -> B
     return Breach(kind, f"your code {said}{where}.", look)
 
 
-# In the learner's process.
-
-
 def main(kernel: int) -> None:
-    """Run what the parcel asks for, and add each answer to the file."""
+    """In the learner's process: run what the parcel asks for, and add each answer to the file."""
     own, answers, parcel = os.getpid(), Path("answers").absolute(), Path("parcel").open("rb")  # noqa: SIM115
     for what, most in ((resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(what)[1]

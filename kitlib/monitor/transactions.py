@@ -217,13 +217,13 @@ class TransactionLedger:
         settings = self.settings
         if self.is_down:
             return DOWN
-        if settings.on_fenced == "continue" and settings.cause == "slow" and record in self.aborted_records:
+        is_aborted = any(record in records and not records.isdisjoint(self.aborted_records) for records in self.records_of.values())
+        if settings.on_fenced == "continue" and settings.cause == "slow" and is_aborted:
             return "on_fenced=continue: the transaction timed out and was aborted, and no one sent its records again"
         if settings.late_marker and str(settings.version) == "1" and record in self.aborted_records:
             return "version=1: a late marker of the previous transaction ended this one"
         is_told = record in self.plain or any(record in self.records_of.get(tx, ()) for tx in self.committed)  # that it is there to stay
-        is_apart = settings.offsets == "outside" or settings.transactional is False
-        if is_apart and settings.order == "offsets first" and not is_told:
+        if (settings.offsets == "outside" or settings.transactional is False) and settings.order == "offsets first" and not is_told:
             return "order=offsets first: the group's offset was committed, but the output was not"
         if self.position is not None and any(at >= self.position for at in self.waits):
             return "an open transaction that still holds back read_committed readers"

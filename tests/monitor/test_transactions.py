@@ -89,8 +89,9 @@ STORIES: dict[str, tuple[Told, dict[str, Any], dict[str, int], set[str]]] = {
         [*wrote(0, 0, 0, 0), ("producer", "abort_tx", {"tx": 0}), *mark("ABORT", 1), *wrote(0, 0, 0, 2),
          ("read_committed", "waits", {"at": 2}), ("read_committed", "end", {"position": 2})], {"verification": False},
         {"stalled": 1}, set()),
-    "who takes a fence for nothing loses what was aborted": (
-        [*wrote(0, 0, 0, 0), *mark("ABORT", 1), *COMMITTED], {"on_fenced": "continue", "cause": "slow"}, {"lost": 1}, set()),
+    "who takes a fence for nothing loses what was aborted, with what was refused": (
+        [*wrote(0, 0, 0, 0), *mark("ABORT", 1), wrote(0, 1, 1, 1)[0], *COMMITTED], {"on_fenced": "continue", "cause": "slow"},
+        {"lost": 2}, set()),
     "and nothing that was not": (
         [*wrote(0, 0, 0, 0), *COMMITTED, *mark("COMMIT", 1)], {"on_fenced": "continue", "cause": "slow"}, {"lost": 1}, {"lost"}),
     "nor does a worker that was killed": (
