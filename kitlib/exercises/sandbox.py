@@ -133,8 +133,8 @@ def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "TMPDIR": room, TOKEN_NAME: token}
         with printed.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], cwd=room,
-                env=environment, start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], env=environment,
+                cwd=tempfile.mkdtemp(dir=room), start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
         try:
             why = _watched(process, answers, printed, limits)
@@ -244,7 +244,7 @@ def _breach(kind: str, status: int, where: str, words: str, limits: Limits) -> B
 
 def main(kernel: int) -> None:
     """In the learner's process: run what the parcel asks for, and add each answer to the file."""
-    own, answers, parcel = os.getpid(), Path("answers").absolute(), Path("parcel").open("rb")  # noqa: SIM115
+    own, answers, parcel = os.getpid(), Path("../answers").resolve(), Path("../parcel").open("rb")  # noqa: SIM115
     for what, most in ((resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(what)[1]
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -1,8 +1,8 @@
 """The world of a story: one clock, what is to be done later, and messages with which anything may happen.
 
-A run declares in `takes` what a script, a player or `every_fault` can do to its messages and its processes. Each message
-is sent by `send_message`, which lets it come once, late, twice or never. Processes break in `break_process` and go on in
-`mend_process`; what they do by themselves is asked of `next_wake`: who acts next, and when.
+A run declares in `takes` what a script, a player or `every_fault` can do to its messages and its processes. A message is sent by
+`send_message`, or by `carry` where the run itself knows what becomes of it: it comes once, late, twice or never. Processes break in
+`break_process` and go on in `mend_process`; what they do by themselves is asked of `next_wake`: who acts next, and when.
 
 The clock is virtual. Where the time is that of a model or of a real broker, a run overrides `now_ms` and `wait_until`.
 """
@@ -125,7 +125,7 @@ class World(Run):
         if (turn_ms := self.interventions.turn_ms) is not None and turn_ms < due_ms:
             due_ms, act = turn_ms, self.meet
         for line in self.lines.values():
-            if line.silent and line.ends_ms < due_ms:
+            if line.ends_ms < due_ms:
                 due_ms, act = line.ends_ms, partial(self._end_line, line)
         wake_ms, wake = self.next_wake()
         return (wake_ms, wake) if wake_ms < due_ms else (due_ms, act)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -147,17 +148,16 @@ def reads_nowhere(_: int) -> None:
     ctypes.string_at(0)
 
 
-def closes_everything(_: int) -> int:
+def closes_and_removes_everything(_: int) -> int:
     os.closerange(0, 256)
+    shutil.rmtree(os.getcwd())
     return 1
 
 
 def writes_everywhere(_: int) -> int:
     for descriptor in map(int, os.listdir("/dev/fd")):
-        try:
+        with contextlib.suppress(OSError):
             os.write(descriptor, b"[1, 2]\n")
-        except OSError:
-            pass
     return 1
 
 
@@ -217,7 +217,7 @@ def forks_once(_: int) -> int:
     return 1
 
 
-@pytest.mark.parametrize("meddles", [forks_once, closes_everything, writes_everywhere], ids=lambda value: value.__name__)
+@pytest.mark.parametrize("meddles", [forks_once, closes_and_removes_everything, writes_everywhere], ids=lambda value: value.__name__)
 def test_call_answers_are_out_of_reach(meddles: Callable[[int], Any]) -> None:
     """A copy of the learner's process does not answer a second time, and no open file carries the answers."""
     assert only(call(meddles, [[1]])) == 1

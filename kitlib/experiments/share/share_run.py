@@ -63,7 +63,7 @@ class ShareRun(World):
     fails: Callable[[int], bool] = field(default=lambda offset: False)
     slow_ms: dict[int, int] = field(default_factory=dict)  # offset -> how long its first delivery takes
     crashes: dict[int, int] = field(default_factory=dict)  # offset -> how many of its next deliveries end its consumer
-    how_it_ends: str = "killed"  # what becomes of such a consumer
+    how_it_ends: str = "kill"  # what becomes of such a consumer, or "freeze"
     acquired: dict[int, str] = field(default_factory=dict)  # offset -> who has its lock
     available: set[int] = field(default_factory=set)  # handed out before, and to be handed out again
     done: set[int] = field(default_factory=set)  # acknowledged or archived
@@ -180,9 +180,9 @@ class ShareRun(World):
 
     def _end(self, worker: Worker, how: str) -> None:
         """The consumer is killed, or freezes; another one takes its place."""
-        worker.is_up, (act, what) = False, (self.group.kill, "kill") if how == "killed" else (self.group.freeze, "freeze")
-        act(worker.name)
-        self.tell_of(worker.name, what)
+        worker.is_up = False
+        (self.group.kill if how == "kill" else self.group.freeze)(worker.name)
+        self.tell_of(worker.name, how)
         if self.spare:
             name = self.spare.pop(0)
             self.workers[name] = Worker(name, self.now_ms)
@@ -191,7 +191,7 @@ class ShareRun(World):
         up = [name for name, worker in self.workers.items() if worker.is_up]
         if found.target not in up:
             raise self.no_process(found, "consumer", up)
-        self._end(self.workers[found.target], "killed" if found.verb == "kill" else "frozen")
+        self._end(self.workers[found.target], found.verb)
         self._take_returned()
 
     def mend_process(self, found: Intervention) -> None:

@@ -90,7 +90,7 @@ def share_crash(
     crashes: Annotated[int, Knob("How many consumers the record ends; each is replaced by a new one.", "consumers", 0, 8)] = 1,
 ) -> None:
     """A consumer dies with five records in its hands. When does somebody else get them, and do these deliveries count?"""
-    run.crashes, run.how_it_ends = {crash_offset: crashes}, crash
+    run.crashes, run.how_it_ends = {crash_offset: crashes}, "kill" if crash == "killed" else "freeze"
     run.append(records)
     run.start(run.settings.consumers, spare=crashes)
     run.finish()
