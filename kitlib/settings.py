@@ -29,27 +29,28 @@ WITHOUT_KNOB: dict[str, Any] = {
     "transaction_timeout_ms": 60_000, "replicas": None, "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False,
     "checkpoint": "kept", "sink": None, "committed": None,
 }  # fmt: skip
-OF_A_DICT = frozenset(dir(dict)) | {"given"}
 
 
 class Settings(dict[str, Any]):
-    """A run's knobs by name, `settings.max_in_flight`; as a dict it holds those that the story has."""
+    """A run's knobs by name, `settings.max_in_flight`; as a dict it holds those that the story has.
 
-    __slots__ = ()
+    The dict is its own attributes and `WITHOUT_KNOB` those of the class, so Python itself finds a value, as fast as it can.
+    """
 
-    def __getattribute__(self, name: str) -> Any:
-        """The knob's value, or that of every run without it. KnobError for a name that no run and no verdict knows.
+    def __new__(cls, *given: Any, **named: Any) -> Settings:
+        self = super().__new__(cls)
+        self.__dict__ = self
+        return self
 
-        Python asks `__getattr__` only after an AttributeError of its own, which costs a run more than all that it reads here.
-        """
-        if name in self and name not in OF_A_DICT:
-            return self[name]
-        if name in WITHOUT_KNOB:
-            return WITHOUT_KNOB[name]
-        if name in OF_A_DICT or name.startswith("_"):
-            return super().__getattribute__(name)
-        raise KnobError(f"this run has no setting '{name}'. Its knobs are {', '.join(self) or 'none'}. Take one of them.")
+    def __getattr__(self, name: str) -> Any:
+        """KnobError for a name that no run and no verdict knows."""
+        error = AttributeError if name.startswith("_") else KnobError  # Python itself asks for such
+        raise error(f"this run has no setting '{name}'. Its knobs are {', '.join(self) or 'none'}. Take one of them.")
 
     def given(self, *names: str, **named: str) -> dict[str, Any]:
         """Of these settings those that the story has a knob for, for what has its own defaults; `named` are called otherwise there."""
         return {name: self[knob] for name, knob in ({each: each for each in names} | named).items() if knob in self}
+
+
+for knob, value in WITHOUT_KNOB.items():
+    setattr(Settings, knob, value)

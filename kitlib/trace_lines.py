@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kitlib.errors import TraceError
+from kitlib.settings import WITHOUT_KNOB, Settings
 from kitlib.text import plain_text
 from kitlib.words.fields import is_whole
 
@@ -56,6 +57,8 @@ def read_header(row: dict[str, Any], schema: int) -> dict[str, Any]:
         raise BadLineError(f"script should be a list of texts, got {_short(fields['script'])}")
     if strange := [name for name, value in fields["knobs"].items() if not (is_whole(value) or type(value) in (str, float, bool))]:
         raise BadLineError(f"the knob {plain_text(strange[0], 40)} should be a text, a number, true or false")
+    if taken := [name for name in fields["knobs"] if hasattr(Settings, name) and name not in WITHOUT_KNOB]:
+        raise BadLineError(f"no knob can be called {taken[0]}")
     if fields["parent"] is not None and not is_whole(fields["parent"].get("at")):
         raise BadLineError(f"parent should say at which step it was left, got {_short(fields['parent'])}")
     return {"settings" if name == "knobs" else name: value for name, value in fields.items()}

@@ -17,7 +17,6 @@ from tests.monitor.test_producing import sent, verdict_on, write
 
 
 def test_setting_that_no_story_and_no_run_knows_is_refused() -> None:
-    """The sentence names the knobs that the story has."""
     with pytest.raises(KnobError, match=r"this run has no setting 'max_in_fligth'\. Its knobs are records\."):
         Settings(records=3).max_in_fligth  # noqa: B018
 

@@ -205,6 +205,7 @@ BAD_HEADERS = {
     "no run": (json.dumps({"kit_trace": SCHEMA}), "the header has no 'run'"),
     "knobs that are a list": (json.dumps(HEADER | {"knobs": []}), "knobs should be of type dict, got []"),
     "a parent that is a text": (json.dumps(HEADER | {"parent": "me"}), "parent should be of type dict, got 'me'"),
+    "a knob with a dict's own name": (json.dumps(HEADER | {"knobs": {"items": 1}}), "no knob can be called items"),
     "a knob that is a list": (json.dumps(HEADER | {"knobs": {"records": [1]}}), "the knob records should be a text, a number"),
     "a parent without a step": (json.dumps(HEADER | {"parent": {"run": "r", "at": "x"}}), "parent should say at which step"),
     "a seed that nothing counts to": (json.dumps(HEADER | {"seed": 10**30}), "seed should be of type int"),

@@ -166,8 +166,8 @@ class Interventions:
     @property
     def turn_ms(self) -> int | None:
         """When something is to be done to a process next, or is to end."""
-        due = [self.breaks[0].at_ms] if self.breaks else []
-        return min([*due, self.mends[0][0]]) if self.mends else due[0] if due else None
+        due = self.breaks or self.mends
+        return min([each.at_ms for each in self.breaks[:1]] + [ms for ms, _ in self.mends[:1]]) if due else None
 
     def next_turn(self, now_ms: int) -> tuple[Intervention, bool] | None:
         """What is to be done to a process by now, and whether it begins; else it ends, as its time is over."""

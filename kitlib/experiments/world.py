@@ -112,9 +112,9 @@ class World(Run):
         end_ms = self.now_ms + ms
         while not until():
             at_ms, act = self.next_deed()
-            if self.now_ms < min(at_ms, end_ms):
-                self.wait_until(min(at_ms, end_ms))
-            if at_ms <= min(end_ms, self.now_ms):
+            if self.now_ms < (wake_ms := min(at_ms, end_ms)):
+                self.wait_until(wake_ms)
+            if at_ms == wake_ms and at_ms <= self.now_ms:
                 act()
             elif self.now_ms >= end_ms:
                 return

@@ -91,18 +91,17 @@ def judge(trace: Trace) -> Verdict:
 
 def _judge(trace: Trace) -> Verdict:
     ledgers: dict[Lane, Ledger] = {}
+    judged = {what: trace.vocabulary.judged(what) for what in trace.words()}
     for step in trace.steps:
         if "topic" not in step.data:
-            judged = trace.vocabulary.judged(step.what)
             for ledger in ledgers.values():  # it is about all of them
-                ledger.follow(step, judged)
+                ledger.follow(step, judged[step.what])
             continue
         lane = (step.data["topic"], step.data.get("partition", 0))
         if lane not in ledgers:
             ledgers[lane] = LEDGERS.get(trace.domain, LEDGERS["spout"])(*lane, trace.settings)
-        ledgers[lane].follow(step, trace.vocabulary.judged(step.what))
-    is_cut = trace.cut_at is not None
-    lanes = tuple(ledger.verdict(is_cut) for ledger in ledgers.values())
+        ledgers[lane].follow(step, judged[step.what])
+    lanes = tuple(ledger.verdict(trace.cut_at is not None) for ledger in ledgers.values())
     heading = f"Topic and stored offset: real broker. {trace.simulated.capitalize()}: simulated." if trace.simulated else ""
     return Verdict(lanes, trace.cut_at, "" if lanes else subject_of(trace), heading)
 
@@ -359,8 +358,9 @@ class DeliveryLedger:
             self.tallies["reordered"].add(step.number, offset, self.reasons.reorder(history))
         self.tops.append((offset, step.number))
         self.newest[step.actor] = max(self.newest.get(step.actor, -1), offset)
-        self.overtaken |= (now := {each for each in self.passed if each < offset})
-        self.passed -= now
+        if self.passed:
+            self.overtaken |= (now := {each for each in self.passed if each < offset})
+            self.passed -= now
 
     def _on_fail(self, step: Step) -> None:
         offset, will_retry, why = step.data["offset"], step.data.get("retry", True), step.data.get("why")

@@ -10,6 +10,7 @@ Left out: the tuple trees between spout and bolt, and their timeout.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,31 +37,30 @@ from kitlib.words.word import Range
 class ShownLedgers:
     """A PartitionManager's ledgers as the steps hold them; one that has not changed is the list of the step before."""
 
-    before: dict[str, tuple[object, list[Range]]] = field(default_factory=dict)
+    before: dict[str, tuple[object, list[Range]]] = field(default_factory=lambda: defaultdict(lambda: (None, [])))
 
     def of_manager(self, manager: PartitionManager, retries: int) -> dict[str, Any]:
         """What a PartitionManager holds. It is to be asked after each of its calls."""
-        pending, waiting, failed = manager.pending, manager.waiting_to_emit, manager.failed_offsets()
+        before, waiting, failed, emitted_to = self.before, manager.waiting_to_emit, manager.failed_offsets(), manager.emitted_to_offset
         # Between two steps one call has happened, so these tell whether a ledger changed.
-        pending_key = id(manager), manager.number_acked, len(pending), manager.emitted_to_offset
-        waiting_key = id(manager), len(waiting), manager.emitted_to_offset, retries
+        pending_key = id(manager), manager.number_acked, len(manager.pending), emitted_to
+        waiting_key = id(manager), len(waiting), emitted_to, retries
+        if before["pending"][0] != pending_key:
+            before["pending"] = pending_key, to_ranges(manager.pending.members)
+        if before["failed"][0] != failed:
+            before["failed"] = failed, in_log_order(failed)
+        if before["waiting"][0] != waiting_key:
+            before["waiting"] = waiting_key, to_ranges([record.offset for record in waiting])
         return {
             "committed_to": manager.committed_to,
-            "emitted_to_offset": manager.emitted_to_offset,
-            "pending": self._ranges("pending", pending_key, lambda: to_ranges(pending.members)),
-            "failed": self._ranges("failed", failed, lambda: in_log_order(failed)),
-            "waiting": self._ranges("waiting", waiting_key, lambda: to_ranges(record.offset for record in waiting)),
+            "emitted_to_offset": emitted_to,
+            "pending": before["pending"][1],
+            "failed": before["failed"][1],
+            "waiting": before["waiting"][1],
             "number_acked": manager.number_acked,
             "number_failed": manager.number_failed,
             "retries": retries,
         }
-
-    def _ranges(self, name: str, key: object, make: Callable[[], list[Range]]) -> list[Range]:
-        """A ledger as ranges; the list of the step before, when `key` says that nothing changed."""
-        before = self.before.get(name)
-        if before is None or before[0] != key:
-            before = self.before[name] = key, make()
-        return before[1]
 
 
 PATIENCE_MS = 60_000  # virtual time after which a story that should drain is ended
@@ -106,6 +106,7 @@ class SpoutRun(World):
     was_idle: bool = False
     quiet_commits: int = 0  # commits in a row between which nothing else happened
     is_dead: bool = False  # the worker died of an error
+    luck: Random = field(default_factory=Random)  # seeded for each draw
     started: Callable[[], None] = lambda: None  # starts the spout once more as it was started last
 
     def create(
@@ -359,17 +360,16 @@ class SpoutRun(World):
     def _chance(self, what: str, offset: int, attempt: int, part: int) -> float:
         """A number in [0, 1) that depends on the seed and on these alone."""
         key = (self.trace.seed * 1_000_003 + offset) * 1_000_003 + attempt * 1_009 + part * 2 + (what == "failure")
-        return Random(key).random()
+        self.luck.seed(key)
+        return self.luck.random()
 
     def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
         """Write the next step about a topic; `more` goes to its state."""
+        ledger = self._ledger_of(topic)
         if what == "process":
-            self.ledgers[topic.name].process(data["offset"])
-        state = self._state(topic) | (more or {})
+            ledger.process(data["offset"])
+        state = ledger.log_state()
+        if self.manager is not None and self.topic is topic:
+            state |= self.shown.of_manager(self.manager, self.retries)
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
-        self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)
-
-    def _state(self, topic: Topic) -> dict[str, Any]:
-        state = self._ledger_of(topic).log_state()
-        manager = self.manager if self.topic is topic else None
-        return state if manager is None else state | self.shown.of_manager(manager, self.retries)
+        self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state | (more or {}))
