@@ -34,11 +34,6 @@ from kitlib.monitor.figures import HELD_UP, UNSERVED, WRONGLY_FAILED
 Partitions = Annotated[int, Knob("How many partitions the topic has; one broker leads them all.", "partitions", 1, 12)]
 Rounds = Annotated[int, Knob("How often the application sends a batch to each partition.", "rounds", 1, 50)]
 RoundEveryMs = Annotated[int, Knob("Time from one round to the next.", "ms", 0, 1_000)]
-FailingPartition = Annotated[int, Knob("The partition in which a batch fails at first.", "", 0, 11)]
-Numbered = Annotated[
-    Literal["by partition", "by producer"],
-    Knob("Whether each partition counts its own sequence numbers, as in Kafka, or all share one count, as no client does."),
-]
 
 
 @dataclass(slots=True)
@@ -86,8 +81,11 @@ def one_partition_waits(
     rounds: Rounds = 6,
     batch_records: BatchRecords = 5,
     round_every_ms: RoundEveryMs = 4,
-    failing_partition: FailingPartition = 1,
-    numbered: Numbered = "by partition",
+    failing_partition: Annotated[int, Knob("The partition in which a batch fails at first.", "", 0, 11)] = 1,
+    numbered: Annotated[
+        Literal["by partition", "by producer"],
+        Knob("Whether each partition counts its own sequence numbers, as in Kafka, or all share one count, as no client does."),
+    ] = "by partition",
     delivery_timeout_ms: DeliveryTimeoutMs = 2_000,
     request_timeout_ms: RequestTimeoutMs = 1_000,
 ) -> None:
@@ -111,20 +109,16 @@ def _send_rounds(run: ProducerRun, producer: Client, rounds: int, batch_records:
         run.run_for(every_ms)
 
 
-OutageMs = Annotated[int, Knob("How long the broker refuses all batches of partition 1.", "ms", 0, 10_000)]
-SeveralPartitions = Annotated[int, Knob("How many partitions the topic has; one broker leads them all.", "partitions", 2, 12)]
-
-
 @experiment(
     "A new id for all", PartitionsRun, shared=(ClientKnobs,),
     figure=WRONGLY_FAILED, front=("release", "partitions", "outage_ms", "delivery_timeout_ms", "round_every_ms"),
 )
 def new_id_for_all(
     run: PartitionsRun,
-    partitions: SeveralPartitions = 3,
+    partitions: Annotated[int, Knob("How many partitions the topic has; one broker leads them all.", "partitions", 2, 12)] = 3,
     batch_records: BatchRecords = 5,
     round_every_ms: RoundEveryMs = 25,
-    outage_ms: OutageMs = 700,
+    outage_ms: Annotated[int, Knob("How long the broker refuses all batches of partition 1.", "ms", 0, 10_000)] = 700,
     delivery_timeout_ms: DeliveryTimeoutMs = 600,
     request_timeout_ms: RequestTimeoutMs = 200,
     delay_ms: DelayMs = 20,
@@ -153,13 +147,6 @@ def new_id_for_all(
     run.finish()
 
 
-MaxRequestSize = Annotated[int, Knob("How many bytes a request may carry (max.request.size).", "bytes", 120, 5_000, scale="log")]
-DrainedFrom = Annotated[
-    Literal["where the last ended", "the first"],
-    Knob("Where the sender begins to look for batches: where it ended the last time, as Kafka's does, or always at partition 0."),
-]
-
-
 @experiment(
     "Whose turn is it?", PartitionsRun, shared=(IdempotentClientKnobs,),
     figure=UNSERVED, front=("drained_from", "max_request_size", "partitions", "rounds", "max_in_flight"),
@@ -169,8 +156,13 @@ def whose_turn(
     partitions: Partitions = 4,
     rounds: Rounds = 5,
     batch_records: BatchRecords = 5,
-    max_request_size: MaxRequestSize = 250,
-    drained_from: DrainedFrom = "where the last ended",
+    max_request_size: Annotated[
+        int, Knob("How many bytes a request may carry (max.request.size).", "bytes", 120, 5_000, scale="log")
+    ] = 250,
+    drained_from: Annotated[
+        Literal["where the last ended", "the first"],
+        Knob("Where the sender begins to look for batches: where it ended the last time, as Kafka's does, or always at partition 0."),
+    ] = "where the last ended",
     max_in_flight: MaxInFlight = 1,
 ) -> None:
     """Four partitions have five batches each, and a request has room for two. In which order do they leave?"""

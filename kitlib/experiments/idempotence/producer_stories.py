@@ -26,20 +26,9 @@ from kitlib.mechanisms.protocol import InitProducerIdAnswer
 from kitlib.monitor.figures import COPIES, OUT_OF_ORDER, RECOGNISED, REFUSALS, WRONGLY_FAILED
 
 Idempotence = Annotated[bool, Knob("Gives each batch a producer id, an epoch and sequence numbers.")]
-SendEveryMs = Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 1_000)]
 Batches = Annotated[int, Knob("How many batches the application sends.", "batches", 1, 200)]
 BatchRecords = Annotated[int, Knob("Records in each of them.", "records", 1, 100)]
 DelayMs = Annotated[int, Knob("How long a request or an answer is in transit.", "ms", 0, 5_000, live=True)]
-RememberedBatches = Annotated[
-    int, Knob("How many batches of a producer the broker remembers; a real one remembers 5.", "batches", 1, 20)
-]
-OlderIsDuplicate = Annotated[
-    bool, Knob("Treats any batch below the expected sequence as a duplicate; no real broker does.")
-]
-LostAnswers = Annotated[int, Knob("How many answers are held back before the connection is cut.", "answers", 0, 20)]
-LossPercent = Annotated[
-    int, Knob("Share of answers lost at random, along with their connection.", "%", 0, 50, live=True)
-]
 Release = Annotated[Literal["4.3", "2.0"], Knob("Which release's rules the client and the broker follow.")]
 
 
@@ -61,8 +50,12 @@ class IdempotentClientKnobs(ClientKnobs):
 class BrokerKnobs:
     """How the broker knows a batch again."""
 
-    remembered_batches: RememberedBatches
-    older_is_duplicate: OlderIsDuplicate
+    remembered_batches: Annotated[
+        int, Knob("How many batches of a producer the broker remembers; a real one remembers 5.", "batches", 1, 20)
+    ]
+    older_is_duplicate: Annotated[
+        bool, Knob("Treats any batch below the expected sequence as a duplicate; no real broker does.")
+    ]
 
 
 @experiment(
@@ -72,11 +65,13 @@ class BrokerKnobs:
 def answers_lost(
     run: ProducerRun,
     records: Records = 60,
-    send_every_ms: SendEveryMs = 1,
+    send_every_ms: Annotated[int, Knob("Time between records that the application sends.", "ms", 0, 1_000)] = 1,
     linger_ms: LingerMs = 4,
     acks: Acks = "all",
-    lost_answers: LostAnswers = 5,
-    answer_loss_percent: LossPercent = 0,
+    lost_answers: Annotated[int, Knob("How many answers are held back before the connection is cut.", "answers", 0, 20)] = 5,
+    answer_loss_percent: Annotated[
+        int, Knob("Share of answers lost at random, along with their connection.", "%", 0, 50, live=True)
+    ] = 0,
     delay_ms: DelayMs = 15,
 ) -> None:
     """The broker has written five batches, and their answers are lost. The producer sends them again. How many times
@@ -113,12 +108,6 @@ def six_in_flight(
     run.finish()
 
 
-FailingBatch = Annotated[int, Knob("The batch whose first attempt fails.", "", 0, 200)]
-Fault = Annotated[
-    Literal["refused", "request lost"], Knob("How it fails: the broker refuses it for now, or the request is lost in transit.")
-]
-
-
 @experiment(
     "A retry arrives late", ProducerRun, shared=(IdempotentClientKnobs,),
     figure=OUT_OF_ORDER, front=("idempotence", "max_in_flight", "fault", "failing_batch", "batches"),
@@ -127,8 +116,10 @@ def reordering_by_retry(
     run: ProducerRun,
     batches: Batches = 5,
     batch_records: BatchRecords = 5,
-    failing_batch: FailingBatch = 1,
-    fault: Fault = "refused",
+    failing_batch: Annotated[int, Knob("The batch whose first attempt fails.", "", 0, 200)] = 1,
+    fault: Annotated[
+        Literal["refused", "request lost"], Knob("How it fails: the broker refuses it for now, or the request is lost in transit.")
+    ] = "refused",
     idempotence: Idempotence = False,
     request_timeout_ms: RequestTimeoutMs = 1_000,
 ) -> None:
@@ -145,11 +136,6 @@ def reordering_by_retry(
     run.finish()
 
 
-Restart = Annotated[
-    Literal["no", "clean", "kill", "fail over"], Knob("What happens to the broker while the answers are held back.")
-]
-
-
 @experiment(
     "What a broker forgets", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
     figure=COPIES, front=("restart", "max_in_flight", "idempotence", "batches"),
@@ -158,7 +144,9 @@ def broker_restart(
     run: ProducerRun,
     batches: Batches = 5,
     batch_records: BatchRecords = 5,
-    restart: Restart = "kill",
+    restart: Annotated[
+        Literal["no", "clean", "kill", "fail over"], Knob("What happens to the broker while the answers are held back.")
+    ] = "kill",
     max_in_flight: MaxInFlight = 5,
 ) -> None:
     """Five batches are written, their answers are held back, and the broker is restarted. What does it remember of the five?"""
@@ -174,13 +162,6 @@ def broker_restart(
     run.finish()
 
 
-Lost = Annotated[
-    Literal["answer", "request"], Knob("What does not get through during the outage: the requests, or their answers alone.")
-]
-OutageMs = Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000)]
-Again = Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")]
-
-
 @experiment(
     "The timeout that says nothing", ProducerRun, shared=(IdempotentClientKnobs,),
     figure=WRONGLY_FAILED, front=("lost", "outage_ms", "delivery_timeout_ms", "again", "idempotence"),
@@ -188,9 +169,11 @@ Again = Annotated[bool, Knob("Whether the application sends records again that w
 def batch_expires(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
-    lost: Lost = "answer",
-    outage_ms: OutageMs = 1_500,
-    again: Again = False,
+    lost: Annotated[
+        Literal["answer", "request"], Knob("What does not get through during the outage: the requests, or their answers alone.")
+    ] = "answer",
+    outage_ms: Annotated[int, Knob("How long nothing gets through.", "ms", 0, 60_000)] = 1_500,
+    again: Annotated[bool, Knob("Whether the application sends records again that were reported as failed.")] = False,
     delivery_timeout_ms: DeliveryTimeoutMs = 1_000,
     request_timeout_ms: RequestTimeoutMs = 300,
     release: Release = "4.3",
@@ -218,11 +201,6 @@ def batch_expires(
     run.finish()
 
 
-SecondEpoch = Annotated[
-    Literal["next", "same"], Knob("Epoch of the second producer: the one after the first's, or the same.")
-]
-
-
 @experiment(
     "Two producers, one id", ProducerRun, shared=(ClientKnobs,),
     figure=REFUSALS, front=("second_epoch", "batch_records", "max_in_flight"),
@@ -230,7 +208,9 @@ SecondEpoch = Annotated[
 def two_producers_one_id(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
-    second_epoch: SecondEpoch = "next",
+    second_epoch: Annotated[
+        Literal["next", "same"], Knob("Epoch of the second producer: the one after the first's, or the same.")
+    ] = "next",
     delivery_timeout_ms: DeliveryTimeoutMs = 5_000,
 ) -> None:
     """A second producer starts with the id of the first one. Whose batches does the broker accept?"""
@@ -253,11 +233,6 @@ def _send_unanswered(run: ProducerRun, producer: Client) -> None:
     run.run_for(1_000, until=lambda: bool(run.withheld))
 
 
-Expires = Annotated[
-    bool, Knob("Whether the broker forgets the idle producer before the retry arrives (producer.id.expiration.ms).")
-]
-
-
 @experiment(
     "A producer that no broker knows", ProducerRun, shared=(IdempotentClientKnobs, BrokerKnobs),
     figure=COPIES, front=("expires", "release", "idempotence"),
@@ -265,7 +240,9 @@ Expires = Annotated[
 def producer_id_expired(
     run: ProducerRun,
     batch_records: BatchRecords = 5,
-    expires: Expires = True,
+    expires: Annotated[
+        bool, Knob("Whether the broker forgets the idle producer before the retry arrives (producer.id.expiration.ms).")
+    ] = True,
     release: Release = "4.3",
 ) -> None:
     """A batch is written, but its answer is lost. Before the retry arrives, the broker forgets the producer. What does

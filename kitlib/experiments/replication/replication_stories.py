@@ -19,7 +19,6 @@ LEADER, FOLLOWER, CONTROLLER = 2, 3, 1
 Unclean = Annotated[
     bool, Knob("unclean.leader.election.enable: whether a replica that was not in sync may become leader when no other is alive.")
 ]
-MinInsync = Annotated[int, Knob("How many replicas must be in sync for acks=all to succeed (min.insync.replicas).", "replicas", 1, 3)]
 Copied = Annotated[int, Knob("How many records both replicas have.", "records", 1, 1_000)]
 Alone = Annotated[
     int, Knob("How many records are sent after the follower has died; only the leader has them.", "records", 0, 1_000)
@@ -105,7 +104,9 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
 )
 def follower_cut(
     run: ReplicaRun,
-    min_insync_replicas: MinInsync = 2,
+    min_insync_replicas: Annotated[
+        int, Knob("How many replicas must be in sync for acks=all to succeed (min.insync.replicas).", "replicas", 1, 3)
+    ] = 2,
     replicas: Annotated[int, Knob("How many replicas the partition has.", "replicas", 2, 3)] = 3,
     trouble: Annotated[Literal["paused", "killed"], Knob("What happens to the follower: SIGSTOP or SIGKILL.")] = "paused",
     returns: Annotated[bool, Knob("Whether the follower is back, and has caught up, before the leader dies.")] = False,

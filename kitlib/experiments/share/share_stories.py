@@ -10,34 +10,28 @@ from kitlib.experiments.share.share_run import ShareRun
 from kitlib.monitor.figures import LOST, PROCESSED_AGAIN
 
 Records = Annotated[int, Knob("How many records the topic holds.", "records", 1, 1_000)]
-Consumers = Annotated[int, Knob("How many consumers the group has; all of them read the one partition.", "consumers", 1, 8)]
-DeliveryLimit = Annotated[
-    int, Knob("share.delivery.count.limit: a record that comes back from so many deliveries is archived.", "deliveries", 2, 10)
-]
-LockMs = Annotated[
-    int, Knob("share.record.lock.duration.ms: how long a consumer may keep a record before it answers.", "ms", 1_000, 60_000)
-]
-MaxLocks = Annotated[
-    int, Knob("share.partition.max.record.locks: the most records between start and end offset; a broker takes no less than 100.",
-              "records", 1, 2_000, scale="log"),
-]  # fmt: skip
-OnFailure = Annotated[Literal["release", "reject"], Knob("What a consumer answers for a record that it cannot process.")]
-Mode = Annotated[
-    Literal["explicit", "implicit"], Knob("share.acknowledgement.mode: an answer for each record, or the next poll accepts them all.")
-]
 
 
 class ShareKnobs:
     """What a share group keeps of each record, and how its consumers work."""
 
-    consumers: Consumers = 2
-    delivery_limit: DeliveryLimit = 5
-    lock_ms: LockMs = 1_000
-    max_locks: MaxLocks = 2_000
+    consumers: Annotated[int, Knob("How many consumers the group has; all of them read the one partition.", "consumers", 1, 8)] = 2
+    delivery_limit: Annotated[
+        int, Knob("share.delivery.count.limit: a record that comes back from so many deliveries is archived.", "deliveries", 2, 10)
+    ] = 5
+    lock_ms: Annotated[
+        int, Knob("share.record.lock.duration.ms: how long a consumer may keep a record before it answers.", "ms", 1_000, 60_000)
+    ] = 1_000
+    max_locks: Annotated[
+        int, Knob("share.partition.max.record.locks: the most records between start and end offset; a broker takes no less than 100.",
+                  "records", 1, 2_000, scale="log"),
+    ] = 2_000
     max_poll_records: Annotated[int, Knob("max.poll.records: the most records that a poll brings.", "records", 1, 500)] = 5
     process_ms: Annotated[int, Knob("Mean time for each record; each takes 50 to 150 % of it.", "ms", 1, 1_000)] = 40
-    on_failure: OnFailure = "release"
-    acknowledge: Mode = "explicit"
+    on_failure: Annotated[Literal["release", "reject"], Knob("What a consumer answers for a record that it cannot process.")] = "release"
+    acknowledge: Annotated[
+        Literal["explicit", "implicit"], Knob("share.acknowledgement.mode: an answer for each record, or the next poll accepts them all.")
+    ] = "explicit"
 
 
 @experiment(

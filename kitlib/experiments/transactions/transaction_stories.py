@@ -23,22 +23,18 @@ WORKER = "worker"  # a transactional id that each start of the application uses
 Version = Annotated[
     Literal["1", "2"], Knob("Transaction version: 1, or 2 with an epoch for each transaction (KIP-890).")
 ]
-Isolation = Annotated[
-    Literal["read_committed", "read_uncommitted"], Knob("Which reader the verdict is about; both read.")
-]
 TxRecords = Annotated[int, Knob("Records per transaction.", "records", 1, 50)]
 TransactionTimeoutMs = Annotated[
     int, Knob("How long until the coordinator aborts an open transaction.", "ms", 100, 900_000, scale="log")
-]
-MarkerDelayMs = Annotated[
-    int, Knob("Time from the coordinator's decision to the markers; on a real broker, as long as it takes.", "ms", 0, 10_000)
 ]
 
 
 class TransactionKnobs:
     """What all stories of transactions have: which reader they are about, and the transactions' version."""
 
-    isolation: Isolation
+    isolation: Annotated[
+        Literal["read_committed", "read_uncommitted"], Knob("Which reader the verdict is about; both read.")
+    ]
     version: Version = "1"
 
 
@@ -52,9 +48,6 @@ def _commit_position(run: TransactionRun) -> None:
 
 
 Transactions = Annotated[int, Knob("How many transactions the first producer runs.", "transactions", 0, 20)]
-AbortEvery = Annotated[int, Knob("Every n-th one is aborted; 0: none.", "transactions", 0, 20)]
-Overlap = Annotated[bool, Knob("Whether two producers' transactions overlap at the end.")]
-Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")]
 
 
 @experiment(
@@ -64,11 +57,13 @@ Commits = Annotated[Literal["last record + 1", "position"], Knob("What the reade
 def commit_and_abort(
     run: TransactionRun,
     transactions: Transactions = 4,
-    abort_every: AbortEvery = 2,
+    abort_every: Annotated[int, Knob("Every n-th one is aborted; 0: none.", "transactions", 0, 20)] = 2,
     tx_records: TxRecords = 3,
-    overlap: Overlap = True,
-    commits: Commits = "last record + 1",
-    marker_delay_ms: MarkerDelayMs = 0,
+    overlap: Annotated[bool, Knob("Whether two producers' transactions overlap at the end.")] = True,
+    commits: Annotated[Literal["last record + 1", "position"], Knob("What the reader's group commits at the end.")] = "last record + 1",
+    marker_delay_ms: Annotated[
+        int, Knob("Time from the coordinator's decision to the markers; on a real broker, as long as it takes.", "ms", 0, 10_000)
+    ] = 0,
 ) -> None:
     """Transactions are committed and aborted. What does a read_committed reader get, and when, and why does its lag
     never reach 0?
@@ -137,17 +132,6 @@ def _work(run: TransactionRun, worker: Actor, batch: range, crashes: bool) -> No
             raise _Crashed
 
 
-Transactional = Annotated[bool, Knob("Whether the output is written in transactions.")]
-Order = Annotated[
-    Literal["output first", "offsets first"], Knob("What comes first if the offset is committed separately.")
-]
-Crash = Annotated[
-    Literal["no", "after begin", "after output", "after position", "after commit"],
-    Knob("The step of a batch after which the worker is killed; another one starts at the group's offset."),
-]
-CrashIn = Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)]
-
-
 @experiment(
     "Read, transform, write, crash", TransactionRun, shared=(TransactionKnobs,),
     figure=LOST_OR_AGAIN, front=("transactional", "offsets", "crash", "crash_in", "isolation"),
@@ -156,11 +140,16 @@ def consume_transform_produce(
     run: TransactionRun,
     records: Records = 9,
     tx_records: TxRecords = 3,
-    transactional: Transactional = True,
+    transactional: Annotated[bool, Knob("Whether the output is written in transactions.")] = True,
     offsets: Offsets = "inside",
-    order: Order = "output first",
-    crash: Crash = "after output",
-    crash_in: CrashIn = 1,
+    order: Annotated[
+        Literal["output first", "offsets first"], Knob("What comes first if the offset is committed separately.")
+    ] = "output first",
+    crash: Annotated[
+        Literal["no", "after begin", "after output", "after position", "after commit"],
+        Knob("The step of a batch after which the worker is killed; another one starts at the group's offset."),
+    ] = "after output",
+    crash_in: Annotated[int, Knob("In which batch: the first (0) or the second (1).", "", 0, 1)] = 1,
 ) -> None:
     """A worker is killed, and another one continues from the group's committed offset. What is in the output twice, or not at all?"""
     run.begin(inputs=records)
@@ -191,15 +180,6 @@ def _end(run: TransactionRun, worker: Actor, offset: int, who: GroupIdentity) ->
     return not told.error
 
 
-Ids = Annotated[
-    Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or a new one.")
-]
-Generation = Annotated[bool, Knob("Whether the offset is committed with the group's member id and generation (KIP-447).")]
-Pause = Annotated[
-    Literal["until the other is done", "beyond the timeout"], Knob("How long the first worker is paused.")
-]
-
-
 @experiment(
     "The worker that comes back", TransactionRun, shared=(TransactionKnobs,),
     figure=LOST_OR_AGAIN, front=("ids", "offsets", "generation", "transaction_timeout_ms", "isolation"),
@@ -208,10 +188,14 @@ def zombie(
     run: TransactionRun,
     records: Records = 6,
     tx_records: TxRecords = 3,
-    ids: Ids = "same",
+    ids: Annotated[
+        Literal["same", "new per start"], Knob("Whether each start of the worker uses the same transactional id, or a new one.")
+    ] = "same",
     offsets: Offsets = "inside",
-    generation: Generation = True,
-    pause: Pause = "until the other is done",
+    generation: Annotated[bool, Knob("Whether the offset is committed with the group's member id and generation (KIP-447).")] = True,
+    pause: Annotated[
+        Literal["until the other is done", "beyond the timeout"], Knob("How long the first worker is paused.")
+    ] = "until the other is done",
     transaction_timeout_ms: TransactionTimeoutMs = 20_000,
 ) -> None:
     """A worker is paused in the middle of a transaction, another one takes its place, and then the first one resumes.
@@ -238,23 +222,6 @@ def zombie(
     run.finish()
 
 
-Cause = Annotated[
-    Literal["kill", "freeze", "slow"],
-    Knob("Why the first transaction stays open: the worker is killed, pauses, or takes too long."),
-]
-Successor = Annotated[
-    Literal["at once", "after the timeout"], Knob("When the next worker with the same transactional id starts.")
-]
-OnFenced = Annotated[
-    Literal["continue", "go back"],
-    Knob("What the slow worker does about the error: log it and continue, or go back to the group's offset."),
-]
-
-NextCall = Annotated[
-    Literal["position", "batch"], Knob("What the slow worker requests first: the commit of its offset, or one more batch.")
-]
-
-
 @experiment(
     "Left open", TransactionRun, shared=(TransactionKnobs,),
     figure=READER_WAIT, front=("cause", "successor", "offsets", "transaction_timeout_ms"),
@@ -263,10 +230,20 @@ def transaction_timeout(
     run: TransactionRun,
     records: Records = 9,
     tx_records: TxRecords = 3,
-    cause: Cause = "kill",
-    successor: Successor = "after the timeout",
-    on_fenced: OnFenced = "go back",
-    next_call: NextCall = "position",
+    cause: Annotated[
+        Literal["kill", "freeze", "slow"],
+        Knob("Why the first transaction stays open: the worker is killed, pauses, or takes too long."),
+    ] = "kill",
+    successor: Annotated[
+        Literal["at once", "after the timeout"], Knob("When the next worker with the same transactional id starts.")
+    ] = "after the timeout",
+    on_fenced: Annotated[
+        Literal["continue", "go back"],
+        Knob("What the slow worker does about the error: log it and continue, or go back to the group's offset."),
+    ] = "go back",
+    next_call: Annotated[
+        Literal["position", "batch"], Knob("What the slow worker requests first: the commit of its offset, or one more batch.")
+    ] = "position",
     offsets: Offsets = "inside",
     transaction_timeout_ms: TransactionTimeoutMs = 1_500,
 ) -> None:
@@ -310,9 +287,6 @@ def transaction_timeout(
     run.finish()
 
 
-LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")]
-
-
 @experiment(
     "A marker too late", TransactionRun, shared=(TransactionKnobs,),
     figure=LOST, front=("late_marker", "version", "isolation"),
@@ -320,7 +294,7 @@ LateMarker = Annotated[bool, Knob("Whether the first transaction's abort marker 
 def delayed_marker(
     run: TransactionRun,
     tx_records: TxRecords = 3,
-    late_marker: LateMarker = True,
+    late_marker: Annotated[bool, Knob("Whether the first transaction's abort marker arrives a second time.")] = True,
     version: Version = "1",
 ) -> None:
     """A second copy of an aborted transaction's marker arrives while its producer's next transaction is open. What is
@@ -341,10 +315,6 @@ def delayed_marker(
     run.finish()
 
 
-Verification = Annotated[bool, Knob("Whether a leader asks the coordinator before a transaction starts there.")]
-Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")]
-
-
 @experiment(
     "A transaction that no one ends", TransactionRun, shared=(TransactionKnobs,),
     figure=READER_WAIT, front=("verification", "rescue", "isolation", "version"),
@@ -352,8 +322,8 @@ Rescue = Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka
 def hanging_transaction(
     run: TransactionRun,
     tx_records: TxRecords = 3,
-    verification: Verification = False,
-    rescue: Rescue = False,
+    verification: Annotated[bool, Knob("Whether a leader asks the coordinator before a transaction starts there.")] = False,
+    rescue: Annotated[bool, Knob("Whether an administrator aborts it by hand (kafka-transactions.sh abort).")] = False,
     transaction_timeout_ms: TransactionTimeoutMs = 500,
 ) -> None:
     """A batch arrives after the end of its transaction. To the partition, it is the first one of a new transaction. Who
@@ -378,9 +348,6 @@ def hanging_transaction(
     run.finish()
 
 
-UniqueKey = Annotated[bool, Knob("Whether the database refuses a second row for the same record.")]
-
-
 @experiment(
     "What the transaction does not cover", TransactionRun, shared=(TransactionKnobs,),
     figure=PROCESSED_AGAIN, front=("unique_key", "crash", "tx_records", "isolation"),
@@ -389,7 +356,7 @@ def outside_effect(
     run: TransactionRun,
     records: Records = 9,
     tx_records: TxRecords = 3,
-    unique_key: UniqueKey = False,
+    unique_key: Annotated[bool, Knob("Whether the database refuses a second row for the same record.")] = False,
     crash: Annotated[bool, Knob("Whether the worker is killed in its second batch.")] = True,
 ) -> None:
     """A worker also writes to a database and is killed before its commit. How many times is each record in the output,
