@@ -52,7 +52,7 @@ class KafkaReplicas:
     topic: str
     leaders: Leaders = field(init=False)  # once the topic is there
     dead: list[int] = field(default_factory=list)
-    paused: list[psutil.Process] = field(default_factory=list)
+    paused: dict[int, psutil.Process] = field(default_factory=dict)
 
     @classmethod
     def open(cls, backend: KafkaBackend) -> KafkaReplicas:
@@ -116,14 +116,12 @@ class KafkaReplicas:
     def pause(self, broker: int) -> None:
         """SIGSTOP: it answers nobody, and its connections stay open."""
         pids = {each.node: each.pid for each in kafka_server.status().nodes}
-        process = psutil.Process(pids[broker])
-        process.suspend()
-        self.paused.append(process)
+        self.paused[broker] = psutil.Process(pids[broker])
+        self.paused[broker].suspend()
 
-    def wake(self) -> None:
-        """SIGCONT for every paused one."""
-        while self.paused:
-            self.paused.pop().resume()
+    def wake(self, broker: int) -> None:
+        """SIGCONT."""
+        self.paused.pop(broker).resume()
 
     def flip_bit(self, broker: int, offset: int) -> None:
         """Flip a bit in the last byte of a record's batch, which holds that record alone, on a dead broker's disk."""
@@ -199,4 +197,5 @@ class KafkaReplicas:
         with ExitStack() as rest:
             for broker in list(self.dead):
                 rest.callback(self.start, broker)
-            self.wake()
+            for broker in list(self.paused):
+                self.wake(broker)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SESSION_MS = 1_500  # broker.session.timeout.ms of the kit's brokers: so long a dead one is taken for alive
 START_MS = 2_000  # how long a broker needs to come back, in virtual time
 RECORD_MS = 10
+Deed = Literal["kill", "pause", "wake", "start"]
 
 
 @dataclass(slots=True)
@@ -94,50 +95,27 @@ class ReplicaRun(Run):
         self._record_events(answer.happened)
         return True
 
-    def kill(self, broker: int) -> None:
-        """SIGKILL; then the controller notices. Nothing for one that a script has killed already."""
+    def do(self, deed: Deed, broker: int) -> None:
+        """SIGKILL or SIGSTOP, which the controller notices; or a dead broker starts, a paused one goes on (SIGCONT), with what it has.
+
+        Nothing where a script has left nothing to do: the broker is dead by then, or alive again.
+        """
         self.meet()
-        if self.partition.replicas[broker].is_alive:
-            self._kill(broker)
+        replica = self.partition.replicas[broker]
+        if replica.is_paused if deed == "wake" else replica.is_alive != (deed == "start"):
+            self._do(deed, broker)
 
-    def _kill(self, broker: int) -> None:
+    def _do(self, deed: Deed, broker: int) -> None:
         if self.real:
-            self.real.kill(broker)
-        self._record_events(self.partition.kill(broker))
-        self.virtual_ms += SESSION_MS
-        self._changed(self.partition.fence(broker))
-
-    def pause(self, broker: int) -> None:
-        """SIGSTOP; then the controller notices. Nothing for one that is dead."""
-        self.meet()
-        if not self.partition.replicas[broker].is_alive:
-            return
-        if self.real:
-            self.real.pause(broker)
-        self._record_events(self.partition.pause(broker))
-        self.virtual_ms += SESSION_MS
-        self._changed(self.partition.fence(broker))
-
-    def wake(self, broker: int) -> None:
-        """SIGCONT; it copies what it has missed. Nothing for one that is not paused."""
-        self.meet()
-        if not self.partition.replicas[broker].is_paused:
-            return
-        if self.real:
-            self.real.wake()
-        self._changed(self.partition.wake(broker))
-
-    def start(self, broker: int) -> None:
-        """A dead broker comes back with what is on its disk. Nothing for one that a script has mended already."""
-        self.meet()
-        if not self.partition.replicas[broker].is_alive:
-            self._start(broker)
-
-    def _start(self, broker: int) -> None:
-        if self.real:
-            self.real.start(broker)
-        self.virtual_ms += START_MS
-        self._changed(self.partition.start(broker))
+            getattr(self.real, deed)(broker)
+        stops = deed in ("kill", "pause")
+        self.virtual_ms += START_MS if deed == "start" else 0
+        happened = getattr(self.partition, deed)(broker)
+        if stops:
+            self._record_events(happened)
+            self.virtual_ms += SESSION_MS
+            happened = self.partition.fence(broker)
+        self._changed(happened)
 
     def flip_bit(self, broker: int, offset: int) -> None:
         """A bit of a record on a dead broker's disk; nothing when a script has it alive by now, or its log is shorter."""
@@ -153,12 +131,12 @@ class ReplicaRun(Run):
         there = {f"broker {broker}": broker for broker, replica in self.partition.replicas.items() if replica.works}
         if found.target not in there:
             raise self.no_process(found, "replica", there)
-        self._kill(there[found.target])
+        self._do("kill", there[found.target])
 
     def mend_process(self, found: Intervention) -> None:
         broker = int(found.target.removeprefix("broker "))
         if not self.partition.replicas[broker].is_alive:
-            self._start(broker)
+            self._do("start", broker)
 
     def read(self, name: str, most: int = 1 << 30, policy: str | None = None) -> None:
         """A new consumer begins at the committed offset, works on what it is handed out, `most` at most, and commits."""
@@ -212,9 +190,8 @@ class ReplicaRun(Run):
             self.record("controller", "differs", what=f"the log holds {len(found)} records, the model's {len(held)}, or others")
         self.record("log", "read", records=in_log_order(found))
 
-    def _changed(self, happened: Iterable[ReplicaEvent]) -> None:
+    def _changed(self, told: list[ReplicaEvent]) -> None:
         """Write what became of a deed once the brokers say the same; and what readers see less of."""
-        told = list(happened)
         if self.real:
             self.real.settle(self.partition)
         self._record_events(told)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.replication.replication_run import ReplicaRun
+from kitlib.experiments.replication.replication_run import Deed, ReplicaRun
 from kitlib.mechanisms.replication.epochs import Library
 from kitlib.monitor.figures import LOST
 
@@ -83,16 +83,16 @@ def _elect_uncleanly(run: ReplicaRun, copied: int, alone: int, read: int, new_re
     """The follower dies, then the leader, and the follower comes back without the records that the leader has alone."""
     run.create([LEADER, FOLLOWER])
     run.send(copied)
-    run.kill(FOLLOWER)
+    run.do("kill", FOLLOWER)
     run.send(alone)
     run.read("A", read, "earliest")
-    run.kill(LEADER)
-    run.start(FOLLOWER)
+    run.do("kill", LEADER)
+    run.do("start", FOLLOWER)
     if run.send(new_records):
         run.read("B")
-        run.start(LEADER)
+        run.do("start", LEADER)
     else:  # nobody leads, or too few are in sync
-        run.start(LEADER)
+        run.do("start", LEADER)
         run.send(new_records)
         run.read("B")
     run.read_log()
@@ -115,19 +115,20 @@ def follower_cut(
 ) -> None:
     """A follower stops, records keep arriving, and the leader dies. With how many in-sync replicas is an
     acknowledgement worth something?"""
-    stop, go_on = (run.pause, run.wake) if trouble == "paused" else (run.kill, run.start)
+    deeds: tuple[Deed, Deed] = ("pause", "wake") if trouble == "paused" else ("kill", "start")
+    stop, go_on = deeds
     run.create([LEADER, FOLLOWER, CONTROLLER][:replicas])
     run.send(records)
-    stop(FOLLOWER)
+    run.do(stop, FOLLOWER)
     run.send(records)
     if returns:
-        go_on(FOLLOWER)
+        run.do(go_on, FOLLOWER)
         run.send(records)
-    run.kill(LEADER)
+    run.do("kill", LEADER)
     if not returns:
-        go_on(FOLLOWER)
+        run.do(go_on, FOLLOWER)
     run.read("A", policy="earliest")
-    run.start(LEADER)
+    run.do("start", LEADER)
     run.read("A", policy="earliest")
     run.read_log()
 
@@ -142,8 +143,8 @@ def flipped_bit(
     """The leader is killed, one bit in the middle of its log flips, and it is restarted. How many records are left?"""
     run.create([LEADER, FOLLOWER][:replicas])
     run.send(records)
-    run.kill(LEADER)
+    run.do("kill", LEADER)
     run.flip_bit(LEADER, min(at, records - 1))
-    run.start(LEADER)
+    run.do("start", LEADER)
     run.read("A", policy="earliest")
     run.read_log()
