@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
+from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.records import WireBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.producer.sender import Completion
 from tests.conftest import wait_for, within
 from tests.lab.wires import Relay, Stub, address, damaged, is_silent, new_topic, open_wire, says
 
@@ -178,7 +179,7 @@ def test_producer_record_that_is_too_large_fails_and_the_next_is_stored(broker: 
         producer.send([b"next"])
         assert producer.flush(10) == 0
     failed, stored_ = sorted(producer.deliveries, key=lambda delivery: delivery.send)
-    assert failed == Delivery(0, 0, 0, 1, "RecordTooLargeException", -1) and stored_.error is None
+    assert failed == Completion(0, 0, 1, "RecordTooLargeException", -1) and stored_.error is None
     assert stored(broker, topic) == [b"next"]
 
 
@@ -351,7 +352,7 @@ def test_producer_close_tells_of_records_that_never_left(broker: Cluster) -> Non
     for number in range(5):
         producer.append(b"%d" % number)
     producer.close(0.1)
-    assert producer.deliveries == [Delivery(0, 0, 0, 5, "KafkaException", -1)] and producer.unfinished == 0
+    assert producer.deliveries == [Completion(0, 0, 5, "KafkaException", -1)] and producer.unfinished == 0
     assert stored(broker, topic) == []
 
 
@@ -360,7 +361,7 @@ def test_producer_callback_that_fails_loses_no_other_delivery(broker: Cluster) -
     topic = new_topic(broker)
     heard: list[int] = []
 
-    def on_delivery(delivery: Delivery) -> None:
+    def on_delivery(delivery: Completion) -> None:
         heard.append(delivery.send)
         if delivery.send == 1:
             raise ZeroDivisionError

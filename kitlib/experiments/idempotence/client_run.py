@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence.client_faults import Ending, Fault, fault_named
 from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
-from kitlib.experiments.idempotence.protocol_producer import Delivery, ProtocolProducer
+from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
 from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.real_producers import Java, Librdkafka, Tell
@@ -36,6 +36,7 @@ from kitlib.lab.clients import Cluster, addresses, client_config, kafka_python_c
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
+from kitlib.mechanisms.producer.sender import Completion
 from kitlib.settings import Settings
 from kitlib.trace import Trace, in_log_order
 
@@ -258,7 +259,7 @@ class Kit:
         self.first_records[len(self.first_records)] = records.start  # sends are numbered from 0
         self.producer.send([b"%d" % record for record in records], PARTITION)
 
-    def _delivered(self, delivery: Delivery) -> None:
+    def _delivered(self, delivery: Completion) -> None:
         first = self.first_records[delivery.send] + delivery.first
         for index in range(delivery.count):
             offset = delivery.offset + index if delivery.error is None and delivery.offset >= 0 else -1

@@ -97,7 +97,6 @@ class Client:
     line: Line
     given: InitProducerIdAnswer | None = None  # the id that it gets instead of one from the broker
     first_records: dict[int, int] = field(default_factory=dict)  # send -> its first record
-    sent_to: dict[int, int] = field(default_factory=dict)  # send -> its partition
     flights: dict[int, list[Flight]] = field(default_factory=dict)  # by request number: those that are waited for
     ready_at_ms: int = 0  # when the present connection can be used
     drops: int = 0  # connections that the sender itself gave up
@@ -218,8 +217,7 @@ class ProducerRun(World):
             self.next_record += 1
             number = client.sender.append(PARTITION, b"%d" % record, self.now_ms)
             client.first_records.setdefault(number, record)
-            client.sent_to[number] = PARTITION
-            self._note_batch(client, "send", number, range(record, record + 1))
+            self._note_batch(client, "send", number, PARTITION, range(record, record + 1))
             self._pump(client)
 
         for index in range(records):
@@ -228,13 +226,12 @@ class ProducerRun(World):
     def _hand_over(self, client: Client, records: range, partition: int = PARTITION) -> None:
         number = client.sender.send(partition, self.now_ms, tuple(b"%d" % record for record in records))
         client.first_records[number] = records.start
-        client.sent_to[number] = partition
         client.last_sent = records
-        self._note_batch(client, "send", number, records)
+        self._note_batch(client, "send", number, partition, records)
         self._pump(client)
 
-    def _note_batch(self, client: Client, what: str, batch: int, records: range, **more: object) -> None:
-        where = {"topic": self._led.topic, "partition": client.sent_to[batch], "batch": batch}
+    def _note_batch(self, client: Client, what: str, batch: int, partition: int, records: range, **more: object) -> None:
+        where = {"topic": self._led.topic, "partition": partition, "batch": batch}
         self._record(client.actor, what, client, **where, first=records.start, last=records.stop - 1, **more)
 
     def settle(self) -> None:
@@ -460,10 +457,10 @@ class ProducerRun(World):
             records = range(first, first + done.count)
             if done.error is None:
                 client.delivered += 1
-                self._note_batch(client, "delivered", done.send, records, offset=done.offset)
+                self._note_batch(client, "delivered", done.send, done.partition, records, offset=done.offset)
             else:
                 client.failed.update(records)
-                self._note_batch(client, "undelivered", done.send, records, error=done.error)
+                self._note_batch(client, "undelivered", done.send, done.partition, records, error=done.error)
 
     def _arrive(self, flights: list[Flight], fate: str) -> None:
         """A request reaches the broker, which deals with it at once; its answer sets out, or is held back."""

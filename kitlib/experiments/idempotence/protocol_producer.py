@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Self
 
 from kitlib.errors import KnobError, LabError
@@ -37,35 +36,14 @@ ID_TIMEOUT_S = 2.0
 RECORD_OVERHEAD_BYTES = 32  # more than a record of these has besides its value, its share of the headers included
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """What became of `count` records of a send, from the `first` one of that send on."""
-
-    send: int
-    partition: int
-    first: int
-    count: int
-    # An exception class of Java's client; None: stored. With an error nobody knows whether they are.
-    error: str | None
-    # Of the first of these records; -1 when they failed, and with acks=0.
-    offset: int
-
-
-@dataclass(slots=True)
-class _Open:
-    """A send of which not all records have been told of."""
-
-    partition: int
-    left: int  # records of which nothing was told
-
-
 class ProtocolProducer:
     """A producer for one topic, through the broker (or proxy) at host:port.
 
     Where there are more brokers than one, that one is asked for the topic's leader, and the address that it
     tells is where the producer sends.
     KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
-    no such topic. `on_delivery` is called with each Delivery; without it they are in `deliveries`.
+    no such topic. `on_delivery` is called with each Completion; without it they are in `deliveries`. With an error nobody
+    knows whether the records are stored; the offset is -1 then, and with acks=0.
     `security` has kafka-python's settings, as `Wire.open` takes them.
     """
 
@@ -75,7 +53,7 @@ class ProtocolProducer:
         port: int,
         topic: str,
         config: ProducerConfig | None = None,
-        on_delivery: Callable[[Delivery], None] | None = None,
+        on_delivery: Callable[[Completion], None] | None = None,
         client_id: str = "kit-producer",
         timeout_s: float = 10.0,
         security: Mapping[str, Any] | None = None,
@@ -86,7 +64,7 @@ class ProtocolProducer:
             raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
         self.host, self.port, self.topic, self.client_id = host, port, topic, client_id
         self.security = dict(security or {})
-        self.deliveries: list[Delivery] = []
+        self.deliveries: list[Completion] = []
         self.on_delivery = on_delivery or self.deliveries.append
         # Records handed over of which nothing has been told yet.
         self.unfinished = 0
@@ -95,7 +73,7 @@ class ProtocolProducer:
         self.trouble = ""
         self.is_closed = False
         self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
-        self._open: dict[int, _Open] = {}
+        self._last_send = -1
         self._requests: deque[protocol.ProduceRequest] = deque()  # those whose answers have not come, the oldest first
         self._completions: deque[Completion] = deque()  # not yet told
         self._drops = 0
@@ -152,8 +130,7 @@ class ProtocolProducer:
         broker takes: then nothing is handed over.
         """
         self._check(values, partition)
-        number = self.sender.send(partition, self._now_ms(), values)
-        self._open[number] = _Open(partition, len(values))
+        number = self._last_send = self.sender.send(partition, self._now_ms(), values)
         self.unfinished += len(values)
         self._turn()
         return number
@@ -163,10 +140,8 @@ class ProtocolProducer:
         self._check((value,), partition)
         number = self.sender.append(partition, value, self._now_ms())
         self.unfinished += 1
-        if number in self._open:
-            self._open[number].left += 1
-        else:
-            self._open[number] = _Open(partition, 1)
+        if number > self._last_send:
+            self._last_send = number
             self._turn()  # a batch begins, so the one before may leave
         return number
 
@@ -336,11 +311,7 @@ class ProtocolProducer:
         told = 0
         while self._completions:
             done = self._completions.popleft()
-            send = self._open[done.send]
-            send.left -= done.count
-            if not send.left:
-                del self._open[done.send]
             self.unfinished -= done.count
             told += 1
-            self.on_delivery(Delivery(done.send, send.partition, done.first, done.count, done.error, done.offset))
+            self.on_delivery(done)
         return told

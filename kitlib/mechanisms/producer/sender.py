@@ -50,6 +50,7 @@ class Completion:
     count: int
     error: str | None  # an exception class of Java's client; None: stored
     offset: int  # of the record `first`; INVALID_OFFSET when it failed or the broker did not say
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,7 +439,7 @@ class Sender:
         if self.transaction_manager is not None:
             self.transaction_manager.handle_completed_batch(batch, answer)
         if batch.done("SUCCEEDED"):
-            self.completions.append(Completion(batch.send, batch.first, batch.count, None, answer.base_offset))
+            self.completions.append(Completion(batch.send, batch.first, batch.count, None, answer.base_offset, batch.partition))
             self._leave_flight(batch)
         else:
             self.events.append(SenderEvent("drop", batch))
@@ -450,7 +451,7 @@ class Sender:
             manager.handle_failed_batch(batch, error, adjust)
         if batch.done("FAILED"):
             exception = TIMEOUT if error is None else exception_name(error, self.config.release)
-            self.completions.append(Completion(batch.send, batch.first, batch.count, exception, INVALID_OFFSET))
+            self.completions.append(Completion(batch.send, batch.first, batch.count, exception, INVALID_OFFSET, batch.partition))
             self._leave_flight(batch)
         else:
             self.events.append(SenderEvent("drop", batch))
@@ -464,8 +465,7 @@ class Sender:
         self.in_flight_batches.clear()
         for batch in sorted(open_ends, key=lambda batch: batch.number):
             if batch.done("ABORTED"):
-                error = exception or KAFKA
-                self.completions.append(Completion(batch.send, batch.first, batch.count, error, INVALID_OFFSET))
+                self.completions += [Completion(batch.send, batch.first, batch.count, exception or KAFKA, INVALID_OFFSET, batch.partition)]
 
     def _leave_flight(self, batch: ProducerBatch) -> None:
         out = self.in_flight_batches.get(batch.partition)
