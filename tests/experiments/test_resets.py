@@ -12,7 +12,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.group import Library, MemberSettings, ModelGroup
-from kitlib.experiments.groups.group_knobs import settings_of
+from kitlib.experiments.groups.group_knobs import settings_of, work_wave
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.reset_stories import BY_HOUR
@@ -263,7 +263,7 @@ def _reads_again(run: GroupRun) -> None:
     run.alter({0: 5})
     run.join("B", settings_of(run))
     run.settle()
-    run.drain("B")
+    work_wave(run, ["B"], 0, is_committed=True)
 
 
 def test_verdict_on_an_offset_set_back_by_hand_names_the_hand() -> None:

@@ -396,20 +396,6 @@ class GroupRun(Run):
 
         self.until(lambda: self.is_settled(wanted), f"a stable group with {', '.join(wanted)}", polls, most_ms)
 
-    def drain(self, name: str) -> None:
-        """Let this member work on all that is left of what it holds, and commit it."""
-        member = self.members[name]
-
-        def works() -> None:
-            self.poll(name)
-            self.work(name, list(member.waiting))
-
-        def is_at_end() -> bool:
-            return not member.waiting and all(member.position.get(p, 0) >= self.ends[p] for p in member.held)
-
-        self.until(is_at_end, f"{name}'s arrival at the log end", works)
-        self.commit_done(name)
-
     def is_settled(self, names: Sequence[str] | None = None) -> bool:
         """Whether the group is stable with these members (all that run), and each holds what it was dealt."""
         wanted, view = list(names or self.running), self.group.view()

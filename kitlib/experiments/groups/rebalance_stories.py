@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import Library, MemberSettings
+from kitlib.experiments.groups.group_knobs import work_wave
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.delivery import judge
@@ -30,43 +31,36 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(slots=True)
-class Stream:
-    """The stream and the members that live on it."""
+def _round(run: GroupRun, since_commit: dict[str, int]) -> None:
+    """A record into each partition; then every member polls, works, and commits when it is time."""
+    settings, begin_ms = run.settings, run.group.now_ms
+    for partition in range(settings.partitions):
+        run.append(partition, 1)
+    for name in run.running:
+        records = run.poll(name, timeout_ms=max(1, settings.round_ms // 8))
+        run.work(name, records)
+        since_commit[name] = since_commit.get(name, 0) + len(records)
+        if since_commit[name] >= settings.commit_every:
+            # Without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
+            member = run.members[name]
+            member.client.commit_later(dict(member.done))
+            since_commit[name] = 0
+    left_ms = begin_ms + settings.round_ms - run.group.now_ms
+    if left_ms > 0:
+        run.pass_ms(left_ms)
 
-    run: GroupRun
-    since_commit: dict[str, int]
 
-    def round(self) -> None:
-        """A record into each partition; then every member polls, works, and commits when it is time."""
-        run, settings = self.run, self.run.settings
-        begin_ms = run.group.now_ms
-        for partition in range(settings.partitions):
-            run.append(partition, 1)
-        for name in run.running:
-            records = run.poll(name, timeout_ms=max(1, settings.round_ms // 8))
-            run.work(name, records)
-            self.since_commit[name] = self.since_commit.get(name, 0) + len(records)
-            if self.since_commit[name] >= settings.commit_every:
-                # Without waiting: in a rebalance some libraries would hold up the caller, and here all others too.
-                member = run.members[name]
-                member.client.commit_later(dict(member.done))
-                self.since_commit[name] = 0
-        left_ms = begin_ms + settings.round_ms - run.group.now_ms
-        if left_ms > 0:
-            run.pass_ms(left_ms)
+def _flow(run: GroupRun, since_commit: dict[str, int]) -> None:
+    """Rounds until each running member holds its share, and some more. LabError after a session and LONGEST_MS."""
+    quiet = 0
 
-    def flow(self) -> None:
-        """Rounds until each running member holds its share, and some more. LabError after a session and LONGEST_MS."""
-        run, quiet = self.run, 0
+    def round_() -> None:
+        nonlocal quiet
+        _round(run, since_commit)
+        quiet = quiet + 1 if run.is_settled() else 0
 
-        def round_() -> None:
-            nonlocal quiet
-            self.round()
-            quiet = quiet + 1 if run.is_settled() else 0
-
-        what = f"a quiet group of {', '.join(run.running)}"
-        run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.settings.session_timeout_ms + LONGEST_MS)
+    what = f"a quiet group of {', '.join(run.running)}"
+    run.until(lambda: quiet >= QUIET_ROUNDS, what, round_, run.settings.session_timeout_ms + LONGEST_MS)
 
 
 @experiment(
@@ -99,15 +93,15 @@ def rebalance_protocols(
     )  # fmt: skip
     run.group.waits = False  # the others go on while a process starts or ends
     run.create(partitions)
-    stream = Stream(run, {})
+    since_commit: dict[str, int] = {}  # records of each member
     for name in "ABC":
         run.join(name, settings)
-        stream.flow()
+        _flow(run, since_commit)
     run.close("A")
-    stream.flow()
+    _flow(run, since_commit)
     run.kill("B")
-    stream.flow()
-    run.drain("C")
+    _flow(run, since_commit)
+    work_wave(run, ["C"], 0, is_committed=True)
 
 
 EVENTS = ("join", "leave", "kill")

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
-from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of
+from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evicted, settings_of, work_wave
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN
@@ -75,7 +75,7 @@ def read_on(run: GroupRun, name: str) -> None:
     member = run.members[name]
     run.until(lambda: bool(member.error) or not member.unsettled, f"{name}'s first position", lambda: run.poll(name, 0))
     if not member.error:
-        run.drain(name)
+        work_wave(run, [name], 0, is_committed=True)
 
 
 @experiment("When the reset policy applies", GroupRun, figure=LOST_OR_AGAIN, front=("state", "policy", "while_down", "after", "records"))
