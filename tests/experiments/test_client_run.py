@@ -11,7 +11,8 @@ import pytest
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence import client_run
 from kitlib.experiments.idempotence.client_faults import FAULTS
-from kitlib.experiments.idempotence.client_run import DeliveryReport, run_client, run_together, stretches
+from kitlib.experiments.idempotence.client_run import ClientRun, run_client, run_together
+from kitlib.lab.clients import Cluster
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
@@ -33,11 +34,17 @@ def batches(trace: Trace) -> Any:
 
 def test_stretches_end_with_the_batch_and_where_anything_does_not_go_on() -> None:
     """One step tells of records that follow each other with the same end, within a batch."""
-    told = [DeliveryReport(0, record, "", record) for record in range(6)]
-    assert stretches(told, 4) == [(0, 4), (4, 6)]
-    assert stretches([*told[:2], DeliveryReport(0, 2, "", 7), *told[4:]], 100) == [(0, 2), (2, 3), (3, 5)]
-    without_offsets = [DeliveryReport(0, record, error, -1) for record, error in enumerate(("", "", "_TIMED_OUT"))]
-    assert stretches(without_offsets, 100) == [(0, 2), (2, 3)]
+
+    def stretches(told: list[tuple[int, str, int]], size: int) -> list[tuple[int, int]]:
+        run = ClientRun(Trace("r", "client_run"), {"client": "kit", "batch_records": size, "records": 6}, "c", Cluster("", None, 1, "kit"))
+        for each in told:
+            run._note_told(*each)
+        return [(data["first"], data["last"]) for *_, data in run.told]
+
+    told = [(record, "", record) for record in range(6)]
+    assert stretches(told, 4) == [(0, 3), (4, 5)]
+    assert stretches([*told[:2], (2, "", 7), *told[4:]], 100) == [(0, 1), (2, 2), (4, 5)]
+    assert stretches([(0, "", -1), (1, "", -1), (2, "_TIMED_OUT", -1)], 100) == [(0, 1), (2, 2)]
     assert stretches([], 4) == []
 
 
@@ -72,15 +79,13 @@ def test_clients_that_have_started_are_closed_when_a_later_one_cannot_start(monk
     class Run:
         def __init__(self, name: str) -> None:
             self.name = name
+            self.client = SimpleNamespace(close=lambda: happened.append(f"close {name}"))
 
         def start(self, *_: object) -> bool:
             happened.append(f"start {self.name}")
             if self.name == "b":
                 raise LabError("no broker")
             return True
-
-        def close(self) -> None:
-            happened.append(f"close {self.name}")
 
     proxy = SimpleNamespace(cluster="a cluster")
     monkeypatch.setattr(client_run, "ChaosProxy", SimpleNamespace(before=lambda *_: nullcontext(proxy)))

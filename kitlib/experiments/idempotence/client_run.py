@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -153,7 +152,7 @@ def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], en
             _wait_for_deliveries(started, proxy)
         finally:
             for run in started:
-                run.close()
+                run.client.close()
         events = proxy.events
         proxy.clear()
         proxy.release()
@@ -170,7 +169,7 @@ def _wait_until_held(runs: Sequence[ClientRun], proxy: ChaosProxy, rules: Sequen
     since, held, deadline = time.monotonic(), Counter[str](), time.monotonic() + FAULT_DEADLINE_S
     while waiting - held.keys() or (waiting and time.monotonic() < since + NO_MORE_S):
         for run in runs:
-            run.work(0.005)
+            run.client.work(0.005)
         now_held = Counter(event.client_id for event in proxy.events if event.what in ("withhold", "stop_reading"))
         if now_held != held:
             since, held = time.monotonic(), now_held
@@ -184,13 +183,13 @@ def _wait_until_held(runs: Sequence[ClientRun], proxy: ChaosProxy, rules: Sequen
 
 def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
     deadline = time.monotonic() + max((run.settings["delivery_timeout_ms"] for run in runs), default=0) / 1000 + 10
-    while unfinished := [run for run in runs if run.unfinished]:
+    while unfinished := [run for run in runs if run.client.unfinished]:
         for run in unfinished:
-            run.work(0.02 / len(unfinished))
+            run.client.work(0.02 / len(unfinished))
         if time.monotonic() > deadline:
             raise LabError(
-                f"run {unfinished[0].trace.run}: the client has reported nothing about {unfinished[0].unfinished} records, long after "
-                f"delivery_timeout_ms. The proxy has counted {proxy.counts()}; look at `kit status`."
+                f"run {unfinished[0].trace.run}: the client has reported nothing about {unfinished[0].client.unfinished} records, "
+                f"long after delivery_timeout_ms. The proxy has counted {proxy.counts()}; look at `kit status`."
             )
 
 
@@ -280,14 +279,7 @@ Client = Librdkafka | OwnJava | Kit
 CLIENTS: dict[str, Callable[..., Client]] = {"librdkafka": librdkafka, "java": OwnJava, "kit": Kit}
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryReport:
-    """What the user was told of one record."""
-
-    at_ms: int
-    record: int
-    error: str  # "" for success
-    offset: int  # -1 with an error, and with acks=0
+Happened = tuple[int, str, str, dict[str, Any]]  # ms, actor, what, data
 
 
 @dataclass(slots=True)
@@ -299,18 +291,13 @@ class ClientRun:
     client_id: str
     cluster: Cluster
     began_s: float = 0.0
-    client: Client | None = None
-    told: list[DeliveryReport] = field(default_factory=list)
-    happened: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)  # (ms, actor, what, data)
+    client: Client = field(init=False)  # once it has started
+    told: list[Happened] = field(default_factory=list)  # what its user was told
+    happened: list[Happened] = field(default_factory=list)  # what else there was
 
     @property
     def topic(self) -> str:
         return f"kit.{self.trace.run}.records"
-
-    @property
-    def unfinished(self) -> int:
-        """The records of which the user has not been told."""
-        return self.client.unfinished if self.client is not None else 0
 
     def start(self, cluster: Cluster, began_s: float) -> bool:
         """Start the client; False when it refuses to start."""
@@ -320,11 +307,11 @@ class ClientRun:
         except (KafkaException, KnobError, RefusedSettings) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self.trace.record(0, "producer", "refuse_to_start", error=reason)
-        return self.client is not None
+            return False
+        return True
 
     def hand_over(self) -> None:
         """The user sends all records, batch by batch."""
-        assert self.client is not None
         size, count = self._step_records, self.settings["records"]
         for batch, first in enumerate(range(0, count, size)):
             last = min(first + size, count) - 1
@@ -336,15 +323,6 @@ class ClientRun:
         """How many records one step tells of: a batch, or more where there would be too many steps."""
         size, count = self.settings["batch_records"], self.settings["records"]
         return int(size if self.settings["client"] == "kit" or count <= MOST_BATCHES * size else -(-count // BATCHES))
-
-    def work(self, seconds: float) -> None:
-        """Give the client so much time."""
-        assert self.client is not None
-        self.client.work(seconds)
-
-    def close(self) -> None:
-        assert self.client is not None
-        self.client.close()
 
     def note_ending(self, ending: Ending) -> None:
         """Tell that the broker was killed, if it was, and that the connection was cut."""
@@ -367,7 +345,16 @@ class ClientRun:
         return int((time.monotonic() - self.began_s) * 1000)
 
     def _note_told(self, record: int, error: str, offset: int) -> None:
-        self.told.append(DeliveryReport(self._now_ms(), record, error, offset))
+        """What the user was told, in ranges: one ends with its batch, and where records, error or offsets do not go on."""
+        size, before = self._step_records, self.told[-1][3] if self.told else {}
+        first_offset = before.get("offset", -1)
+        next_offset = -1 if first_offset < 0 else first_offset + record - before["first"]
+        goes_on = before and record == before["last"] + 1 and record % size and error == before.get("error", "")
+        if goes_on and offset == next_offset:
+            self.told[-1] = (self._now_ms(), *self.told[-1][1:3], before | {"last": record})
+        else:
+            data = {"batch": record // size, "first": record, "last": record} | ({"error": error} if error else {"offset": offset})
+            self.told.append((self._now_ms(), "producer", "undelivered" if error else "delivered", data))
 
     def _note(self, actor: str, what: str, **data: Any) -> None:
         self.happened.append((self._now_ms(), actor, what, data))
@@ -377,7 +364,7 @@ class ClientRun:
 
     def write_steps(self, events: Sequence[ProxyEvent], ending: Ending) -> None:
         """All that happened, by its time, and at the end what lies in the topic."""
-        steps = [*self.happened, *self._deliveries()]
+        steps = [*self.happened, *self.told]
         for event in events:
             if event.rule is None or event.client_id != self.client_id or event.what not in NETWORK_WORDS:
                 continue
@@ -398,24 +385,3 @@ class ClientRun:
             part = ranges[at : at + RANGES_PER_READ]
             self._record(self._now_ms(), "broker", "read", first_offset=first, records=part)
             first += sum(high - low + 1 for low, high in part)
-
-    def _deliveries(self) -> list[tuple[int, str, str, dict[str, Any]]]:
-        """What the user was told, in ranges: one ends with its batch, and where time, error or offsets do not go on."""
-        size, steps = self._step_records, []
-        for begin, end in stretches(self.told, size):
-            told, last = self.told[begin], self.told[end - 1]
-            data: dict[str, Any] = {"batch": told.record // size, "first": told.record, "last": last.record}
-            more = {"error": told.error} if told.error else {"offset": told.offset}
-            steps.append((last.at_ms, "producer", "undelivered" if told.error else "delivered", data | more))
-        return steps
-
-
-def stretches(told: Sequence[DeliveryReport], size: int) -> list[tuple[int, int]]:
-    """Where the stretches of `told` begin and end that one step tells of."""
-    begins = [
-        index for index, (before, now) in enumerate(zip([None, *told], told, strict=False))
-        if before is None or now.record != before.record + 1 or now.record % size == 0 or now.error != before.error
-        or (now.offset != before.offset + 1 and not now.offset == before.offset == -1)
-    ]  # fmt: skip
-    return list(pairwise([*begins, len(told)]))
-
