@@ -128,7 +128,6 @@ class GroupRun(Run):
     def _know(self, partitions: int) -> None:
         for partition in range(len(self.ends), partitions):
             self.ends[partition], self.committed[partition], self.processed[partition] = 0, None, []
-            self.idle_since[partition] = self.group.now_ms
 
     def append(self, partition: int, count: int, age_ms: int = 0) -> None:
         """Append records to one partition, with timestamps so far back."""
@@ -303,17 +302,12 @@ class GroupRun(Run):
     def _freeze(self, name: str, member: MemberState) -> None:
         member.client.freeze()
         member.status = "freeze"
-        for partition in member.held:
-            self._mark_idle(partition)
         self.record(name, "freeze")
 
     def thaw(self, name: str) -> None:
         """It goes on where it was frozen."""
-        member = self.members[name]
-        member.client.thaw()
-        member.status = "runs"
-        for partition in member.held:
-            self.idle_since.pop(partition, None)
+        self.members[name].client.thaw()
+        self.members[name].status = "runs"
         self.record(name, "thaw")
 
     def cut_off(self, name: str) -> None:
@@ -358,12 +352,11 @@ class GroupRun(Run):
 
     def pass_ms(self, ms: int) -> None:
         """Time goes by; what went on in the background is written down."""
-        while (turn_ms := self.interventions.turn_ms) is not None and turn_ms - self.group.now_ms <= ms:
-            gone_ms = max(0, turn_ms - self.group.now_ms)
-            self.group.pass_ms(gone_ms)
-            ms -= gone_ms
+        end_ms = self.group.now_ms + ms
+        while (turn_ms := self.interventions.turn_ms) is not None and turn_ms <= end_ms:
+            self.group.pass_ms(max(0, turn_ms - self.group.now_ms))
             self.meet()
-        self.group.pass_ms(ms)
+        self.group.pass_ms(max(0, end_ms - self.group.now_ms))
         self.look()
 
     def until(
@@ -428,8 +421,6 @@ class GroupRun(Run):
         self, name: str, member: MemberState, partitions: Sequence[int], generation: int | None, records: Sequence[Record]
     ) -> None:
         member.held.update(partitions)
-        for partition in partitions:
-            self.idle_since.pop(partition, None)
         self.record(name, "assigned", partitions=[[self.topic, p] for p in partitions], generation=generation)
         for partition in partitions:
             committed = self.committed[partition]
@@ -442,23 +433,16 @@ class GroupRun(Run):
     def _given_up(self, name: str, member: MemberState, what: str, partitions: Sequence[int]) -> None:
         for partition in partitions:
             member.give_up(partition)
-            self._mark_idle(partition)
         self.record(name, what, partitions=[[self.topic, p] for p in partitions])
 
     def _end(self, name: str, member: MemberState, what: str, at: Record | None = None) -> None:
-        member.status, held = what, member.held
-        member.held = set()
+        member.status = what
+        member.held.clear()
         member.waiting.clear()
-        for partition in held:
-            self._mark_idle(partition)
         if at is None:
             self.record(name, what)
         else:
             self.record_lane(name, what, at[0], offset=at[1])
-
-    def _mark_idle(self, partition: int) -> None:
-        if not any(partition in member.held for member in self.members.values() if member.runs):
-            self.idle_since.setdefault(partition, self.group.now_ms)
 
     def look(self, by: str | None = None, wanted: dict[int, int] | None = None) -> None:
         """Write down what the coordinator did, and which offsets were committed, since the last look."""
@@ -561,8 +545,10 @@ class GroupRun(Run):
         owners: dict[str, str | None] = {named(partition): None for partition in self.ends}
         for name, member in self.members.items():
             owners.update((named(partition), name) for partition in member.held)
+        read = {partition for member in self.members.values() if member.status != "freeze" for partition in member.held}
+        self.idle_since = {p: self.idle_since.get(p, self.group.now_ms) for p in self.ends if p not in read}
         shown = asdict(self.view) | {"members": list(self.view.members), "owners": owners}
-        shown["standing_still"] = {named(partition): since for partition, since in sorted(self.idle_since.items())}
+        shown["standing_still"] = {named(partition): since for partition, since in self.idle_since.items()}
         cursors = {
             named(p): [self.committed[p], contiguous(self.processed[p]), self.fetched.get(p), end]
             for p, end in self.ends.items()

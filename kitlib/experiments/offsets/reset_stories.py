@@ -34,8 +34,7 @@ class MirrorRun(GroupRun):
         """Create the topic, and begin with the second group."""
         GroupRun.create(self, partitions)
         self.twin = self.mirror = GroupRun(self.trace, self.backend, self.settings, self.fork, label=MIRROR, twin=self)
-        for partition in self.ends:
-            self.mirror.ends[partition], self.mirror.committed[partition], self.mirror.processed[partition] = 0, None, []
+        self.mirror._know(partitions)
         for partition in self.ends if records else ():
             self.append(partition, records)
 
