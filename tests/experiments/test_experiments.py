@@ -1,4 +1,4 @@
-"""What each experiment claims, on the model: counts and marks, by a table; forks, seeds and the cut."""
+"""Experiments on the model, whatever they claim (`test_claims`): forks, seeds and the cut."""
 
 from __future__ import annotations
 
@@ -25,73 +25,6 @@ from kitlib.mechanisms.partition_manager import SpoutConfig
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import counted, own_run, with_any_knobs
-
-ALONE = {"max_spout_pending": 1}
-RETENTION_WAS_FASTER = "use_start_offset_time_if_offset_out_of_range"
-
-# (experiment, knobs) -> processed and appended records, the counts that are not 0, the violations.
-# "reordered" is left out: with ten tuples on their way any order may come.
-Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int], set[str]]
-CLAIMS: dict[str, Claim] = {
-    "nothing fails, nothing is wrong": ("happy_path", {}, (40, 40), {}, set()),
-    "one tuple at a time keeps the order": ("happy_path", ALONE, (40, 40), {}, set()),
-    "failures by chance are retried until all is done": ("happy_path", {"fail_percent": 30}, (40, 40), {}, set()),
-    "a bound smaller than a fetch loses what failed": (
-        "small_max_offset_behind", {}, (13, 60), {"lost": 46, "stalled": 2}, set()),
-    "the same outage without a bound loses nothing, but the commit waits": (
-        "small_max_offset_behind", {"max_offset_behind": "unlimited"}, (60, 60), {"stalled": 1}, set()),
-    "the same bound without an outage loses nothing": (
-        "small_max_offset_behind", {"outage_ms": 0}, (60, 60), {}, set()),
-    "a bound of 0 retries nothing at all": ("small_max_offset_behind", {"max_offset_behind": 0}, (8, 60), {"stalled": 1}, set()),
-    "a poison record blocks the commit for ever": ("poison_record", {}, (39, 40), {"stalled": 1}, set()),
-    "without the poison record all is well": ("poison_record", {"poison_offset": -1}, (40, 40), {}, set()),
-    "a bound gives the poison record up": ("poison_record", {"max_offset_behind": 5}, (39, 40), {"lost": 1}, set()),
-    "a retry limit gives the poison record up": ("retry_with_backoff", {}, (39, 40), {"lost": 1, "stalled": 1}, set()),
-    "without a limit it is retried for ever, and the commit waits": (
-        "retry_with_backoff", {"retry_limit": -1}, (39, 40), {"stalled": 1}, set()),
-    "out of range, not forced: the whole backlog is jumped over": (
-        "out_of_range", {RETENTION_WAS_FASTER: True, "force_from_start": False}, (31, 70), {"lost": 39, "skipped": 29}, set()),
-    "out of range, forced to the earliest: only what retention took is lost": (
-        "out_of_range", {RETENTION_WAS_FASTER: True, "force_from_start": True}, (56, 70), {"lost": 14, "skipped": 4}, set()),
-    "out of range, not followed: everything stops": (
-        "out_of_range", {RETENTION_WAS_FASTER: False, "force_from_start": False}, (21, 70), {"lost": 14, "stalled": 1},
-        {"stalled"}),
-    "out of range, not followed, forced: everything stops as well": (
-        "out_of_range", {RETENTION_WAS_FASTER: False, "force_from_start": True}, (21, 70), {"lost": 14, "stalled": 1},
-        {"stalled"}),
-    "retention that was not faster does no harm": ("out_of_range", {"delete_before": 20}, (70, 70), {"duplicated": 1}, set()),
-    "a stuck record freezes the commit, and the restart does all the rest again": (
-        "restart", {"stuck_offset": 2, "crash_at_ms": 400}, (60, 60), {"duplicated": 37, "stalled": 1}, set()),
-    "a stuck first record leaves nothing stored, and the start jumps to the end": (
-        "restart", {"stuck_offset": 0, "crash_at_ms": 400}, (39, 60), {"lost": 21, "skipped": 20, "stalled": 1}, set()),
-    "the same id on another topic takes over its offset": (
-        "same_id_other_topic", {}, (60, 100), {"lost": 40, "skipped": 40}, {"lost", "skipped"}),
-    "an id of its own begins at the end": ("same_id_other_topic", {"same_id": False}, (40, 100), {"lost": 60, "skipped": 60}, set()),
-    "an id of its own, forced, reads everything": (
-        "same_id_other_topic", {"same_id": False, "force_from_start": True}, (100, 100), {}, set()),
-    "one failed tuple does the record's other two again": ("several_tuples", {}, (20, 20), {"duplicated": 2}, set()),
-    "one tuple a record has no others to do again": ("several_tuples", {"parts": 1}, (20, 20), {}, set()),
-    "a failed tuple that is not retried leaves its record undone": (
-        "several_tuples", {"max_offset_behind": 3}, (19, 20), {"lost": 1}, set()),
-    "each further failure does them again": ("several_tuples", {"failures": 3}, (20, 20), {"duplicated": 6}, set()),
-    "a failed record that is deleted stops everything in 0.9.3": (
-        "failed_offset_deleted", {}, (39, 60), {"lost": 1, "skipped": 20, "stalled": 1}, {"stalled"}),
-    "with the later manager the new records flow, and the commit stays": (
-        "failed_offset_deleted", {"release": "1.1.0"}, (59, 60), {"lost": 1, "stalled": 1}, {"stalled"}),
-    "a full cap never retries": ("uncommitted_cap", {}, (29, 60), {"stalled": 1}, {"stalled"}),
-    "a retry that may always poll drains": ("uncommitted_cap", {"retries_may_poll": True}, (60, 60), {"stalled": 1}, set()),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CLAIMS)
-def test_experiment_shows_what_it_claims(case: str) -> None:
-    """Each experiment's headline is what its verdict says, with the marks that belong to it."""
-    name, knobs, (processed, appended), counts, violations = CLAIMS[case]
-    trace = get(name).run(**knobs)
-    verdict = judge(trace)
-    assert (verdict.processed, verdict.appended) == (processed, appended)
-    assert counted(trace, "reordered") == counts
-    assert set(verdict.violations) == violations
 
 
 @pytest.mark.parametrize("seed", range(1, 30))

@@ -1,4 +1,4 @@
-"""What each experiment on groups claims, on the model: counts, marks and reasons by a table; and any knobs at all."""
+"""The experiments on groups on the model, beyond what `test_claims` counts: who is removed, refused and stands still; and any knobs."""
 
 from __future__ import annotations
 
@@ -15,81 +15,8 @@ from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import with_any_knobs
 
 GROUPS = [name for name in experiments.names() if get(name).kind is GroupRun]
-COOPERATIVE = {"strategy": "cooperative-sticky"}
-BEGINS_AGAIN = "a new owner, which starts at the committed offset"
 
 REFUSALS = "need is_static=true|librdkafka has no sticky assignor|the model has no protocol"
-
-# (experiment, knobs) -> processed and appended records, the counts that are not 0, a word of each one's reason.
-Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int], dict[str, str]]
-CLAIMS: dict[str, Claim] = {
-    "an eager rebalance repeats what nobody had committed, everywhere": (
-        "rebalance", {}, (168, 168), {"duplicated": 72}, {"duplicated": BEGINS_AGAIN}),
-    "so does an eager sticky one": ("rebalance", {"strategy": "sticky"}, (168, 168), {"duplicated": 72}, {}),
-    "a cooperative one repeats it where partitions move": (
-        "rebalance", COOPERATIVE, (168, 168), {"duplicated": 28}, {"duplicated": BEGINS_AGAIN}),
-    "who commits before he gives up repeats nothing": ("rebalance", {"commit_on_revoke": True}, (168, 168), {}, {}),
-    "nor does a cooperative one": ("rebalance", COOPERATIVE | {"commit_on_revoke": True}, (168, 168), {}, {}),
-    "but who is killed cannot commit": (
-        "rebalance", COOPERATIVE | {"commit_on_revoke": True, "leaves": "kill"}, (168, 168), {"duplicated": 8}, {}),
-    "slow work is repeated by the next owner": ("poll_too_late", {}, (14, 14), {"duplicated": 5}, {"duplicated": BEGINS_AGAIN}),
-    "so is a frozen process's": ("poll_too_late", {"trouble": "frozen"}, (14, 14), {"duplicated": 5}, {}),
-    "a killed one has done nothing to repeat": ("poll_too_late", {"trouble": "killed"}, (10, 10), {}, {}),
-    "work that ends in time is nobody else's": ("poll_too_late", {"trouble_ms": 1_000}, (14, 14), {}, {}),
-    "batches that take too long are repeated for ever": ("slow_group", {}, (160, 160), {"duplicated": 240}, {}),
-    "smaller ones are not": ("slow_group", {"poll_records": 15}, (160, 160), {}, {}),
-    "a commit in a rebalance is refused to Java, and what moved is repeated": (
-        "commit_during_rebalance", {"library": "java"}, (48, 48), {"duplicated": 4}, {}),
-    "to give up for that repeats everything of one's own": (
-        "commit_during_rebalance", {"library": "java", "handler": "fatal"}, (48, 48), {"duplicated": 12}, {}),
-    "librdkafka's waits behind its join, and is refused as the old generation's": (
-        "commit_during_rebalance", {"library": "librdkafka"}, (48, 48), {"duplicated": 4}, {}),
-    "a static member's restart is no rebalance": ("static_member", {}, (150, 150), {}, {}),
-    "a slow topic's records arrive as well": ("static_member", {"what": "gone for good", "records_per_s": 5}, (16, 16), {}, {}),
-    "a member cut off is replaced, and nothing goes back": ("client_cut_off", {}, (72, 72), {"duplicated": 6}, {}),
-    "one cut off for a moment is not": ("client_cut_off", {"cut_ms": 800}, (60, 60), {}, {}),
-    "Java's auto-commit and a crash: the batch again": ("auto_commit", {}, (300, 300), {"duplicated": 50}, {"duplicated": BEGINS_AGAIN}),
-    "librdkafka's: the batch is lost": (
-        "auto_commit", {"library": "librdkafka"}, (250, 300), {"lost": 50}, {"lost": "library=librdkafka: a record counts as done"}),
-    "or the one record that was handed out": (
-        "auto_commit", {"library": "librdkafka", "poll_records": 1}, (299, 300), {"lost": 1}, {}),
-    "close() after an error commits the batch": (
-        "auto_commit", {"rule": "closed after an error"}, (250, 300), {"lost": 50}, {"lost": "in close\\(\\), java commits"}),
-    "offsets stored after the work lose nothing": (
-        "auto_commit", {"rule": "kept after the work", "library": "librdkafka"}, (300, 300), {}, {}),
-    "nor do commits after the batch": (
-        "auto_commit", {"rule": "kept after the work"}, (300, 300), {"duplicated": 50}, {}),
-    **{
-        f"a pool's records are lost whoever commits: {library}": (
-            "auto_commit", {"rule": "handed to a pool", "library": library}, (242, 300), {"lost": 58},
-            {"lost": f"{library} commits what poll returned"})
-        for library in ("java", "librdkafka")
-    },
-    "a worker's own commit claims what others have not done": (
-        "worker_pool", {}, (107, 111), {"lost": 4, "rewound": 39},
-        {"lost": "commits=own: a commit claims everything below it", "rewound": "workers finish in any order"}),
-    "a contiguous one repeats what was done above the gap": ("worker_pool", {"commits": "contiguous"}, (111, 111), {"duplicated": 42}, {}),
-    "an offset kept too long takes the group back": (
-        "store_after_revoke", {}, (200, 200), {"duplicated": 200, "rewound": 1}, {"rewound": "keeper=the user: an offset from before"}),
-    "old librdkafka did that by itself": (
-        "store_after_revoke", {"keeper": "librdkafka 1.4.1"}, (200, 200), {"duplicated": 200, "rewound": 1}, {}),
-    "today's refuses to keep it": ("store_after_revoke", {"keeper": "librdkafka"}, (200, 200), {"duplicated": 40}, {}),
-    "the last offset instead of the next: one record a partition and restart": (
-        "off_by_one", {}, (88, 88), {"duplicated": 40}, {"duplicated": "commits=offset: the commit names the last record"}),
-    "the next one: none": ("off_by_one", {"commits": "offset + 1"}, (88, 88), {}, {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CLAIMS)
-def test_group_experiment_shows_what_it_claims(case: str) -> None:
-    """The verdict has the counts and reasons, and nothing in it is a violation."""
-    name, knobs, (processed, appended), counts, reasons = CLAIMS[case]
-    verdict = judge(get(name).run(**knobs))
-    assert (verdict.processed, verdict.appended) == (processed, appended)
-    assert {kind: count for kind, count in verdict.counts.items() if count and kind != "reordered"} == counts
-    assert verdict.violations == ()
-    for kind, words in reasons.items():
-        assert words.replace("\\", "") in verdict.first(kind).reason
 
 
 def told(trace: Trace, what: str, key: str) -> list[Any]:

@@ -1,9 +1,8 @@
-"""What each of the idempotent producer's experiments claims, on the model: counts and marks, by a table."""
+"""The idempotent producer's experiments on the model, beyond what `test_claims` counts: order, refusals, partitions; and any knobs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import pytest
 
@@ -15,72 +14,6 @@ from kitlib.trace import Trace
 from tests.experiments.knob_values import with_any_knobs
 
 PRODUCING = [name for name in experiments.names() if issubclass(get(name).kind, ProducerRun)]
-
-# (experiment, knobs) -> stored and sent records, the counts that are not 0. No count is a violation.
-Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int]]
-CLAIMS: dict[str, Claim] = {
-    "lost answers, idempotent": ("answers_lost", {}, (60, 60), {}),
-    "one in flight, idempotent": ("answers_lost", {"max_in_flight": 1}, (60, 60), {}),
-    "two in flight, idempotent": ("answers_lost", {"max_in_flight": 2}, (60, 60), {}),
-    "lost answers without idempotence": ("answers_lost", {"idempotence": False}, (60, 60), {"duplicated": 30}),
-    "two in flight without idempotence": (
-        "answers_lost", {"idempotence": False, "max_in_flight": 2, "lost_answers": 2}, (60, 60), {"duplicated": 30},
-    ),
-    "no answer is waited for": ("answers_lost", {"acks": "0"}, (60, 60), {}),
-    "no retries: told failed, and stored": ("answers_lost", {"retries": 0}, (60, 60), {"indefinite": 30}),
-    "every fifth answer lost by chance": ("answers_lost", {"answer_loss_percent": 20}, (60, 60), {}),
-    "six in flight": ("six_in_flight", {}, (30, 30), {"duplicated": 30}),
-    "six in flight, six remembered": ("six_in_flight", {"remembered_batches": 6}, (30, 30), {}),
-    "five in flight, five remembered": ("six_in_flight", {"max_in_flight": 5}, (30, 30), {}),
-    "one remembered": ("six_in_flight", {"max_in_flight": 5, "remembered_batches": 1}, (30, 30), {"duplicated": 25}),
-    "the better rule mends six in flight": ("six_in_flight", {"older_is_duplicate": True}, (30, 30), {}),
-    "a retry comes late": ("reordering_by_retry", {}, (25, 25), {"reordered": 5}),
-    "a lost request comes late": ("reordering_by_retry", {"fault": "request lost"}, (25, 25), {"reordered": 15}),
-    "one in flight keeps the order": ("reordering_by_retry", {"max_in_flight": 1}, (25, 25), {}),
-    "idempotence keeps the order": ("reordering_by_retry", {"idempotence": True}, (25, 25), {}),
-    "killed with five answers out": ("broker_restart", {}, (25, 25), {"duplicated": 25}),
-    "stopped with five answers out": ("broker_restart", {"restart": "clean"}, (25, 25), {"duplicated": 25}),
-    "killed with two answers out": ("broker_restart", {"max_in_flight": 2}, (25, 25), {"duplicated": 10}),
-    "killed with one answer out": ("broker_restart", {"max_in_flight": 1}, (25, 25), {}),
-    "five answers out, no restart": ("broker_restart", {"restart": "no"}, (25, 25), {}),
-    "a replica remembers all five": ("broker_restart", {"restart": "fail over"}, (25, 25), {}),
-    "the better rule mends a restart": ("broker_restart", {"older_is_duplicate": True}, (25, 25), {}),
-    "told failed, and stored": ("batch_expires", {}, (20, 20), {"indefinite": 10}),
-    "told failed, and not stored": ("batch_expires", {"lost": "request"}, (10, 20), {"lost": 10}),
-    "sent again by the application": ("batch_expires", {"again": True}, (20, 20), {"duplicated": 5, "indefinite": 5}),
-    "expired under the rules of 2.0": ("batch_expires", {"release": "2.0"}, (20, 20), {"indefinite": 5}),
-    "fenced by the epoch": ("two_producers_one_id", {}, (20, 25), {"lost": 5}),
-    "the same epoch": ("two_producers_one_id", {"second_epoch": "same"}, (15, 25), {"lost": 10}),
-    "an id that was forgotten": ("producer_id_expired", {}, (15, 15), {"duplicated": 5}),
-    "an id that was not forgotten": ("producer_id_expired", {"expires": False}, (15, 15), {}),
-    "not even the better rule knows a forgotten id": (
-        "producer_id_expired", {"older_is_duplicate": True}, (15, 15), {"duplicated": 5},
-    ),
-    "2.0 refuses an id that it has forgotten": (
-        "producer_id_expired", {"release": "2.0"}, (15, 15), {"indefinite": 5},
-    ),
-    "the memory outlives the records": ("log_start_moved", {}, (20, 20), {}),
-    "not across a restart": ("log_start_moved", {"restart": "clean"}, (20, 20), {"duplicated": 5}),
-    "2.0 forgot with the records": ("log_start_moved", {"release": "2.0"}, (20, 20), {"duplicated": 5}),
-    "one of three partitions fails": ("one_partition_waits", {}, (90, 90), {}),
-    "without numbers its order is lost": ("one_partition_waits", {"idempotence": False}, (90, 90), {"reordered": 5}),
-    "one count for all partitions": (
-        "one_partition_waits", {"numbered": "by producer"}, (30, 90), {"lost": 60, "indefinite": 10},
-    ),
-    "an epoch is one partition's affair": ("new_id_for_all", {}, (280, 290), {"lost": 10}),
-    "a new id is every partition's affair": ("new_id_for_all", {"release": "2.0"}, (335, 340), {"lost": 5, "indefinite": 10}),
-    "two batches fit into a request": ("whose_turn", {}, (100, 100), {}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CLAIMS)
-def test_producer_stores_what_the_settings_promise(case: str) -> None:
-    """Each story's counts, and a setting that explains each of them."""
-    name, knobs, (stored, sent), counts = CLAIMS[case]
-    verdict = judge(get(name).run(**knobs))
-    assert (verdict.processed, verdict.appended) == (stored, sent)
-    assert {kind: count for kind, count in verdict.counts.items() if count} == counts
-    assert verdict.violations == ()
 
 
 def test_verdict_without_a_setting_that_explains_it_is_a_violation() -> None:

@@ -1,8 +1,6 @@
-"""What the experiments on resets and lag claim, on the model: counts and reasons by tables; the operator; the model's topic."""
+"""The experiments on resets and lag on the model, beyond what `test_claims` counts: policies, the operator; the model's topic."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,45 +69,6 @@ def test_reset_policy_is_asked_only_without_a_usable_offset(state: str, policy: 
     assert refused == set() and counted(trace) == counts and judge(trace).violations == ()
     for kind in list(counts)[:1]:
         assert reason in judge(trace).first(kind).reason
-
-
-# (experiment, knobs) -> processed and appended, the counts that are not 0
-CLAIMS: dict[str, tuple[str, dict[str, Any], tuple[int, int], dict[str, int]]] = {
-    "what retention takes while a consumer pauses is lost under earliest": (
-        "retention_overtakes", {"policy": "earliest"}, (65, 80), {"lost": 15, "skipped": 15}),
-    "and the rest of the log as well under latest": ("retention_overtakes", {}, (50, 80), {"lost": 30, "skipped": 30}),
-    "an operator's deletion does the same": ("retention_overtakes", {"by": "DeleteRecords"}, (50, 80), {"lost": 30, "skipped": 30}),
-    "none stops, and loses what is gone": ("retention_overtakes", {"policy": "none"}, (40, 80), {"lost": 15}),
-    "ten records a second for five minutes": (
-        "new_partition_latest", {"metadata_max_age_ms": 300_000}, (30, 3_030), {"lost": 3_000, "skipped": 3_000}),
-    "for five seconds": ("new_partition_latest", {"metadata_max_age_ms": 5_000}, (30, 80), {"lost": 50, "skipped": 50}),
-    "earliest reads a new partition from its start": ("new_partition_latest", {"policy": "earliest"}, (40, 40), {}),
-    "so does a duration that is long enough": ("new_partition_latest", {"policy": BY_HOUR}, (40, 40), {}),
-    "the mirror loses, the consumer repeats": (
-        "mirror", {}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
-    "a mirror with earliest repeats as well": ("mirror", {"policy": "earliest"}, (160, 160), {"duplicated": 65, "rewound": 2}),
-    "beyond the end is as good as forgotten": (
-        "mirror", {"trouble": "beyond the end"}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
-    "a table that is asked after the effect prevents nothing": ("reset_by_hand", {}, (60, 60), {"duplicated": 66, "rewound": 1}),
-    "no table is as good": ("reset_by_hand", {"check": "none"}, (60, 60), {"duplicated": 66, "rewound": 1}),
-    "one that is asked before misses the crash": (
-        "reset_by_hand", {"check": "before the effect"}, (60, 60), {"duplicated": 1, "rewound": 1}),
-    "one step with the effect misses nothing": ("reset_by_hand", {"check": "one step with the effect"}, (60, 60), {"rewound": 1}),
-    "lag 0 with 160 records in a pool that dies": ("lag_is_zero", {}, (40, 200), {"lost": 160}),
-    "whoever commits what is done loses nothing": ("lag_is_zero", {"rule": "committed after the work"}, (200, 200), {}),
-    "a dead consumer's records wait": ("flat_lag", {}, (16, 5_012 - 5), {}),
-    "a commit that nobody replaces": ("stale_commit_lag", {}, (100, 500), {"lost": 400, "skipped": 400}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CLAIMS)
-def test_experiment_on_resets_or_lag_shows_what_it_claims(case: str) -> None:
-    """The counts are those of the table, and a setting allows each of them."""
-    name, knobs, (processed, appended), counts = CLAIMS[case]
-    trace = get(name).run(**knobs)
-    verdict = judge(trace)
-    assert (verdict.processed, verdict.appended) == (processed, appended)
-    assert counted(trace) == counts and verdict.violations == ()
 
 
 def lags(trace: Trace) -> list[tuple[str, int | None, int]]:

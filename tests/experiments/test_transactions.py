@@ -1,4 +1,4 @@
-"""What each transaction's experiment claims, on the model: counts and marks by a table; any knobs; forks are of no use here."""
+"""The transactions' experiments on the model, beyond what `test_claims` counts: lag, a timeline; and any knobs."""
 
 from __future__ import annotations
 
@@ -14,57 +14,6 @@ from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import settings_of
-
-OUTSIDE = {"offsets": "outside"}
-NEW = {"ids": "new per start"}
-# (experiment, knobs) -> what was read of what was asked for, the counts that are not 0, the violations
-Claim = tuple[str, dict[str, Any], tuple[int, int], dict[str, int]]
-CLAIMS: dict[str, Claim] = {
-    "a reader of committed records gets the committed ones": ("commit_and_abort", {}, (12, 12), {}),
-    "the other one gets the aborted ones too": (
-        "commit_and_abort", {"isolation": "read_uncommitted"}, (12, 12), {"aborted_read": 6}),
-    "position and output in one transaction: exactly once": ("consume_transform_produce", {}, (9, 9), {"stalled": 1}),
-    "and after a crash just before the commit": ("consume_transform_produce", {"crash": "after position"}, (9, 9), {"stalled": 1}),
-    "and just after it": ("consume_transform_produce", {"crash": "after commit"}, (9, 9), {}),
-    "a position outside comes too late: twice": (
-        "consume_transform_produce", OUTSIDE | {"crash": "after commit"}, (9, 9), {"duplicated": 3}),
-    "or too early: never": (
-        "consume_transform_produce", OUTSIDE | {"order": "offsets first", "crash": "after position"}, (6, 9), {"lost": 3}),
-    "without transactions too, wherever the position is": (
-        "consume_transform_produce", {"transactional": False, "order": "offsets first", "crash": "after position"}, (6, 9), {"lost": 3}),
-    "without transactions: twice": ("consume_transform_produce", {"transactional": False}, (9, 9), {"duplicated": 3}),
-    "a reader on the default isolation sees the crash": (
-        "consume_transform_produce", {"isolation": "read_uncommitted"}, (9, 9), {"duplicated": 3, "aborted_read": 3}),
-    "the same id fences the zombie, whatever else": ("zombie", OUTSIDE | {"generation": False}, (6, 6), {"stalled": 1}),
-    "ids of their own: the generation stops it": ("zombie", NEW, (6, 6), {}),
-    "ids of their own, no generation: both commit": ("zombie", NEW | {"generation": False}, (6, 6), {"duplicated": 3}),
-    "ids of their own, position outside: both commit": ("zombie", NEW | OUTSIDE, (6, 6), {"duplicated": 3}),
-    "a pause beyond the timeout ends it too": (
-        "zombie", NEW | OUTSIDE | {"pause": "beyond the timeout", "transaction_timeout_ms": 1_500}, (6, 6), {"stalled": 1}),
-    "a killed worker's transaction is aborted by the timeout": ("transaction_timeout", {}, (9, 9), {"stalled": 1}),
-    "log and continue loses the batch": (
-        "transaction_timeout", {"cause": "slow", "on_fenced": "continue"}, (6, 9), {"lost": 3, "stalled": 1}),
-    "with one more batch, version 2: the same producer aborts and goes on": (
-        "transaction_timeout", {"cause": "slow", "next_call": "batch", "version": "2"}, (9, 9), {}),
-    "go back loses nothing": ("transaction_timeout", {"cause": "slow"}, (9, 9), {"stalled": 1}),
-    "version 1: a late marker tears a committed transaction": ("delayed_marker", {"version": "1"}, (3, 6), {"lost": 3}),
-    "version 2: it is refused": ("delayed_marker", {"version": "2"}, (6, 6), {}),
-    "a batch after the end opens what nobody ends": ("hanging_transaction", {}, (0, 6), {"lost": 3, "stalled": 1}),
-    "an administrator ends it": ("hanging_transaction", {"rescue": True}, (3, 3), {"stalled": 1}),
-    "verification refuses the batch": ("hanging_transaction", {"verification": True}, (3, 3), {}),
-    "version 2 refuses it too": ("hanging_transaction", {"version": "2"}, (3, 3), {}),
-    "a database is charged twice": ("outside_effect", {}, (18, 18), {"duplicated": 3, "stalled": 1}),
-    "unless its key is unique": ("outside_effect", {"unique_key": True}, (18, 18), {"stalled": 1}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
-def test_experiment_claims_what_its_verdict_counts(claim: Claim) -> None:
-    """All that is not 0 is in the table, and a setting allows each of it."""
-    name, knobs, (read, asked), counts = claim
-    verdict = judge(experiments.run(name, **knobs))
-    assert {kind: count for kind, count in verdict.counts.items() if count} == counts
-    assert (verdict.processed, verdict.appended, verdict.violations) == (read, asked, ())
 
 
 def test_lag_never_reaches_zero_behind_a_marker() -> None:

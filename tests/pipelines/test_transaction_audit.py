@@ -15,7 +15,7 @@ from kitlib.lab.clients import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines.audit import AuditResult, audit
 from kitlib.trace import Step, Trace
-from tests.experiments.test_transactions import CLAIMS
+from tests.experiments.test_claims import TRANSACTIONS
 from tests.pipelines.conftest import as_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
@@ -91,7 +91,7 @@ def test_audit_of_the_stories_and_of_any_steps_equals_the_verdict(audit_lines: A
     """Every claim's run, its reader in turn, and made-up steps that no run has: one Spark job, the verdict's counts and witnesses."""
     traces = [
         replace(experiments.run(name, **knobs | {"isolation": READERS[number % 2]}), run=f"story-{number}")
-        for number, (name, knobs, *_) in enumerate(CLAIMS.values())
+        for number, (name, knobs, *_) in enumerate(TRANSACTIONS.values())
     ]
     made: list[Any] = []
 
