@@ -69,7 +69,7 @@ def test_steps_of_a_share_group_show_what_the_broker_has(
         nonlocal checked
         turn(self, worker)
         self._take_returned()
-        share, state = self.group.share, self.state()
+        share, state = self.share, self.state()
         rows = share.records.items()
         assert (self.ledger.committed_to, self.ledger.emitted_to_offset) == (share.start_offset, share.end_offset)
         assert set(from_ranges(state["pending"])) == {offset for offset, row in rows if row.state == "acquired"}

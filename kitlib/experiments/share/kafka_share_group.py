@@ -18,14 +18,13 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.kafka_operator import set_group
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.share.share_group import Returned
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import addresses, answered, file_config, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.share_state import ShareWire, WrittenState
-from kitlib.more.share_partition import ANSWERED, Acknowledge, Change, Delivery, RecordState
+from kitlib.more.share_partition import ANSWERED, Acknowledge, Change, Delivery, InvalidRecordStateError, RecordState
 from kitlib.settings import Settings
 
 FEWEST_LOCKS = 100  # group.share.min.partition.max.record.locks of every broker
@@ -44,7 +43,7 @@ class Lock:
 
 @dataclass(slots=True)
 class KafkaShareGroup:
-    """The group on a broker; `open` makes one."""
+    """The group on a broker, with the verbs of `SharePartition` where they are the same; `open` makes one."""
 
     settings: Settings
     backend: KafkaBackend
@@ -55,8 +54,7 @@ class KafkaShareGroup:
     opened: ExitStack
     members: dict[str, ShareConsumerProcess] = field(default_factory=dict)
     locked: dict[int, Lock] = field(default_factory=dict)  # by offset
-    dead: set[str] = field(default_factory=set)  # members that were killed
-    returned: list[Returned] = field(default_factory=list)
+    returned: list[tuple[str, Change]] = field(default_factory=list)  # what was taken back, from whom, and is not told yet
 
     @classmethod
     def open(cls, backend: KafkaBackend, settings: Settings) -> KafkaShareGroup:
@@ -118,34 +116,37 @@ class KafkaShareGroup:
         wanted = {f"{self.group}.{name}" for name in members}
         wait_until(lambda: wanted <= self.wire.assigned(self.group), DEADLINE_S, f"{', '.join(members)} have joined {self.group}")
 
+    def next_lock_ends_ms(self) -> int | None:
+        return min((lock.until_ms + 1 for lock in self.locked.values()), default=None)
+
     def wait_until(self, at_ms: int) -> None:
-        ends = min((lock.until_ms for lock in self.locked.values()), default=at_ms)
-        time.sleep(max(SHORTEST_MS, min(at_ms, ends + 1) - self.now_ms) / 1000)
+        time.sleep(max(SHORTEST_MS, at_ms - self.now_ms) / 1000)
 
     def poll(self, member: str, until_ms: int) -> list[Delivery]:
         wait_ms = max(SHORTEST_MS, until_ms - self.now_ms)
         found = [Delivery(offset, deliveries) for offset, deliveries in self.members[member].fetch(wait_ms)]
         for each in found:
             if lock := self.locked.get(each.offset):  # this delivery proves that the one before it ended, even if that is not written yet
-                self.returned.append(Returned(Change(each.offset, RecordState.AVAILABLE, lock.deliveries), lock.member not in self.dead))
+                self.returned.append((lock.member, Change(each.offset, RecordState.AVAILABLE, lock.deliveries)))
             self.locked[each.offset] = Lock(member, each.delivery_count, self.now_ms + self.settings.lock_ms)
         return found
 
-    def answer(self, member: str, answers: Mapping[int, Acknowledge]) -> list[Change] | str:
+    def acknowledge(self, member: str, answers: Mapping[int, Acknowledge], now_ms: int) -> list[Change]:
+        """InvalidRecordStateError with the broker's or the client's name for why none of them counts."""
         error = self.members[member].answer({offset: answer.value for offset, answer in answers.items()})
         if error != NONE:
             self._look()
-            return error.lstrip("_")
+            raise InvalidRecordStateError(error.lstrip("_"))
         written = self._written()
         mine = [offset for offset in answers if offset in self.locked and self.locked[offset].member == member]
         changes = [_change(written, offset, self.locked.pop(offset).deliveries, answers[offset]) for offset in mine]
         # What is not accepted after all was taken back an instant before, though librdkafka tells of no error.
         late = [each for each in changes if answers[each.offset] is Acknowledge.ACCEPT and each.state is not RecordState.ACKNOWLEDGED]
-        self.returned += [Returned(each, is_late=True) for each in late]
+        self.returned += [(member, each) for each in late]
         return [each for each in changes if each not in late]
 
-    def kill(self, member: str) -> None:
-        self.dead.add(member)
+    def close_session(self, member: str) -> list[Change]:
+        """The consumer is killed; what the broker has then taken back from it."""
         self.members[member].kill()
 
         def has_nothing() -> bool:
@@ -153,6 +154,9 @@ class KafkaShareGroup:
             return all(lock.member != member for lock in self.locked.values())
 
         wait_until(has_nothing, DEADLINE_S, f"the broker takes back what {member} had locked")
+        gone = [change for holder, change in self.returned if holder == member]
+        self.returned = [each for each in self.returned if each[0] != member]
+        return gone
 
     def freeze(self, member: str) -> None:
         self.members[member].freeze()
@@ -160,11 +164,12 @@ class KafkaShareGroup:
     def thaw(self, member: str) -> None:
         self.members[member].thaw()
 
-    def take_returned(self) -> list[Returned]:
-        if any(lock.until_ms <= self.now_ms for lock in self.locked.values()):
+    def expire(self, now_ms: int) -> list[Change]:
+        """What the broker has taken back by itself, as far as it is known by now."""
+        if any(lock.until_ms <= now_ms for lock in self.locked.values()):
             self._look()
         returned, self.returned = self.returned, []
-        return returned
+        return [change for _, change in returned]
 
     def close(self) -> None:
         """The consumers leave the group, so that it can be deleted; one that is frozen is killed, and forgotten after a while."""
@@ -187,7 +192,7 @@ class KafkaShareGroup:
                 state, deliveries = RecordState.ARCHIVED, lock.deliveries
             if state and deliveries >= lock.deliveries:
                 del self.locked[offset]
-                self.returned.append(Returned(Change(offset, RecordState(state), deliveries), lock.member not in self.dead))
+                self.returned.append((lock.member, Change(offset, RecordState(state), deliveries)))
 
 
 def _change(written: WrittenState, offset: int, deliveries: int, answer: Acknowledge) -> Change:

@@ -11,15 +11,25 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger
-from kitlib.experiments.share.share_group import BEGINS, ModelShareGroup
 from kitlib.experiments.world import NEVER, Action, World
-from kitlib.more.share_partition import Acknowledge, Change, Delivery, RecordState
+from kitlib.more.share_partition import (
+    Acknowledge,
+    Change,
+    Delivery,
+    InvalidRecordStateError,
+    RecordState,
+    SharePartition,
+)
 from kitlib.trace import to_ranges
 
+if TYPE_CHECKING:
+    from kitlib.experiments.share.kafka_share_group import KafkaShareGroup
+
+BEGINS = "share.auto.offset.reset=earliest"
 LONGEST_POLL_MS = 100  # of a poll that waits for records; it ends before another consumer has something to do
 IDLE_MS = 20  # how long a consumer waits after a poll that brought nothing
 PATIENCE_MS = 60_000  # a story that does not come to its end ends then
@@ -56,7 +66,8 @@ class ShareRun(World):
     real_takes: ClassVar[tuple[str, ...]] = takes[2:]
     model_script: ClassVar[str] = "a real consumer decides which of its answers leave together, so no number names the same answer twice"
 
-    group: ModelShareGroup = field(init=False)  # or Kafka's
+    real: KafkaShareGroup | None = field(init=False)
+    share: SharePartition = field(init=False)  # or the real one, by what a broker tells of it
     ledger: PartitionLedger = field(init=False)
     workers: dict[str, Worker] = field(default_factory=dict)
     spare: list[str] = field(default_factory=list)  # consumers that take the places of others
@@ -70,17 +81,25 @@ class ShareRun(World):
     retries: int = 0  # deliveries of records that had been handed out before
     is_full: bool = False  # whether no lock was left at the last poll
     answers: int = 0  # so far, of all consumers
+    gone: list[Change] = field(default_factory=list)  # what was taken back from consumers that died, not told yet
 
     def __post_init__(self) -> None:
-        self.group = self.backend.provide(ModelShareGroup, self.settings)
-        self.ledger = PartitionLedger(self.group.name)
+        told = self.settings
+        self.real = self.backend.on_kafka("kitlib.experiments.share.kafka_share_group:KafkaShareGroup", told)
+        self.share = self.real or SharePartition(told.delivery_limit, told.lock_ms, told.max_locks)
+        self.ledger = PartitionLedger(self.real.name if self.real else "orders")
 
     @property
     def now_ms(self) -> int:
-        return self.group.now_ms
+        return self.real.now_ms if self.real else self.clock_ms
 
     def wait_until(self, at_ms: int) -> None:
-        self.group.wait_until(at_ms)
+        ends = self.share.next_lock_ends_ms()
+        at_ms = at_ms if ends is None else min(at_ms, ends)
+        if self.real:
+            self.real.wait_until(at_ms)
+        else:
+            World.wait_until(self, at_ms)
         self._take_returned()
 
     def state(self) -> dict[str, Any]:
@@ -91,14 +110,16 @@ class ShareRun(World):
         self.record_in(self.ledger, actor, what, **data)
 
     def append(self, records: int) -> None:
-        self.group.append(records)
+        if self.real:
+            self.real.append(records)
         first, self.ledger.log_end = self.ledger.log_end, self.ledger.log_end + records
         self.tell_of("log", "append", first=first, last=self.ledger.log_end - 1)
 
     def start(self, consumers: int, spare: int = 0) -> None:
         """The group begins, with so many consumers; `spare` more have joined it and do not poll yet."""
         names = list(NAMES[: consumers + spare])
-        self.group.join(names)
+        if self.real:
+            self.real.join(names)
         self.workers, self.spare = {name: Worker(name, self.now_ms) for name in names[:consumers]}, names[consumers:]
         self.tell_of("broker", "start", offset=0, why=BEGINS)
 
@@ -126,8 +147,11 @@ class ShareRun(World):
         if worker.unanswered:
             unanswered, worker.unanswered = worker.unanswered, {}
             self._answer(worker, dict.fromkeys(unanswered, Acknowledge.ACCEPT), {each for each, failed in unanswered.items() if failed})
-        others = (each.due_ms for each in self.workers.values() if each is not worker and each.is_busy)
-        found = self.group.poll(worker.name, until_ms=min(others, default=self.now_ms + LONGEST_POLL_MS))
+        if self.real:
+            others = (each.due_ms for each in self.workers.values() if each is not worker and each.is_busy)
+            found = self.real.poll(worker.name, until_ms=min(others, default=self.now_ms + LONGEST_POLL_MS))
+        else:
+            found = self.share.acquire(worker.name, self.settings.max_poll_records, self.ledger.log_end, self.now_ms)
         self._take_returned()
         for each in found:
             self.is_full = False
@@ -181,7 +205,10 @@ class ShareRun(World):
     def _end(self, worker: Worker, how: str) -> None:
         """The consumer is killed, or freezes; another one takes its place."""
         worker.is_up = False
-        (self.group.kill if how == "kill" else self.group.freeze)(worker.name)
+        if how == "kill":
+            self.gone += self.share.close_session(worker.name)
+        elif self.real:
+            self.real.freeze(worker.name)
         self.tell_of(worker.name, how)
         if self.spare:
             name = self.spare.pop(0)
@@ -197,7 +224,8 @@ class ShareRun(World):
     def mend_process(self, found: Intervention) -> None:
         """A frozen consumer goes on with what it was doing, and does not know how late it is."""
         worker, ms = self.workers[found.target], found.ms or 0
-        self.group.thaw(worker.name)
+        if self.real:
+            self.real.thaw(worker.name)
         worker.is_up, worker.due_ms, worker.done_ms = True, worker.due_ms + ms, worker.done_ms + ms
         self.tell_of(worker.name, "thaw")
 
@@ -212,14 +240,17 @@ class ShareRun(World):
             self.carry("answer", found, 0, arrive, tell)
 
     def _arrive(self, worker: Worker, answers: Mapping[int, Acknowledge], failed: Container[int]) -> None:
-        answered = self.group.answer(worker.name, answers)
         self._take_returned()
-        if isinstance(answered, str):
-            self.tell_of(worker.name, "refused", first=min(answers), last=max(answers), error=answered)
+        try:
+            changes = {each.offset: each for each in self.share.acknowledge(worker.name, answers, self.now_ms)}
+        except InvalidRecordStateError as error:
+            self._take_returned()
+            refused = str(error) if self.real else "INVALID_RECORD_STATE"
+            self.tell_of(worker.name, "refused", first=min(answers), last=max(answers), error=refused)
             if Acknowledge.RENEW in answers.values():
                 worker.batch.clear()
             return
-        changes = {each.offset: each for each in answered}
+        self._take_returned()
         for offset, answer in answers.items():
             self._note(worker, offset, answer, changes.get(offset), offset in failed)
         self._move()
@@ -239,19 +270,18 @@ class ShareRun(World):
 
     def _take_returned(self) -> None:
         """Tell what the broker has done by itself."""
-        returned = self.group.take_returned()
-        gone: dict[str, list[int]] = {}
-        owners = {each.change.offset: self.acquired.get(each.change.offset, "") for each in returned}
+        gone, self.gone = self.gone, []
+        returned = gone + self.share.expire(self.now_ms)
+        owners = {each.offset: self.acquired.get(each.offset, "") for each in returned}
         for each in returned:
-            self._settle(each.change)
-            if not each.is_late:
-                gone.setdefault(owners[each.change.offset], []).append(each.change.offset)
-        for member, offsets in gone.items():
-            self.tell_of("broker", "hand_back", member=member, ranges=to_ranges(offsets))
+            self._settle(each)
+        for member in dict.fromkeys(owners[each.offset] for each in gone):
+            ranges = to_ranges(each.offset for each in gone if owners[each.offset] == member)
+            self.tell_of("broker", "hand_back", member=member, ranges=ranges)
         for each in returned:
-            if each.is_late:
-                self.tell_of("broker", "time_out", offset=each.change.offset, member=owners[each.change.offset])
-            self._tell_if_archived(each.change)
+            if each not in gone:
+                self.tell_of("broker", "time_out", offset=each.offset, member=owners[each.offset])
+            self._tell_if_archived(each)
         if returned:
             self._move()
 
