@@ -32,6 +32,11 @@ ACKS_0, NO_RETRIES = Setting(acks="0", idempotence=False), Setting(idempotence=F
 KIT_5, KIT_10 = Setting("kit"), Setting("kit", max_in_flight=10)
 
 
+def cell_of(fault: str, duplicated: int, reordered: int, indefinite: int) -> Cell:
+    counts = {"lost": 0, "told_failed": 0, "duplicated": duplicated, "reordered": reordered, "indefinite": indefinite}
+    return Cell(PLAIN, fault, counts)
+
+
 def test_stored_table_has_every_cell_and_survives_its_file() -> None:
     """The table that the notebook shows is complete, and reading it gives what was written."""
     table = GuaranteeTable.load(STORED)
@@ -44,14 +49,14 @@ def test_stored_table_has_every_cell_and_survives_its_file() -> None:
 
 def test_table_shows_words_for_counts_and_finds_differences_by_sign() -> None:
     """0 is shown as 0; two tables differ where one has a 0 and the other not, whatever the numbers are."""
-    none, some = Cell(PLAIN, "none", 0, 0, 0, 0), Cell(PLAIN, "connection_cut", 0, 2_500, 1, 7)
+    none, some = cell_of("none", 0, 0, 0), cell_of("connection_cut", 2_500, 1, 7)
     table = GuaranteeTable(20_000, (none, some), {"<b>": "1"})
     assert str(none) == "0"
     assert str(some) == "2,500 doubled, 1 out of order, 7 told failed, yet stored"
     assert "<b>" not in table._repr_html_()
     assert "librdkafka: acks=all, not idempotent, 5 in flight" in repr(table)
-    assert table.differences(GuaranteeTable(10, (none, Cell(PLAIN, "connection_cut", 0, 9, 9, 9)))) == ()
-    (told,) = table.differences(GuaranteeTable(10, (Cell(PLAIN, "connection_cut", 0, 0, 9, 9),)))
+    assert table.differences(GuaranteeTable(10, (none, cell_of("connection_cut", 9, 9, 9)))) == ()
+    (told,) = table.differences(GuaranteeTable(10, (cell_of("connection_cut", 0, 9, 9),)))
     assert told.startswith("librdkafka: acks=all, not idempotent, 5 in flight, connection_cut: 2,500 doubled")
 
 
@@ -123,7 +128,7 @@ def test_kit_guarantees_looks_at_out_first_and_writes_it_last(
     def measure(records: int, *_: Any, **__: Any) -> GuaranteeTable:
         measured.append(records)
         (tmp_path / "later").mkdir()
-        return GuaranteeTable(records, (Cell(PLAIN, "none", 0, 0, 0, 0),))
+        return GuaranteeTable(records, (cell_of("none", 0, 0, 0),))
 
     monkeypatch.setattr(pipeline, "measure_guarantees", measure)
     monkeypatch.setattr(pipeline.kit_spark, "stop", lambda: None)  # the session of the other tests goes on

@@ -25,9 +25,8 @@ from kitlib.lab import workspace
 from kitlib.text import html_table
 from kitlib.trace import Trace
 
-COUNTS = ("lost", "told_failed", "duplicated", "reordered", "indefinite")
 IN_WORDS = {
-    "lost": "lost",
+    "lost": "lost",  # not stored, and nobody was told
     "told_failed": "told failed, not stored",
     "duplicated": "doubled",
     "reordered": "out of order",
@@ -76,22 +75,14 @@ class Cell:
 
     setting: Setting
     fault: str
-    lost: int  # not stored, and nobody was told
-    duplicated: int
-    reordered: int
-    indefinite: int
-    told_failed: int = 0  # not stored, and the user was told so
+    counts: dict[str, int]  # by the names of IN_WORDS, in their order
 
     @classmethod
     def of(cls, setting: Setting, fault: str, counts: Mapping[str, int], trace: Trace) -> Cell:
         """The cell of a run with these counts, in which the trace tells apart what is lost and what was told as failed."""
         told = told_failed(trace)
-        return cls(setting, fault, **{**counts, "lost": counts["lost"] - told}, told_failed=told)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The counts by their names, in the order of COUNTS."""
-        return {name: getattr(self, name) for name in COUNTS}
+        found = {**counts, "lost": counts["lost"] - told, "told_failed": told}
+        return cls(setting, fault, {name: found[name] for name in IN_WORDS})
 
     @property
     def signs(self) -> dict[str, bool]:
@@ -176,7 +167,7 @@ class GuaranteeTable:
             names = [each.name for each in fields(Setting)]
             cells = [
                 Cell(Setting(**{name: cell[name] for name in names}), fault_named(cell["fault"]).name,
-                     **{name: int(cell[name]) for name in COUNTS})
+                     {name: int(cell[name]) for name in IN_WORDS})
                 for cell in row["cells"]
             ]  # fmt: skip
             return cls(int(row["records"]), tuple(cells), dict(row["versions"]))
