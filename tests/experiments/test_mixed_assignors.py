@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kitlib.experiments import run
-from kitlib.experiments.groups.group import LIBRARIES
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 
@@ -15,7 +14,7 @@ NAME = "mixed_assignors"
 RANGE, COOPERATIVE = "range", "cooperative-sticky"
 # After each restart: by what the group reads, and how many of six partitions stood still.
 TWO_ROUNDS = [(RANGE, 6), (RANGE, 6), (COOPERATIVE, 6), (COOPERATIVE, 6), (COOPERATIVE, 5), (COOPERATIVE, 2)]
-FROM_BOTH = [(COOPERATIVE, 6), (COOPERATIVE, 5), (COOPERATIVE, 2)]
+FROM_BOTH, ALL = TWO_ROUNDS[3:], {"A", "B", "C"}
 
 
 def restarts(trace: Trace) -> list[tuple[str, int]]:
@@ -34,35 +33,33 @@ def check_all_once(trace: Trace) -> None:
     assert all(lane.processed == lane.appended for lane in verdict.lanes) and not any(verdict.counts.values())
 
 
-def test_new_assignor_at_once_is_refused_and_the_others_read_on() -> None:
-    """The list of the newcomer and that of the group have nothing in common."""
-    trace = run(NAME, deploy="one round")
-    assert errors(trace) == ["INCONSISTENT_GROUP_PROTOCOL"] and restarts(trace) == [(RANGE, 6)]
+REFUSED_BY_LIST = {"library": "librdkafka"}
+# knobs -> what the story tells after each restart, why consumers could not join, and who has partitions at the end
+DEPLOYS: dict[str, tuple[dict[str, str], list[tuple[str, int]], list[str], set[str]]] = {
+    "nothing in common with the group: the newcomer is refused, and the others read on": (
+        {"deploy": "one round"}, [(RANGE, 6)], ["INCONSISTENT_GROUP_PROTOCOL"], {"B", "C"}),
+    "a list with both reads by range until the last has it; then range goes out, and not everything stands still any more": (
+        {"deploy": "two rounds"}, TWO_ROUNDS, [], ALL),
+    "a group that began with both, as Java's consumers do by themselves, needs one round": (
+        {"deploy": "one round from both"}, FROM_BOTH, [], ALL),
+    "librdkafka refuses a list with both, so its group cannot be changed over while it runs": (
+        {"deploy": "two rounds"} | REFUSED_BY_LIST, [(RANGE, 6)], ["MIXED_LIST"], {"B", "C"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DEPLOYS)
+def test_group_is_changed_over_by_the_lists_that_its_members_bring(case: str) -> None:
+    """By what the group reads after each restart, who is refused, and who has the partitions at the end; nothing is lost or repeated."""
+    knobs, told, refusals, owners = DEPLOYS[case]
+    trace = run(NAME, **knobs)
+    assert (restarts(trace), errors(trace)) == (told, refusals)
+    assert set(trace.steps[-1].state["group"]["owners"].values()) == owners
     check_all_once(trace)
-    assert set(trace.steps[-1].state["group"]["owners"].values()) == {"B", "C"}
 
 
-def test_list_with_both_reads_by_range_until_the_last_member_has_it() -> None:
-    """Then the second round takes range out; from its second restart on not everything stands still any more."""
-    trace = run(NAME, deploy="two rounds")
-    assert restarts(trace) == TWO_ROUNDS and errors(trace) == []
-    check_all_once(trace)
-
-
-def test_group_that_began_with_both_needs_one_round() -> None:
-    """So does one that began with the list that Java's consumer has when it is given none."""
-    trace = run(NAME, deploy="one round from both")
-    assert restarts(trace) == FROM_BOTH
-    check_all_once(trace)
-
-
-@pytest.mark.parametrize("library", [each for each in LIBRARIES if each != "java"])
-def test_other_libraries_refuse_a_list_with_both(library: str) -> None:
-    """So a group of theirs cannot be changed over while it runs."""
-    trace = run(NAME, deploy="two rounds", library=library)
-    assert errors(trace) == ["MIXED_LIST"] and restarts(trace) == [(RANGE, 6)]
-    check_all_once(trace)
-    assert errors(run(NAME, deploy="one round from both", library=library)) == ["MIXED_LIST"]
+def test_librdkafka_refuses_the_first_list_with_both() -> None:
+    """Before any broker is asked."""
+    assert errors(run(NAME, deploy="one round from both", **REFUSED_BY_LIST)) == ["MIXED_LIST"]
 
 
 @pytest.mark.kafka

@@ -11,6 +11,7 @@ from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.more import zookeeper
 from kitlib.trace import Trace
+from tests.experiments.knob_values import counted
 
 NAME = "zookeeper_group"
 
@@ -18,15 +19,6 @@ NAME = "zookeeper_group"
 def double_readers(trace: Trace) -> set[str]:
     """The partitions that two members read at once."""
     return {lane for step in trace for lane, who in step.state["group"]["holders"].items() if len(who) > 1}
-
-
-def counts(trace: Trace) -> dict[str, int]:
-    """The verdict's counts that are not 0."""
-    found: dict[str, int] = {}
-    for lane in judge(trace).lanes:
-        for kind, anomaly in lane.anomalies.items():
-            found[kind] = found.get(kind, 0) + anomaly.count
-    return {kind: count for kind, count in found.items() if count}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +38,7 @@ def counts(trace: Trace) -> dict[str, int]:
 def test_group_whose_members_all_hear_reads_everything_once(knobs: dict[str, Any]) -> None:
     """Also when one hears late, as its owner nodes keep the others away; and when it comes back in time."""
     trace = run(NAME, **knobs)
-    assert not double_readers(trace) and counts(trace) == {}
+    assert not double_readers(trace) and counted(trace) == {}
     assert sum(lane.processed for lane in judge(trace).lanes) == sum(lane.appended for lane in judge(trace).lanes)
 
 
@@ -54,7 +46,7 @@ def test_member_that_stalls_comes_back_to_partitions_that_have_another_owner() -
     """It reads on, writes its old offsets over the new owner's, and what is read from there is done again."""
     trace = run(NAME)
     assert double_readers(trace) == {"orders-0", "orders-1"}
-    found = counts(trace)
+    found = counted(trace)
     assert found["duplicated"] > 0 and found["rewound"] > 0 and "lost" not in found
     thaw = next(step.number for step in trace if step.what == "thaw")
     evict = next(step for step in trace if step.what == "evict")
@@ -68,7 +60,7 @@ def test_member_that_stalls_comes_back_to_partitions_that_have_another_owner() -
 def test_member_that_hears_late_shares_its_partitions_when_there_are_no_owner_nodes() -> None:
     """Two views, two owners: the split that the owner nodes are there for."""
     trace = run(NAME, happens="a member hears late", owner_nodes=False)
-    assert double_readers(trace) and counts(trace)["duplicated"] > 0
+    assert double_readers(trace) and counted(trace)["duplicated"] > 0
 
 
 def test_newcomer_gives_up_after_its_last_try() -> None:
