@@ -18,7 +18,7 @@ from typing import Any
 __version__ = "0.2.0"
 # Told as text: this package lies below all rooms, which import it.
 _ROOMS = {
-    "Acker": "mechanisms.acker", "IdempotentProducer": "experiments.parts", "KafkaLog": "experiments.parts",
+    "Acker": "mechanisms.acker", "IdempotentProducer": "experiments.idempotence.protocol_producer", "KafkaLog": "experiments.parts",
     "Leader": "mechanisms.broker.leader", "PartitionManager": "mechanisms.partition_manager", "SpoutConfig": "mechanisms.partition_manager",
     "Player": "views", "check": "exercises", "every_fault": "views", "explain": "exercises", "hint": "exercises",
     "judge": "monitor.delivery", "predict": "views", "run": "experiments", "show": "views", "solution": "exercises",

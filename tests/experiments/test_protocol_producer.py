@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
+from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.records import WireBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion
 from tests.conftest import wait_for, within
-from tests.lab.wires import Relay, Stub, address, damaged, is_silent, new_topic, open_wire, says
+from tests.lab.wires import Relay, Stub, damaged, is_silent, new_topic, open_wire, says
 
 pytestmark = pytest.mark.kafka
 
@@ -30,11 +30,11 @@ def relay(broker: Cluster) -> Iterator[Relay]:
         yield opened
 
 
-def start(where: Cluster | Stub, topic: str, **settings: Any) -> ProtocolProducer:
-    host, port = ("127.0.0.1", where.port) if isinstance(where, Stub) else address(where)
+def start(where: Cluster | Stub, topic: str, **settings: Any) -> IdempotentProducer:
+    kafka = f"127.0.0.1:{where.port}" if isinstance(where, Stub) else where
     names = {"max_in_flight": "max_in_flight_requests_per_connection"}
     config = ProducerConfig(**QUICK | {names.get(name, name): value for name, value in settings.items()})
-    return ProtocolProducer(host, port, topic, config, timeout_s=5)
+    return IdempotentProducer(topic, kafka, config, timeout_s=5)
 
 
 def stored(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
@@ -47,7 +47,7 @@ def values(first: int, count: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, first + count)]
 
 
-def check_deliveries(cluster: Cluster, topic: str, producer: ProtocolProducer, sent: dict[int, tuple[int, list[bytes]]]) -> None:
+def check_deliveries(cluster: Cluster, topic: str, producer: IdempotentProducer, sent: dict[int, tuple[int, list[bytes]]]) -> None:
     """Each record was told of once; each that was told as stored is in the log, where its delivery says."""
     log = {partition: stored(cluster, topic, partition) for partition in producer.sender.partitions}
     told: dict[int, list[tuple[int, int]]] = {}
@@ -229,7 +229,7 @@ def test_producer_missing_topic_or_partition_is_told_at_once(broker: Cluster) ->
 def test_producer_refuses_more_than_ten_requests_on_their_way() -> None:
     """One to ten requests may be out at once; whoever asks for more is told before a connection is made."""
     with pytest.raises(KnobError, match="takes 1 to 10"):
-        ProtocolProducer("127.0.0.1", 1, "t", ProducerConfig(max_in_flight_requests_per_connection=11))
+        IdempotentProducer("t", "127.0.0.1:1", max_in_flight_requests_per_connection=11)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_producer_no_broker_is_told_within_the_deadline(handler: Any) -> None:
     """Whoever answers there, if it is no broker the producer does not start, and says so."""
     begin = time.monotonic()
     with Stub(handler) as stub, pytest.raises(LabError):
-        ProtocolProducer("127.0.0.1", stub.port, "t", timeout_s=0.3)
+        IdempotentProducer("t", f"127.0.0.1:{stub.port}", timeout_s=0.3)
     assert time.monotonic() - begin < 5
 
 
@@ -366,8 +366,7 @@ def test_producer_callback_that_fails_loses_no_other_delivery(broker: Cluster) -
         if delivery.send == 1:
             raise ZeroDivisionError
 
-    host, port = address(broker)
-    with ProtocolProducer(host, port, topic, on_delivery=on_delivery) as producer:
+    with IdempotentProducer(topic, broker, on_delivery=on_delivery) as producer:
         failed = 0
         for work in [*(lambda number=number: producer.send(values(number, 1)) for number in range(4)), lambda: producer.flush(10)]:
             try:

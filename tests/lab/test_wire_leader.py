@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
+from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
 from kitlib.lab.wire.connection import Metadata, Wire
 
 BROKERS = {1: ("localhost", 101), 2: ("localhost", 102), 3: ("localhost", 103)}
@@ -77,5 +77,5 @@ def test_leader_that_is_not_there_yet_is_waited_for_and_not_for_ever(monkeypatch
     with pytest.raises(LabError, match="No broker leads t-0"):
         Wire.open_leader("localhost:101", "t", timeout_s=0.1)
     with pytest.raises(LabError, match="have no leader"):
-        ProtocolProducer("localhost", 101, "t")
+        IdempotentProducer("t", "localhost:101")
     assert brokers.open_now == []

@@ -25,13 +25,13 @@ from confluent_kafka.admin import AdminClient
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence.client_faults import Ending, Fault, fault_named
 from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
-from kitlib.experiments.idempotence.protocol_producer import ProtocolProducer
+from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
 from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.real_producers import Java, Librdkafka, Tell
 from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, addresses, client_config, kafka_python_config, must_be_own
+from kitlib.lab.clients import Cluster, client_config, must_be_own
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 from kitlib.mechanisms.producer.config import MAX_INT
@@ -248,11 +248,8 @@ class Kit:
     def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
         self.tell = tell
         self.first_records: dict[int, int] = {}
-        host, port = addresses(cluster.bootstrap)[0]
         config = producer_config(Settings({name: value for name, value in settings.items() if name != "linger_ms"}))
-        self.producer = ProtocolProducer(
-            host, port, topic, config, self._delivered, client_id=client_id, security=kafka_python_config(cluster)
-        )
+        self.producer = IdempotentProducer(topic, cluster, config, self._delivered, client_id)
 
     def hand_over(self, records: range) -> None:
         self.first_records[len(self.first_records)] = records.start  # sends are numbered from 0

@@ -16,14 +16,18 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
+from kitlib.lab import kafka_server
+from kitlib.lab.clients import Cluster, addresses, kafka_python_config
+from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Answers, Metadata, Wire
 from kitlib.lab.wire.records import WireBatch
 from kitlib.mechanisms import protocol
+from kitlib.mechanisms.broker.leader import Leader
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion, Sender
 
@@ -36,34 +40,46 @@ ID_TIMEOUT_S = 2.0
 RECORD_OVERHEAD_BYTES = 32  # more than a record of these has besides its value, its share of the headers included
 
 
-class ProtocolProducer:
-    """A producer for one topic, through the broker (or proxy) at host:port.
+def cluster_at(bootstrap: str | None) -> Cluster:
+    """The cluster at `host:port`; without an address the one of KIT_KAFKA_BOOTSTRAP, or the kit's own broker, started if need be."""
+    return kafka_server.ensure() if bootstrap is None else Cluster(bootstrap, None, 1, "external")
 
-    Where there are more brokers than one, that one is asked for the topic's leader, and the address that it
-    tells is where the producer sends.
-    KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
+
+class IdempotentProducer:
+    """The kit's own idempotent producer for a topic of any Kafka, or of a model's `Leader` where there is none.
+
+    `limits` are those of `ProducerConfig`, in flight 1 to 10, more than the stock clients allow; or a `config` has all of them:
+
+    with IdempotentProducer("orders", "127.0.0.1:9092", max_in_flight_requests_per_connection=5) as producer:
+        producer.send([b"tea", b"milk"])
+    producer.deliveries  # what became of each batch
+
+    Where there are more brokers than one, the first is asked for the topic's leader, and the address that it tells is where the
+    producer sends. KnobError for settings that it cannot run with; LabError when there is no broker at the address, or
     no such topic. `on_delivery` is called with each Completion; without it they are in `deliveries`. With an error nobody
     knows whether the records are stored; the offset is -1 then, and with acks=0.
-    `security` has kafka-python's settings, as `Wire.open` takes them.
     """
 
     def __init__(
         self,
-        host: str,
-        port: int,
         topic: str,
+        kafka: str | Cluster | Leader | None = None,
         config: ProducerConfig | None = None,
         on_delivery: Callable[[Completion], None] | None = None,
         client_id: str = "kit-producer",
         timeout_s: float = 10.0,
-        security: Mapping[str, Any] | None = None,
+        **limits: Any,
     ) -> None:
-        self.config = config or ProducerConfig()
+        self.config = config or ProducerConfig(**limits)
         in_flight = self.config.max_in_flight_requests_per_connection
         if in_flight not in MAX_IN_FLIGHT:
             raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
-        self.host, self.port, self.topic, self.client_id = host, port, topic, client_id
-        self.security = dict(security or {})
+        self.topic, self.client_id = topic, client_id
+        self.leader = kafka if isinstance(kafka, Leader) else None
+        self.host, self.port, self.security = "model", 0, dict[str, Any]()
+        if not isinstance(kafka, Leader):
+            cluster = kafka if isinstance(kafka, Cluster) else cluster_at(kafka)
+            (self.host, self.port), self.security = addresses(cluster.bootstrap)[0], kafka_python_config(cluster)
         self.deliveries: list[Completion] = []
         self.on_delivery = on_delivery or self.deliveries.append
         # Records handed over of which nothing has been told yet.
@@ -110,6 +126,8 @@ class ProtocolProducer:
         return sorted(found)
 
     def _open_wire(self, timeout_s: float) -> Wire:
+        if self.leader is not None:
+            return ModelWire(self.leader)  # type: ignore[return-value]
         return Wire.open(self.host, self.port, self.client_id, timeout_s, **self.security)
 
     def __enter__(self) -> Self:
@@ -315,3 +333,54 @@ class ProtocolProducer:
             told += 1
             self.on_delivery(done)
         return told
+
+
+@dataclass(slots=True)
+class ModelWire:
+    """What a producer asks of a `Wire`, answered by a model's leader at once."""
+
+    leader: Leader
+    answers: deque[Answers] = field(default_factory=deque)
+    requests: int = 0
+
+    def metadata(self, topics: Sequence[str], timeout_s: float | None = None) -> Metadata:
+        """Every topic is the leader's."""
+        partitions = dict.fromkeys(self.leader.logs, (0, self.leader.broker))
+        return Metadata({self.leader.broker: ("model", 0)}, self.leader.broker, dict.fromkeys(topics, (0, partitions)))
+
+    def init_producer_id(self, timeout_s: float | None = None) -> tuple[int, int, int]:
+        """Its error, id and epoch."""
+        answer = self.leader.init_producer_id(_now_ms())
+        return int(answer.error), answer.producer_id, answer.producer_epoch
+
+    def send_produce(self, topic: str, batches: Sequence[WireBatch], acks: int = -1, timeout_ms: int = 30_000) -> None:
+        """Written, or refused, before anybody asks."""
+        told = tuple(
+            protocol.Batch(
+                each.partition, len(each.values), each.producer_id, each.epoch, each.base_sequence, each.is_transactional,
+                each.timestamp_ms or _now_ms(), tuple(each.values),
+            )
+            for each in batches
+        )  # fmt: skip
+        found = self.leader.produce(protocol.ProduceRequest(self.requests, told, acks, timeout_ms), _now_ms())
+        self.requests += 1
+        if acks:
+            self.answers.append({at: (int(each.error), each.base_offset, each.log_start_offset) for at, each in found.items()})
+
+    def receive(self, timeout_s: float | None = None) -> Answers | None:
+        """The oldest answer that was not taken yet; None when there is none, after `timeout_s`."""
+        if self.answers:
+            return self.answers.popleft()
+        time.sleep(max(0.0, timeout_s or 0.0))
+        return None
+
+    def drain(self, timeout_s: float | None = None) -> None:
+        """Nothing is ever under way."""
+
+    def close(self) -> None:
+        """Answers that were not taken are gone."""
+        self.answers.clear()
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
