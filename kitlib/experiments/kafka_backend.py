@@ -112,6 +112,16 @@ def hand_over(producer: Producer, topic: str, value: bytes | None, key: bytes | 
             raise LabError(f"topic {topic}: a record of {size:,} bytes was refused: {error.args[0].str()}. It was not sent.") from error
 
 
+def delete_records(admin: AdminClient, topic: str, partition: int, before: int) -> int:
+    """DeleteRecords: the broker moves the log's start and drops what lies below; the new start. LabError as `asked`."""
+    wanted = TopicPartition(topic, partition, before)
+    done = asked(
+        lambda: admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
+        f"{topic}-{partition}: records below {before} could not be deleted",
+    )
+    return int(done.low_watermark)
+
+
 def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: str) -> tuple[list[Message], dict[int, int]]:
     """The records of these partitions of one topic, each from its offset to its end, and where each one ends.
 
@@ -192,13 +202,7 @@ class KafkaTopic:
         return offsets
 
     def delete_before(self, offset: int) -> int:
-        """DeleteRecords: the broker moves the log's start and drops what lies below; the new start."""
-        wanted = TopicPartition(self.name, 0, offset)
-        done = asked(
-            lambda: self.admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted].result(DEADLINE_S),
-            f"{self.name}-0: records below {offset} could not be deleted",
-        )
-        return int(done.low_watermark)
+        return delete_records(self.admin, self.name, 0, offset)
 
     def offset_before(self, time: int) -> int | None:
         if time in (LATEST_TIME, EARLIEST_TIME):

@@ -52,17 +52,14 @@ def _start(run: GroupRun, name: str, strategies: tuple[str, ...]) -> bool:
 
 def _refusal(run: GroupRun, name: str, others: Sequence[str]) -> str:
     """Poll until all have what they were dealt, "", or until the newcomer is told why it cannot join."""
-    begin = len(run.trace.steps)
-
-    def refused() -> str:
-        return next((str(each.data["error"]) for each in run.trace.steps[begin:] if (each.actor, each.what) == (name, "refused")), "")
+    member = run.members[name]
 
     def polls() -> None:
         for each in (name, *others):
             run.poll(each, 0)
 
-    run.until(lambda: bool(refused()) or run.is_settled(), f"{name}'s admission to the group, or its refusal,", polls)
-    return refused()
+    run.until(lambda: bool(member.error) or run.is_settled(), f"{name}'s admission to the group, or its refusal,", polls)
+    return member.error
 
 
 def _tell_restart(run: GroupRun, name: str, strategies: Sequence[str], begin: int, error: str) -> None:

@@ -24,7 +24,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups import kafka_operator
 from kitlib.experiments.groups.group import GroupEvent, GroupView, MemberSettings, Polled, check_settings
 from kitlib.experiments.groups.group_watch import GroupWatch
-from kitlib.experiments.kafka_backend import NOW, KafkaBackend, create_topic, deliver, replicas_of
+from kitlib.experiments.kafka_backend import NOW, KafkaBackend, create_topic, delete_records, deliver, replicas_of
 from kitlib.experiments.kafka_group import DEADLINE_S
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
@@ -272,13 +272,23 @@ class KafkaGroup:
         return other
 
     def alter(self, offsets: dict[int, int]) -> str:
-        return kafka_operator.alter_offsets(self.backend.cluster, self.group, self.topic, offsets)
+        """OffsetCommit of nobody's."""
+        from kafka.structs import OffsetAndMetadata, TopicPartition
+
+        wanted = {TopicPartition(self.topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
+        trouble = f"group {self.group}: its offsets could not be set"
+        return kafka_operator.operate(self.backend.cluster, trouble, lambda admin: admin.alter_group_offsets(self.group, wanted))
 
     def forget(self, partitions: Sequence[int]) -> str:
-        return kafka_operator.delete_offsets(self.backend.cluster, self.group, self.topic, partitions)
+        """OffsetDelete, which writes a tombstone for each."""
+        from kafka.structs import TopicPartition
+
+        wanted = [TopicPartition(self.topic, partition) for partition in partitions]
+        trouble = f"group {self.group}: its offsets could not be deleted"
+        return kafka_operator.operate(self.backend.cluster, trouble, lambda admin: admin.delete_group_offsets(self.group, wanted))
 
     def delete_before(self, partition: int, offset: int) -> int:
-        self.starts[partition] = kafka_operator.delete_records(self.backend.admin, self.topic, partition, offset)
+        self.starts[partition] = delete_records(self.backend.admin, self.topic, partition, offset)
         return self.starts[partition]
 
     def roll_after(self, segment_ms: int) -> None:

@@ -7,10 +7,9 @@ client of kafka-python knows both requests; confluent-kafka's cannot delete an o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -23,33 +22,6 @@ from kitlib.lab.clients import Cluster, answered, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.connection import NOT_YET, until_ready
-
-
-def alter_offsets(cluster: Cluster, group: str, topic: str, offsets: dict[int, int]) -> str:
-    """OffsetCommit of nobody's: "NONE" or the name of the first error. LabError when nobody answers within DEADLINE_S."""
-    from kafka.structs import OffsetAndMetadata
-
-    def ask(admin: Any, kafka_topic: Callable[[str, int], Any]) -> Any:
-        wanted = {kafka_topic(topic, partition): OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
-        return admin.alter_group_offsets(group, wanted)
-
-    return _asked(cluster, f"group {group}: its offsets could not be set", ask)
-
-
-def delete_offsets(cluster: Cluster, group: str, topic: str, partitions: Sequence[int]) -> str:
-    """OffsetDelete, which writes a tombstone for each: "NONE" or an error's name; LabError as `alter_offsets`."""
-
-    def ask(admin: Any, kafka_topic: Callable[[str, int], Any]) -> Any:
-        return admin.delete_group_offsets(group, [kafka_topic(topic, partition) for partition in partitions])
-
-    return _asked(cluster, f"group {group}: its offsets could not be deleted", ask)
-
-
-def delete_records(admin: AdminClient, topic: str, partition: int, before: int) -> int:
-    """DeleteRecords: the log's new start. LabError when the broker refuses."""
-    wanted = TopicPartition(topic, partition, before)
-    asked = admin.delete_records([wanted], request_timeout=DEADLINE_S)[wanted]
-    return int(answered(asked, f"{topic}-{partition}: records below {before} could not be deleted").low_watermark)
 
 
 def add_partitions(admin: AdminClient, topic: str, partitions: int) -> None:
@@ -91,16 +63,18 @@ def wait_for_start(cluster: Cluster, topic: str, partition: int, before: int) ->
     return found
 
 
-def _asked(cluster: Cluster, trouble: str, ask: Callable[[Any, Callable[[str, int], Any]], Any]) -> str:
-    """Ask until the coordinator is ready. The answer is one error for each partition, or one for all of them."""
+def operate(cluster: Cluster, trouble: str, ask: Callable[[Any], Any]) -> str:
+    """Ask kafka-python's admin client until the coordinator is ready: "NONE" or the name of the first error.
+
+    The answer is one error for each partition, or one for all of them. LabError when nobody answers within DEADLINE_S.
+    """
     from kafka.errors import KafkaError
-    from kafka.structs import TopicPartition as KafkaTopicPartition
 
     with kafka_python_admin(cluster, trouble) as admin:
 
         def errors() -> list[Any]:
             try:
-                return [each for each in ask(admin, KafkaTopicPartition).values() if each.errno]
+                return [each for each in ask(admin).values() if each.errno]
             except KafkaError as error:
                 return [type(error)]
 
