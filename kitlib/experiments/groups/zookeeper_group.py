@@ -9,6 +9,7 @@ with two of them has two readers. `owners` is what ZooKeeper's nodes say.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
@@ -56,7 +57,6 @@ class ZooKeeperRun(World):
     members: dict[str, Member] = field(default_factory=dict)
     topic: str = "orders"
     ledgers: dict[int, PartitionLedger] = field(default_factory=dict)
-    counted: Traffic = field(default_factory=Traffic)
 
     def create(self) -> None:
         """The topic with its records."""
@@ -101,13 +101,9 @@ class ZooKeeperRun(World):
         """Whether every record was processed and committed."""
         return all(self.committed(partition) == ledger.log_end for partition, ledger in self.ledgers.items())
 
-    def count_from_here(self) -> None:
-        """Begin to count what ZooKeeper is asked."""
-        self.counted = replace(self.zookeeper.traffic)
-
-    def tell_traffic(self) -> None:
-        """What ZooKeeper was asked since then, and what a coordinator would have been."""
-        told = self.zookeeper.traffic.since(self.counted)
+    def tell_traffic(self, before: Traffic) -> None:
+        """What ZooKeeper was asked since it had counted so much, and what a coordinator would have been."""
+        told = self.zookeeper.traffic.since(before)
         self.record(
             "zookeeper", "traffic", members=len(self.members), reads=told.reads, writes=told.writes, refused=told.refused,
             notifications=told.notifications, messages=told.messages,
@@ -131,8 +127,7 @@ class ZooKeeperRun(World):
         if names:
             self.record("zookeeper", "notify", members=names)
         for name in names:
-            member = self.members[name]
-            self.after(NOTIFY_MS + member.late_ms, lambda member=member: self._hear(member))  # type: ignore[misc]
+            self.after(NOTIFY_MS + self.members[name].late_ms, partial(self._hear, self.members[name]))
 
     def _hear(self, member: Member) -> None:
         if member.is_frozen:  # it lies in the socket until then
@@ -292,8 +287,7 @@ def zookeeper_group(
         run.join(name)
         run.run_for(SETTLE_MS, until=run.is_settled)
     run.run_for(5 * run.settings.process_ms)
-    first = names[0]
-    run.count_from_here()
+    first, before = names[0], replace(run.zookeeper.traffic)
     if happens == "a member stalls":
         run.freeze(first)
         run.run_for(run.settings.away_ms)
@@ -303,5 +297,5 @@ def zookeeper_group(
             run.members[names[-2]].late_ms = run.settings.away_ms
         run.join(names[-1])
     run.run_for(SETTLE_MS, until=run.is_settled)
-    run.tell_traffic()
+    run.tell_traffic(before)
     run.run_for(SETTLE_MS, until=run.all_done)
