@@ -109,24 +109,22 @@ class ShareRun(World):
     def tell_of(self, actor: str, what: str, **data: Any) -> None:
         self.record_in(self.ledger, actor, what, **data)
 
-    def append(self, records: int) -> None:
+    def work_off(self, records: int, spare: int = 0) -> None:
+        """So many records, and the group's consumers, who work until each is acknowledged or archived and no answer is open.
+
+        `spare` more have joined the group and do not poll before another one's end.
+        """
+        names, self.ledger.log_end = list(NAMES[: self.settings.consumers + spare]), records
         if self.real:
             self.real.append(records)
-        first, self.ledger.log_end = self.ledger.log_end, self.ledger.log_end + records
-        self.tell_of("log", "append", first=first, last=self.ledger.log_end - 1)
-
-    def start(self, consumers: int, spare: int = 0) -> None:
-        """The group begins, with so many consumers; `spare` more have joined it and do not poll yet."""
-        names = list(NAMES[: consumers + spare])
+        self.tell_of("log", "append", first=0, last=records - 1)
         if self.real:
             self.real.join(names)
-        self.workers, self.spare = {name: Worker(name, self.now_ms) for name in names[:consumers]}, names[consumers:]
+        self.spare = names[self.settings.consumers :]
+        self.workers = {name: Worker(name, self.now_ms) for name in names[: self.settings.consumers]}
         self.tell_of("broker", "start", offset=0, why=BEGINS)
-
-    def finish(self) -> None:
-        """Let the consumers work until each record is acknowledged or archived, and no answer is open."""
-        self.run_for(PATIENCE_MS, lambda: len(self.done) == self.ledger.log_end and not any(each.is_busy for each in self.workers.values()))
-        self.tell_of("broker", "end", left=self.ledger.log_end - len(self.done))
+        self.run_for(PATIENCE_MS, lambda: len(self.done) == records and not any(each.is_busy for each in self.workers.values()))
+        self.tell_of("broker", "end", left=records - len(self.done))
 
     def next_wake(self) -> tuple[int, Action]:
         turns = [(worker.due_ms, partial(self._turn, worker)) for worker in self.workers.values() if worker.is_up]

@@ -47,9 +47,7 @@ def share_group(
     it, and what to the others?
     """
     run.fails = lambda offset: offset == poison_offset
-    run.append(records)
-    run.start(run.settings.consumers)
-    run.finish()
+    run.work_off(records)
 
 
 @experiment(
@@ -65,9 +63,7 @@ def share_lock(
 ) -> None:
     """A consumer works on one record for longer than it may keep it locked. Nothing fails. Which records are processed twice?"""
     run.slow_ms = {slow_offset: slow_ms}
-    run.append(records)
-    run.start(run.settings.consumers)
-    run.finish()
+    run.work_off(records)
 
 
 @experiment(
@@ -85,6 +81,4 @@ def share_crash(
 ) -> None:
     """A consumer dies with five records in its hands. When does somebody else get them, and do these deliveries count?"""
     run.crashes, run.how_it_ends = {crash_offset: crashes}, "kill" if crash == "killed" else "freeze"
-    run.append(records)
-    run.start(run.settings.consumers, spare=crashes)
-    run.finish()
+    run.work_off(records, spare=crashes)

@@ -175,7 +175,8 @@ class TransactionRun(Run):
         """Where the group begins: its committed offset, or the input's start."""
         return self.look().committed_input or 0
 
-    def begin_tx(self, who: Actor) -> CallResult:
+    def begin_tx(self, who: Actor, records: Sequence[int] = ()) -> CallResult:
+        """A transaction begins, and its first batch is sent, if there is one; what became of the begin."""
         self._free(who)
         told = who.producer.do("begin")
         if not told.error:
@@ -183,6 +184,7 @@ class TransactionRun(Run):
             self.transactions += 1
             self.record(who.actor, "begin", tx=who.tx)
         self._note_error(who, told)
+        self.send(who, records)
         return told
 
     def send(self, who: Actor, records: Sequence[int], hold: bool = False) -> CallResult:

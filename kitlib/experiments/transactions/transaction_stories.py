@@ -72,8 +72,7 @@ def commit_and_abort(
     first = run.start("orders")
     at = 0
     for number in range(transactions):
-        run.begin_tx(first)
-        run.send(first, range(at, at + tx_records))
+        run.begin_tx(first, range(at, at + tx_records))
         at += tx_records
         if abort_every and (number + 1) % abort_every == 0:
             run.abort(first)
@@ -81,10 +80,8 @@ def commit_and_abort(
             run.commit(first)
     if overlap:
         second = run.start("payments")
-        run.begin_tx(first)
-        run.send(first, range(at, at + tx_records))
-        run.begin_tx(second)
-        run.send(second, range(at + tx_records, at + 2 * tx_records))
+        run.begin_tx(first, range(at, at + tx_records))
+        run.begin_tx(second, range(at + tx_records, at + 2 * tx_records))
         run.commit(second)  # committed, and read_committed still waits before the first one's begin
         run.commit(first)
     run.pass_ms(marker_delay_ms)
@@ -206,14 +203,12 @@ def zombie(
     first = run.start(WORKER if same else f"{WORKER}-1")
     who = run.join(first) if generation else run.nobody()
     batch = _batches(run, 0)[0]
-    run.begin_tx(first)
-    run.send(first, batch)
+    run.begin_tx(first, batch)
     run.freeze(first)
     second = run.start(WORKER if same else f"{WORKER}-2")
     heir = run.join(second) if generation else run.nobody()
     for each in _batches(run, run.position()):
-        run.begin_tx(second)
-        run.send(second, each)
+        run.begin_tx(second, each)
         _end(run, second, each.stop, heir)
     if pause == "beyond the timeout":
         _settled(run)
@@ -255,10 +250,8 @@ def transaction_timeout(
     batches = _batches(run, 0)
     half = len(batches[0]) // 2 if cause == "slow" and next_call == "batch" else len(batches[0])
     other = run.start("bystander", 60_000)  # its transaction is committed, and lies behind the open one
-    run.begin_tx(first)
-    run.send(first, batches[0][:half])
-    run.begin_tx(other)
-    run.send(other, range(records, records + tx_records))
+    run.begin_tx(first, batches[0][:half])
+    run.begin_tx(other, range(records, records + tx_records))
     run.commit(other)
     worker = first
     if cause != "slow":
@@ -278,8 +271,7 @@ def transaction_timeout(
         # "continue" takes the error for somebody else's success and goes on with what comes next.
         left = batches[1:] if done or on_fenced == "continue" else _batches(run, run.position())
     for batch in left:
-        run.begin_tx(worker)
-        run.send(worker, batch)
+        run.begin_tx(worker, batch)
         _end(run, worker, batch.stop, run.nobody())
     if cause == "freeze":
         run.thaw(first)
@@ -302,12 +294,10 @@ def delayed_marker(
     """
     run.begin()
     who = run.start(WORKER)
-    run.begin_tx(who)
-    run.send(who, range(tx_records))
+    run.begin_tx(who, range(tx_records))
     run.abort(who)
     markers = [step.data for step in run.trace.steps if step.what == "marker"]
-    run.begin_tx(who)
-    run.send(who, range(tx_records, 2 * tx_records))
+    run.begin_tx(who, range(tx_records, 2 * tx_records))
     if late_marker and markers:
         run.late_marker((run.ids[markers[-1]["pid"]], markers[-1]["epoch"]), commit=False, version=int(version))
     run.send(who, range(2 * tx_records, 3 * tx_records))
@@ -331,14 +321,12 @@ def hanging_transaction(
     """
     run.begin()
     who = run.start(WORKER)
-    run.begin_tx(who)
-    run.send(who, range(tx_records))
+    run.begin_tx(who, range(tx_records))
     run.send(who, range(tx_records, 2 * tx_records), hold=True)
     run.abort(who)
     run.release(who)
     other = run.start("bystander", 60_000)
-    run.begin_tx(other)
-    run.send(other, range(2 * tx_records, 3 * tx_records))
+    run.begin_tx(other, range(2 * tx_records, 3 * tx_records))
     run.commit(other)
     run.pass_ms(transaction_timeout_ms + 1_000)  # no timeout ends what the coordinator knows nothing of
     written = [step.data for step in run.trace.steps if step.what == "write"]
@@ -369,8 +357,7 @@ def outside_effect(
         worker = run.start(WORKER, 60_000)
         batches = _batches(run, run.position())
         for number, batch in enumerate(batches):
-            run.begin_tx(worker)
-            run.send(worker, batch)
+            run.begin_tx(worker, batch)
             for record in batch:
                 is_new = not (unique_key and record in charged)
                 charged.add(record)
