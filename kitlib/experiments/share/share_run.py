@@ -85,8 +85,8 @@ class ShareRun(World):
 
     def __post_init__(self) -> None:
         told = self.settings
-        self.real = self.backend.on_kafka("kitlib.experiments.share.kafka_share_group:KafkaShareGroup", told)
-        self.share = self.real or SharePartition(told.delivery_limit, told.lock_ms, told.max_locks)
+        real = self.backend.on_kafka("kitlib.experiments.share.kafka_share_group:KafkaShareGroup", told)
+        self.real, self.share = real, real or SharePartition(told.delivery_limit, told.lock_ms, told.max_locks)
         self.ledger = PartitionLedger(self.real.name if self.real else "orders")
 
     @property
