@@ -80,7 +80,7 @@ class Cell:
     @classmethod
     def of(cls, setting: Setting, fault: str, counts: Mapping[str, int], trace: Trace) -> Cell:
         """The cell of a run with these counts, in which the trace tells apart what is lost and what was told as failed."""
-        told = told_failed(trace)
+        told = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered") - counts["indefinite"]
         found = {**counts, "lost": counts["lost"] - told, "told_failed": told}
         return cls(setting, fault, {name: found[name] for name in IN_WORDS})
 
@@ -184,19 +184,6 @@ class GuaranteeTable:
     def _repr_html_(self) -> str:
         head, *lines = self.rows()
         return f"<div><p>{html.escape(self.sentence)}</p>{html_table(head, lines)}</div>"
-
-
-def told_failed(trace: Trace) -> int:
-    """How many records are not in the topic of which the user was told just that."""
-    failed: set[int] = set()
-    for step in trace:
-        if step.what in ("delivered", "undelivered"):
-            change = failed.update if step.what == "undelivered" else failed.difference_update
-            change(range(step.data["first"], step.data["last"] + 1))
-        elif step.what == "read":
-            for first, last in step.data["records"]:
-                failed.difference_update(range(first, last + 1))
-    return len(failed)
 
 
 def run_cells(
