@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
+from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader
 from kitlib.experiments.idempotence.producer_knobs import producer_config
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.world import NEVER, Action, Line, World
@@ -252,29 +251,25 @@ class ProducerRun(World):
         for client in self.clients:
             self._disconnect(client, "connection lost")
 
-    @property
-    def end(self) -> int:
-        return int(self._led.shown(-1)["log_end"])
-
-    def restart(self, how: Restart) -> None:
-        """The broker goes and comes back, and with it the connections."""
-        self._led.restart(how, self.now_ms)
-        self._record_each("restart", how=how)
-
-    def fail_over(self) -> None:
-        """A replica that had copied everything becomes the leader."""
-        self._led.fail_over(self.now_ms)
-        self._record_each("fail_over")
+    def restart(self, how: Literal["no", "clean", "kill", "fail over"]) -> None:
+        """The broker goes and comes back, and with it the connections; or a replica that had copied everything becomes the leader."""
+        if how == "fail over":
+            self._led.fail_over(self.now_ms)
+            self._record_each("fail_over")
+        elif how != "no":
+            self._led.restart(how, self.now_ms)
+            self._record_each("restart", how=how)
 
     def expire(self, client: Client) -> None:
         """The broker forgets the producer's id."""
         self._led.expire(client.identity[0], self.now_ms)
         self._record("broker", "expire", client, topic=self._led.topic, partition=PARTITION, pid=client.identity[0])
 
-    def delete_before(self, offset: int) -> None:
-        """Retention: the records below `offset` are gone."""
-        self._led.delete_before(offset)
-        self._record("broker", "delete", None, topic=self._led.topic, partition=PARTITION, to=offset)
+    def delete_all(self) -> None:
+        """Retention: the records are gone, every one."""
+        end = self._led.shown(-1)["log_end"]
+        self._led.delete_before(end)
+        self._record("broker", "delete", None, topic=self._led.topic, partition=PARTITION, to=end)
 
     def read(self) -> None:
         """Read the topic from its first record to its last; the last word on what is stored. A broker that is down is mended for it."""
@@ -284,10 +279,6 @@ class ProducerRun(World):
             first, values = self._led.read(partition)
             self._record("broker", "read", None, topic=self._led.topic, partition=partition, first_offset=first,
                          records=in_log_order(map(int, values)))  # fmt: skip
-
-    def luck(self, *what: object) -> float:
-        """A number from 0 to 1 that the seed and `what` decide."""
-        return Random(f"{self.trace.seed}:{':'.join(map(str, what))}").random()
 
     @property
     def _led(self) -> ModelLeader:

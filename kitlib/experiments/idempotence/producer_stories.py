@@ -7,6 +7,7 @@ was told of every record, and with a look at what the topic holds.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
@@ -79,7 +80,7 @@ def answers_lost(
     """
 
     def fate(flight: Flight) -> str:
-        luck = run.luck(flight.data["batch"], flight.attempt)
+        luck = Random(f"{run.trace.seed}:{flight.data['batch']}:{flight.attempt}").random()
         return "cut_after_answer" if luck * 100 < run.settings.answer_loss_percent else ""
 
     producer = run.begin()
@@ -155,10 +156,7 @@ def broker_restart(
     run.withhold(withheld)
     run.send_batches(producer, batches, batch_records)
     run.run_for(1_000, until=lambda: len(run.withheld) >= withheld)
-    if restart == "fail over":
-        run.fail_over()
-    elif restart != "no":
-        run.restart(restart)
+    run.restart(restart)
     run.finish()
 
 
@@ -278,9 +276,8 @@ def log_start_moved(
         run.send(producer, batch_records)
         run.settle()
     _send_unanswered(run, producer)
-    run.delete_before(run.end)
-    if restart != "no":
-        run.restart(restart)
+    run.delete_all()
+    run.restart(restart)
     run.settle()
     run.send(producer, batch_records)
     run.finish()
