@@ -94,7 +94,7 @@ def auto_commit(
     run.start(settings, "A")
     (_pool if rule == POOL else _batches)(run, crash_at)
     if rule == "closed after an error":
-        run.throw("A", (0, crash_at))
+        run.record_lane("A", "throw", 0, offset=crash_at)
         run.close("A")
     else:
         run.kill("A", (0, crash_at))

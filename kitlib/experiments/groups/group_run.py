@@ -291,10 +291,6 @@ class GroupRun(Run):
         self.members[name].client.kill()
         self._end(name, self.members[name], "kill", at)
 
-    def throw(self, name: str, at: Record) -> None:
-        """The work on this record fails; what then is the story's affair."""
-        self.record_lane(name, "throw", at[0], offset=at[1])
-
     def freeze(self, name: str) -> None:
         """None of its threads runs any more."""
         self._freeze(name, self._free(name))

@@ -274,7 +274,7 @@ class ProducerRun(World):
     def read(self) -> None:
         """Read the topic from its first record to its last; the last word on what is stored. A broker that is down is mended for it."""
         if self.up_at_ms > self.now_ms:
-            self._mend()
+            self.mend_process()
         for partition in self.partitions:
             first, values = self._led.read(partition)
             self._record("broker", "read", None, topic=self._led.topic, partition=partition, first_offset=first,
@@ -375,10 +375,7 @@ class ProducerRun(World):
         for client in self.clients:
             self._disconnect(client, "the broker is down")
 
-    def mend_process(self, found: Intervention) -> None:
-        self._mend()
-
-    def _mend(self) -> None:
+    def mend_process(self, found: Intervention | None = None) -> None:
         """The broker is back, with what it had written."""
         if self.up_at_ms:
             self.up_at_ms = 0
