@@ -301,10 +301,10 @@ class ModelGroup:
     # To be set before `join`: only a member that joined through it can be cut off later. In the model every one can.
     through_proxy: bool = False
     waits: bool = True  # until a process that joins has subscribed, and one that leaves has closed; in the model both are at once
-    topic: str = field(init=False)  # its full name
+    topic: str = "orders"  # its full name
     coordinator: GroupCoordinator = field(init=False)
     now_ms: int = 0  # since the run began
-    log: ModelTopic = field(init=False)
+    log: ModelTopic = field(default_factory=lambda: ModelTopic("orders"))
     members: list[ModelMember] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)  # member id -> name
     askers: dict[int, ModelMember] = field(default_factory=dict)  # number of a request -> who asked
@@ -316,24 +316,17 @@ class ModelGroup:
     steps: list[CoordinatorEvent] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.topic = "orders"
-        self.log = ModelTopic(self.topic)
         self.coordinator = GroupCoordinator(f"kit.{self.run}", CONFIG)
-
-    def create(self, partitions: int) -> None:
-        """Create the topic."""
-        self.add_partitions(partitions)
 
     def add_partitions(self, partitions: int) -> None:
         """Raise the topic's number of partitions to so many. The members find them when they next ask for its metadata."""
         self.log.grow(partitions, self.now_ms)
 
+    create = add_partitions
+
     def append(self, partition: int, count: int, age_ms: int = 0) -> int:
         """Append so many records to a partition, with timestamps so far back; the first one's offset."""
         return self.log.append(partition, count, self.now_ms - age_ms)
-
-    def _offset_since(self, partition: int, ms: int) -> int | None:
-        return self.log.offset_since(partition, self.now_ms - ms)
 
     def join(self, name: str, settings: MemberSettings) -> ModelMember:
         """Start a consumer and subscribe it; it becomes a member in its polls. A name may be used again after its end.
@@ -345,7 +338,8 @@ class ModelGroup:
         check_settings(name, settings)
         consumer = GroupConsumer(
             name, settings, lambda *asked: self._deal(member.partitions, *asked), lambda: next(self.numbers),
-            topic=self.topic, log_ends=self.log.ends, log_starts=self.log.starts, offset_since=self._offset_since,
+            topic=self.topic, log_ends=self.log.ends, log_starts=self.log.starts,
+            offset_since=lambda partition, ms: self.log.offset_since(partition, self.now_ms - ms),
         )  # fmt: skip
         member = ModelMember(name, consumer, self, partitions=len(self.log.ends), joined_ms=self.now_ms)
         self.members.append(member)
@@ -388,9 +382,7 @@ class ModelGroup:
 
     def beside(self, name: str) -> ModelGroup:
         """Another group of this name on the same topic, which has been created. Records are appended here."""
-        other = ModelGroup(f"{self.run}.{name}", now_ms=self.now_ms)
-        other.log = self.log
-        return other
+        return ModelGroup(f"{self.run}.{name}", now_ms=self.now_ms, log=self.log)
 
     def alter(self, offsets: dict[int, int]) -> str:
         """An operator sets committed offsets; "NONE" or the error's name: UNKNOWN_MEMBER_ID while somebody is a member."""

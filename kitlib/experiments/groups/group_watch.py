@@ -96,8 +96,8 @@ class GroupWatch:
 
     def take(self) -> list[CoordinatorEvent]:
         """What happened since the last call, after one more look."""
+        self.look_now()
         with self.lock:
-            self._compare(describe(self.admin, self.group))
             steps, self.steps = self.steps, []
         return steps
 

@@ -223,17 +223,14 @@ class KafkaGroup:
             self._set_timeouts(settings)
         number = sum(1 for each in self.members if each.name == name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
-        proxy = self._proxy() if self.through_proxy else None
+        if self.through_proxy and self.proxy is None:
+            self.proxy = ChaosProxy.before(self.backend.cluster)
+        proxy = self.proxy if self.through_proxy else None
         process = start_member(proxy.cluster if proxy else self.backend.cluster, self.topic, self.group, client_id, settings, self.waits)
         member = KafkaMember(name, client_id, process, proxy, self.waits)
         self.names[client_id] = name
         self.members.append(member)
         return member
-
-    def _proxy(self) -> ChaosProxy:
-        if self.proxy is None:
-            self.proxy = ChaosProxy.before(self.backend.cluster)
-        return self.proxy
 
     def _set_timeouts(self, settings: MemberSettings) -> None:
         """With the newer protocol session and heartbeat are the group's, kept by the broker; librdkafka cannot set them."""

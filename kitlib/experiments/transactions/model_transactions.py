@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, ClassVar
 
 from kitlib.experiments.interventions import Intervention
@@ -181,7 +182,6 @@ class ModelTransactions:
     coordinator: TransactionCoordinator = field(init=False)
     offsets: GroupOffsets = field(init=False)
     checked_ms: int = 0
-    producer_ids: int = 0
     due: list[tuple[int, UnsentMarkers]] = field(default_factory=list)
     requests: int = 0  # of all producers, so far
     is_down: bool = False  # the broker, which is the coordinator too
@@ -192,7 +192,7 @@ class ModelTransactions:
 
     def __post_init__(self) -> None:
         self.output = UnifiedLog(BrokerConfig(transaction_verification=self.verification))
-        self.coordinator = TransactionCoordinator(self._new_id, CoordinatorConfig())
+        self.coordinator = TransactionCoordinator(count().__next__, CoordinatorConfig())
         self.offsets = GroupOffsets(self.group)
 
     @property
@@ -207,10 +207,6 @@ class ModelTransactions:
     @property
     def input(self) -> TopicPartition:
         return "input", PARTITION
-
-    def _new_id(self) -> int:
-        self.producer_ids += 1
-        return self.producer_ids - 1
 
     def pass_ms(self, ms: int) -> None:
         end_ms = self.now_ms + ms
