@@ -22,11 +22,29 @@ NO_SEQUENCE = -1
 MAX_SEQUENCE = 2**31 - 1  # the sequence after it is 0
 MAX_EPOCH = 2**15 - 1
 INVALID_OFFSET = -1
+BATCH_OVERHEAD_BYTES = 61  # the header of a record batch of format 2
 
 
 def increment_sequence(sequence: int, by: int) -> int:
     """The sequence number `by` records later; 0 follows 2^31 - 1."""
     return (sequence + by) % (MAX_SEQUENCE + 1)
+
+
+def varint_bytes(number: int) -> int:
+    """How many bytes a number takes, zigzag and seven bits to the byte."""
+    if -64 <= number < 64:
+        return 1
+    return -(-(number * 2 if number >= 0 else -number * 2 - 1).bit_length() // 7)
+
+
+def record_bytes(value_bytes: int, index: int) -> int:
+    """The bytes of a record in a batch: its value, and around it attributes, a time stamp's delta of 0, its index, no key, no headers.
+
+    Source: Apache Kafka 4.3.1, `DefaultRecord.sizeOf`.
+    Differs: nothing.
+    """
+    body = 4 + varint_bytes(index) + varint_bytes(value_bytes) + value_bytes
+    return varint_bytes(body) + body
 
 
 class ErrorCode(IntEnum):
@@ -147,6 +165,11 @@ class Batch:
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return increment_sequence(self.base_sequence, self.count - 1)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size on the wire, uncompressed, of its values without keys and headers."""
+        return BATCH_OVERHEAD_BYTES + sum(record_bytes(len(value), index) for index, value in enumerate(self.values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from kitlib.mechanisms.broker.append_checks import BatchRefusedError
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.producer_ids import (
     BrokerProducerIds,
-    CoordinatorLoadInProgressError,
     ProducerIdControlManager,
     ProducerIdNode,
     ProducerIdsExhaustedError,
@@ -24,11 +23,17 @@ from kitlib.mechanisms.broker.producer_ids import (
 )
 from kitlib.mechanisms.broker.producer_state import Outcome, ProducerStateManager
 from kitlib.mechanisms.broker.unified_log import StoredBatch, UnifiedLog
-from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.protocol import (
+    BATCH_OVERHEAD_BYTES,
+    Batch,
+    ErrorCode,
+    InitProducerIdAnswer,
+    PartitionAnswer,
+    ProduceRequest,
+)
 
-__all__ = ["BrokerConfig", "Leader", "Outcome", "StoredBatch", "batch_size_bytes"]
+__all__ = ["BrokerConfig", "Leader", "Outcome", "StoredBatch"]
 
-BATCH_OVERHEAD_BYTES = 61  # the header of a record batch, format 2
 RECORD_OVERHEAD_BYTES = 21  # at most: lengths, deltas and the rest of a record without key and headers
 
 
@@ -47,7 +52,6 @@ class Leader:
     partitions: int = 1
     broker: int = 0  # its id; that of the new leader after a failover
     controller: ProducerIdControlManager = field(default_factory=ProducerIdControlManager)  # release 4.3: hands out ids
-    controller_delay_ms: int = 0  # how long the controller takes to answer
     node: ProducerIdNode = field(default_factory=ProducerIdNode)  # release 2.0: where brokers take blocks of ids
     logs: dict[int, UnifiedLog] = field(init=False)  # by partition
     producer_ids: BrokerProducerIds | ZkProducerIdManager = field(init=False)
@@ -64,7 +68,7 @@ class Leader:
         if self.config.release == "2.0":
             self.producer_ids = ZkProducerIdManager(self.broker, self.node)
         else:
-            self.producer_ids = BrokerProducerIds(self.broker, self.controller, self.controller_delay_ms)
+            self.producer_ids = BrokerProducerIds(self.broker, self.controller)
 
     @property
     def state(self) -> dict[int, ProducerStateManager]:
@@ -72,7 +76,7 @@ class Leader:
         return {partition: log.state for partition, log in self.logs.items()}
 
     def init_producer_id(self, now_ms: int) -> InitProducerIdAnswer:
-        """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS while the broker has none (2.0: UNKNOWN_SERVER_ERROR).
+        """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS when there are none left (2.0: UNKNOWN_SERVER_ERROR).
 
         Release 4.3 gives one to whoever may write to any topic; 2.0 only to who may write idempotently
         on the cluster.
@@ -81,11 +85,10 @@ class Leader:
         if not config.may_write_idempotently and (config.release == "2.0" or not config.may_write_topic):
             return InitProducerIdAnswer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         try:
-            return InitProducerIdAnswer(ErrorCode.NONE, self.producer_ids.generate(now_ms), 0)
-        except CoordinatorLoadInProgressError:
-            return InitProducerIdAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return InitProducerIdAnswer(ErrorCode.NONE, self.producer_ids.generate(), 0)
         except ProducerIdsExhaustedError:
-            return InitProducerIdAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)
+            is_told = config.release == "2.0"
+            return InitProducerIdAnswer(ErrorCode.UNKNOWN_SERVER_ERROR if is_told else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def produce(self, request: ProduceRequest, now_ms: int) -> dict[int, PartitionAnswer]:
         """What became of each partition's batch; `last_outcomes` says what was done.
@@ -159,7 +162,7 @@ class Leader:
     def _is_too_large(self, batch: Batch) -> bool:
         most = self.config.max_message_bytes
         upper_bound = BATCH_OVERHEAD_BYTES + RECORD_OVERHEAD_BYTES * batch.count + sum(map(len, batch.values))
-        return upper_bound > most and batch_size_bytes(batch) > most
+        return upper_bound > most and batch.size_bytes > most
 
     def _reject(self, partition: int, error: ErrorCode, log_start: int = -1) -> PartitionAnswer:
         self.last_outcomes[partition] = Outcome.REJECTED
@@ -194,22 +197,3 @@ class Leader:
 
     def __repr__(self) -> str:
         return f"<Leader: broker {self.broker}, {', '.join(f'{number}: {log!r}' for number, log in self.logs.items())}>"
-
-
-def batch_size_bytes(batch: Batch) -> int:
-    """The size on the wire of a batch with these values, uncompressed, of one time stamp, without keys and headers.
-
-    Source: Apache Kafka 4.3.1, `DefaultRecord.sizeOf`, `DefaultRecordBatch.RECORD_BATCH_OVERHEAD`.
-    Differs: nothing.
-    """
-    size = BATCH_OVERHEAD_BYTES
-    for number, value in enumerate(batch.values):
-        # attributes, time stamp delta 0, offset delta, no key, the value's length, the value, no headers
-        body = 1 + 1 + _varint_bytes(number) + 1 + _varint_bytes(len(value)) + len(value) + 1
-        size += _varint_bytes(body) + body
-    return size
-
-
-def _varint_bytes(number: int) -> int:
-    """The bytes of a number of at least 0 as a zigzag varint."""
-    return max(1, -(-(2 * number).bit_length() // 7))

@@ -6,8 +6,7 @@ the other has lost the race and reads again. So no id is assigned twice. Ids lef
 broker dies are never assigned: the broker takes a new block when it comes back.
 
 In release 2.0 the place is a node of ZooKeeper, and every broker writes there itself. In 4.x the
-controller is the only writer and keeps the next id in the metadata log; a broker asks it in the
-background, before its block is used up, and answers "try again" while it has none.
+controller is the only writer and keeps the next id in the metadata log, and a broker asks it.
 """
 
 from __future__ import annotations
@@ -18,16 +17,10 @@ from kitlib.errors import KitError
 
 PRODUCER_ID_BLOCK_SIZE = 1_000
 MAX_PRODUCER_ID = 2**63 - 1
-PREFETCH_AT = 900  # 4.x: giving out this id of a block makes the broker ask for the next one
-RETRY_BACKOFF_MS = 50  # 4.x: after an error of the controller
 
 
 class ProducerIdsExhaustedError(KitError):
     """No block is left below 2^63 - 1."""
-
-
-class CoordinatorLoadInProgressError(KitError):
-    """The broker has no id just now; the client is to ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +114,8 @@ class ZkProducerIdManager:
         """The broker starts again, with a block of its own: what was left of the old one is lost."""
         self.take_block()
 
-    def generate(self, now_ms: int = 0) -> int:
-        """A producer id that nobody else gets; the time does not matter. Raises ProducerIdsExhaustedError."""
+    def generate(self) -> int:
+        """A producer id that nobody else gets. Raises ProducerIdsExhaustedError."""
         if self.block is None or self.next_id > self.block.last:
             self.take_block()
         self.next_id += 1
@@ -157,100 +150,27 @@ class ProducerIdControlManager:
 
 
 @dataclass(slots=True)
-class RpcProducerIdManager:
-    """A broker of 4.x: asks the controller in the background, and has clients ask again while it has no block.
-
-    Sans I/O: when `wants_block` is true, a request is under way; its answer is given to `receive`.
+class BrokerProducerIds:
+    """A broker of 4.x: asks the controller for a block, and gives out its ids.
 
     Source: Apache Kafka 4.3.1, `RPCProducerIdManager`.
-    Differs: nothing.
-    """
-
-    broker: int
-    block: ProducerIdBlock | None = None  # ids are given out of it
-    next_id: int = 0
-    next_one: ProducerIdBlock | None = None  # has arrived, for when the block is used up
-    wants_block: bool = False  # a request is under way
-    retry_at_ms: int = 0  # none is sent before, as the controller answered the last one with an error
-
-    def generate(self, now_ms: int) -> int:
-        """A producer id that nobody else gets. Raises CoordinatorLoadInProgressError while there is none."""
-        if self.left == 0:
-            if self.next_one is None:
-                self.maybe_request_block(now_ms)
-                raise CoordinatorLoadInProgressError(
-                    f"broker {self.broker}: it is waiting for a block of producer ids. Ask again soon."
-                )
-            self.block, self.next_one = self.next_one, None
-            self.next_id = self.block.first
-        assigned, self.next_id = self.next_id, self.next_id + 1
-        if self.block is not None and assigned == self.block.first + PREFETCH_AT:
-            self.maybe_request_block(now_ms)
-        return assigned
-
-    def maybe_request_block(self, now_ms: int) -> None:
-        """Ask the controller, unless a block is there, or asked for, or an error was answered just now."""
-        if self.next_one is None and not self.wants_block and now_ms >= self.retry_at_ms:
-            self.wants_block = True
-
-    def receive(self, block: ProducerIdBlock | None, now_ms: int) -> None:
-        """The controller's answer; None for an error, after which the next request waits 50 ms.
-
-        A block that begins below the end of the one in use counts as an error: its ids may be given out already.
-        """
-        self.wants_block = False
-        if block is None or (self.block is not None and block.first < self.block.last):
-            self.retry_at_ms = now_ms + RETRY_BACKOFF_MS
-        else:
-            self.next_one = block
-
-    @property
-    def left(self) -> int:
-        """Ids of the block in use that were not given out."""
-        return self.block.last - self.next_id + 1 if self.block else 0
-
-
-@dataclass(slots=True)
-class BrokerProducerIds:
-    """A broker and the controller it asks, whose answer takes `controller_delay_ms`.
-
-    With no delay the first block is there when the broker has started; the real one takes its first
-    second, in which it answers "try again".
+    Differs: it asks once its block is used up, and is answered at once. The real one asks in the background when nine tenths of
+    a block are given out, and tells clients to come again while it has no id, without end when there are none.
     """
 
     broker: int
     controller: ProducerIdControlManager = field(default_factory=ProducerIdControlManager)
-    controller_delay_ms: int = 0
-    manager: RpcProducerIdManager = field(init=False)
-    answer_at_ms: int | None = None  # when the answer to the request under way arrives
-
-    def __post_init__(self) -> None:
-        self.restart()
+    block: ProducerIdBlock | None = None  # ids are given out of it; None until the first one is asked for
+    next_id: int = 0
 
     def restart(self) -> None:
-        """The broker starts (again): what was left of its block is lost."""
-        self.manager = RpcProducerIdManager(self.broker)
-        self.answer_at_ms = None
+        """The broker starts again: what was left of its block is lost."""
+        self.block = None
 
-    def generate(self, now_ms: int) -> int:
-        """A producer id. Raises CoordinatorLoadInProgressError, without end when the ids are exhausted."""
-        self._deliver(now_ms)
-        try:
-            return self.manager.generate(now_ms)
-        except CoordinatorLoadInProgressError:
-            if self.controller_delay_ms:
-                raise
-            self._deliver(now_ms)
-            return self.manager.generate(now_ms)
-        finally:
-            if self.manager.wants_block and self.answer_at_ms is None:
-                self.answer_at_ms = now_ms + self.controller_delay_ms
-
-    def _deliver(self, now_ms: int) -> None:
-        if not self.manager.wants_block or now_ms < (self.answer_at_ms or 0):
-            return
-        self.answer_at_ms = None
-        try:
-            self.manager.receive(self.controller.allocate(self.broker), now_ms)
-        except ProducerIdsExhaustedError:
-            self.manager.receive(None, now_ms)
+    def generate(self) -> int:
+        """A producer id that nobody else gets. Raises ProducerIdsExhaustedError."""
+        if self.block is None or self.next_id > self.block.last:
+            self.block = self.controller.allocate(self.broker)
+            self.next_id = self.block.first
+        self.next_id += 1
+        return self.next_id - 1

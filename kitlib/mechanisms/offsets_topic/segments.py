@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from kitlib.errors import KitError
+from kitlib.mechanisms.protocol import BATCH_OVERHEAD_BYTES, varint_bytes
 
-BATCH_HEADER_BYTES = 61  # of a batch of format v2
 NO_TIMESTAMP = -1
 SEGMENT_BYTES = 1_073_741_824  # LogConfig.DEFAULT_SEGMENT_BYTES
 
@@ -61,9 +61,9 @@ class RecordBatch:
     def size_bytes(self) -> int:
         """How many bytes it takes in a file."""
         if not self.records:
-            return BATCH_HEADER_BYTES
+            return BATCH_OVERHEAD_BYTES
         base_ms = self.records[0].timestamp_ms if self.delete_horizon_ms is None else self.delete_horizon_ms
-        return BATCH_HEADER_BYTES + sum(self._size_of(each, base_ms) for each in self.records)
+        return BATCH_OVERHEAD_BYTES + sum(self._size_of(each, base_ms) for each in self.records)
 
     def _size_of(self, record: LogRecord, base_ms: int) -> int:
         body = 1 + varint_bytes(record.timestamp_ms - base_ms) + varint_bytes(record.offset - self.base_offset)
@@ -74,12 +74,6 @@ class RecordBatch:
 
     def __repr__(self) -> str:
         return f"<RecordBatch [{self.base_offset}, {self.last_offset}], {len(self.records)} records>"
-
-
-def varint_bytes(number: int) -> int:
-    """How many bytes a zigzag varint of this number has."""
-    coded = number * 2 if number >= 0 else -number * 2 - 1
-    return max(1, -(-coded.bit_length() // 7))
 
 
 @dataclass(slots=True)

@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
-from kitlib.mechanisms.producer.batch import (
-    MOST_AROUND_A_VALUE,
-    ProducerBatch,
-    batch_upper_bound,
-    closed_batch,
-    open_batch,
-)
+from kitlib.mechanisms.producer.batch import MOST_AROUND_A_VALUE, ProducerBatch, batch_upper_bound, closed_batch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.transaction_manager import IllegalStateError, TransactionManager
 
@@ -72,7 +66,10 @@ class RecordAccumulator:
             if last.try_append(value, now_ms):
                 return last
             last.is_open = False
-        batch = open_batch(self._next_number(), self.sends, partition, len(value), self.config.batch_size, now_ms)
+        capacity = max(self.config.batch_size, batch_upper_bound(len(value)))
+        batch = ProducerBatch(
+            self._next_number(), self.sends, partition, 0, 0, now_ms, capacity_bytes=capacity, is_open=True
+        )
         batch.try_append(value, now_ms)
         self.sends += 1
         queue.append(batch)

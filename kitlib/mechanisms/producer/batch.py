@@ -10,9 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kitlib.mechanisms.protocol import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Batch
+from kitlib.java.numbers import to_int
+from kitlib.mechanisms.protocol import (
+    BATCH_OVERHEAD_BYTES,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    Batch,
+    record_bytes,
+    varint_bytes,
+)
 
-BATCH_OVERHEAD_BYTES = 61  # the header of a record batch of format 2
 MAX_RECORD_OVERHEAD_BYTES = 21  # what Java reserves for a record's own numbers before it knows them
 MOST_AROUND_A_VALUE = (
     BATCH_OVERHEAD_BYTES + MAX_RECORD_OVERHEAD_BYTES + 1 + 5 + 1
@@ -43,13 +51,16 @@ class ProducerBatch:
     is_split: bool = False  # whether it is a part of a batch that was too large
     attempts: int = 0  # how often it was queued again; 0 while its first attempt is under way
     in_retry: bool = False  # whether it was ever queued again
-    last_attempt_ms: int = 0  # when it was queued last: the back-off counts from here
-    last_append_ms: int = 0  # when it took its last record or was queued again
+    last_attempt_ms: int = field(init=False)  # when it was queued last: the back-off counts from here
+    last_append_ms: int = field(init=False)  # when it took its last record or was queued again
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
     base_sequence: int = NO_SEQUENCE  # NO_SEQUENCE until it is drained for the first time
     reopened: bool = False  # its numbers were rewritten since it last left
     final_state: str | None = None  # "SUCCEEDED", "FAILED" or "ABORTED": what the user was told, once
+
+    def __post_init__(self) -> None:
+        self.last_attempt_ms = self.last_append_ms = self.created_ms
 
     @property
     def is_done(self) -> bool:
@@ -64,7 +75,7 @@ class ProducerBatch:
     @property
     def last_sequence(self) -> int:
         """The sequence of its last record, as Java computes it: beyond 2^31 - 1 it turns negative."""
-        return int32(self.base_sequence + self.count - 1)
+        return to_int(self.base_sequence + self.count - 1)
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -177,11 +188,9 @@ class ProducerBatch:
                 size,
                 max(lengths[begins:ends]),
                 is_split=True,
-                last_attempt_ms=self.created_ms,
-                last_append_ms=self.created_ms,
             )
             if self.has_sequence:
-                part.number_from(self.producer_id, self.producer_epoch, int32(self.base_sequence + begins))
+                part.number_from(self.producer_id, self.producer_epoch, to_int(self.base_sequence + begins))
             parts.append(part)
             begins = ends
         return parts
@@ -191,50 +200,13 @@ def closed_batch(
     number: int, send: int, partition: int, values: Sequence[bytes], count: int, now_ms: int
 ) -> ProducerBatch:
     """A batch that the user hands over whole: `count` records, with these values or, if none, only counted."""
-    batch = ProducerBatch(
-        number, send, partition, 0, count, now_ms, list(values), last_attempt_ms=now_ms, last_append_ms=now_ms
-    )
+    batch = ProducerBatch(number, send, partition, 0, count, now_ms, list(values))
     lengths = [len(value) for value in values] if values else [NOMINAL_VALUE_BYTES] * count
     batch.size_bytes += sum(record_bytes(length, index) for index, length in enumerate(lengths))
     batch.longest_value_bytes = max(lengths)
     return batch
 
 
-def open_batch(
-    number: int, send: int, partition: int, first_value_bytes: int, batch_size: int, now_ms: int
-) -> ProducerBatch:
-    """An empty batch with room for at least its first record and for `batch_size` bytes."""
-    capacity = max(batch_size, batch_upper_bound(first_value_bytes))
-    return ProducerBatch(
-        number,
-        send,
-        partition,
-        0,
-        0,
-        now_ms,
-        capacity_bytes=capacity,
-        is_open=True,
-        last_attempt_ms=now_ms,
-        last_append_ms=now_ms,
-    )
-
-
-def record_bytes(value_bytes: int, index: int) -> int:
-    """The bytes of a record in a batch: its value, and numbers of one byte or more around it."""
-    body = 4 + (1 if index < 64 else varint_bytes(index)) + varint_bytes(value_bytes) + value_bytes
-    return varint_bytes(body) + body
-
-
 def batch_upper_bound(value_bytes: int) -> int:
     """What Java sets aside for a batch with this one record."""
     return BATCH_OVERHEAD_BYTES + MAX_RECORD_OVERHEAD_BYTES + 1 + varint_bytes(value_bytes) + value_bytes + 1
-
-
-def varint_bytes(value: int) -> int:
-    """How many bytes a number from 0 takes, zigzag and seven bits to the byte."""
-    return 1 if value < 64 else ((value << 1).bit_length() + 6) // 7
-
-
-def int32(value: int) -> int:
-    """A number as Java's int holds it."""
-    return (value + 2**31) % 2**32 - 2**31

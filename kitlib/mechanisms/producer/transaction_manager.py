@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kitlib.errors import KitError
-from kitlib.mechanisms.producer.batch import ProducerBatch, int32
+from kitlib.java.numbers import to_int
+from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.exceptions import KAFKA, exception_name
 from kitlib.mechanisms.protocol import (
     INVALID_OFFSET,
@@ -350,7 +351,7 @@ class TransactionManager:
 
     def mark_sequence_unresolved(self, batch: ProducerBatch) -> None:
         """A batch that had been sent before expired: no new numbers here until it is known what became of it."""
-        following = int32(batch.last_sequence + 1)
+        following = to_int(batch.last_sequence + 1)
         self.unresolved[batch.partition] = max(self.unresolved.get(batch.partition, following), following)
 
     def _is_next(self, partition: int, sequence: int) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome, batch_size_bytes
+from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome
 from kitlib.mechanisms.broker.producer_ids import (
     MAX_PRODUCER_ID,
     ProducerIdBlock,
@@ -121,7 +121,7 @@ def test_produce_too_large_duplicate_is_refused() -> None:
     assert answer(leader, written) == answer(leader, written) == {0: "0"}
     leader.config = LARGE
     assert answer(leader, written) == {0: "MESSAGE_TOO_LARGE"}
-    leader.config = replace(LARGE, max_message_bytes=batch_size_bytes(written))
+    leader.config = replace(LARGE, max_message_bytes=written.size_bytes)
     assert answer(leader, written) == {0: "0"}
 
 
@@ -200,13 +200,6 @@ def test_init_producer_id_counts_up_and_skips_a_block_at_a_restart(release: str)
     assert leader.init_producer_id(NOW).producer_id == 1000
 
 
-def test_init_producer_id_while_the_controller_is_slow_is_to_be_asked_again() -> None:
-    """Error 14 until the block has come."""
-    leader = Leader(controller_delay_ms=20)
-    errors = [leader.init_producer_id(now).error for now in (0, 10, 20)]
-    assert errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 2 + [ErrorCode.NONE]
-
-
 def test_init_producer_id_when_ids_are_exhausted() -> None:
     """Release 2.0 answers an error, 4.3 lets the client ask without end."""
     full = ProducerIdNode(ProducerIdBlock(0, MAX_PRODUCER_ID - 1_999))
@@ -236,9 +229,9 @@ def test_expire_names_the_producers_of_each_partition() -> None:
         ((b"x",) * 65, 61 + 64 * 8 + 9),
     ],
 )
-def test_batch_size_bytes_is_that_of_the_wire(values: tuple[bytes, ...], size: int) -> None:
+def test_batch_size_is_that_of_the_wire(values: tuple[bytes, ...], size: int) -> None:
     """A header of 61 bytes; each record 7 and its value, more where a number needs two bytes."""
-    assert batch_size_bytes(Batch(0, max(1, len(values)), values=values)) == size
+    assert Batch(0, max(1, len(values)), values=values).size_bytes == size
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 100_001])

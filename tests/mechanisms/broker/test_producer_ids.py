@@ -7,15 +7,11 @@ import pytest
 from kitlib.errors import KitError
 from kitlib.mechanisms.broker.producer_ids import (
     MAX_PRODUCER_ID,
-    PREFETCH_AT,
-    RETRY_BACKOFF_MS,
     BrokerProducerIds,
-    CoordinatorLoadInProgressError,
     ProducerIdBlock,
     ProducerIdControlManager,
     ProducerIdNode,
     ProducerIdsExhaustedError,
-    RpcProducerIdManager,
     ZkProducerIdManager,
 )
 
@@ -80,75 +76,22 @@ def test_zk_ids_exhausted_when_the_next_block_does_not_fit(last: int, fits: bool
     assert (node.block, node.version) == (ProducerIdBlock(0, last - 999), 0)
 
 
-def test_rpc_first_id_has_to_wait_for_the_controller() -> None:
-    """A broker that has just started answers "try again" until its block is there, and asks once."""
-    broker, controller = RpcProducerIdManager(1), ProducerIdControlManager()
-    for _ in range(3):
-        with pytest.raises(CoordinatorLoadInProgressError):
-            broker.generate(0)
-    assert broker.wants_block
-    broker.receive(controller.allocate(1), 5)
-    assert [broker.generate(5), broker.generate(5)] == [0, 1] and not broker.wants_block
-
-
-def test_rpc_next_block_is_asked_for_before_this_one_is_used_up() -> None:
-    """Giving out id 900 of the block sends the request; the ids run on without a gap in time."""
-    broker, controller = RpcProducerIdManager(1), ProducerIdControlManager()
-    broker.next_one = controller.allocate(1)
-    assert [broker.generate(0) for _ in range(PREFETCH_AT)][-1] == 899 and not broker.wants_block
-    assert broker.generate(0) == 900 and broker.wants_block
-    controller.allocate(2)  # another broker was faster
-    broker.receive(controller.allocate(1), 0)
-    assert [broker.generate(0) for _ in range(100)][-2:] == [999, 2000]
-
-
-def test_rpc_error_of_the_controller_waits_before_it_asks_again() -> None:
-    """After an error no request is sent for 50 ms, and a client has to wait."""
-    broker = RpcProducerIdManager(1)
-    with pytest.raises(CoordinatorLoadInProgressError):
-        broker.generate(0)
-    broker.receive(None, 10)
-    for now, asks in ((10 + RETRY_BACKOFF_MS - 1, False), (10 + RETRY_BACKOFF_MS, True)):
-        with pytest.raises(CoordinatorLoadInProgressError):
-            broker.generate(now)
-        assert broker.wants_block is asks
-
-
-def test_rpc_block_below_the_one_in_use_is_refused() -> None:
-    """Ids that may have been given out already are not taken; it counts as an error."""
-    broker = RpcProducerIdManager(1, block=ProducerIdBlock(1, 5000), next_id=5999, wants_block=True)
-    broker.receive(ProducerIdBlock(1, 4000), 0)
-    assert broker.next_one is None and broker.retry_at_ms == RETRY_BACKOFF_MS
-    broker.receive(ProducerIdBlock(1, 6000), 0)
-    assert [broker.generate(0), broker.generate(0)] == [5999, 6000]
-
-
-def test_broker_with_a_slow_controller_answers_try_again_until_it_has_answered() -> None:
-    """Asked at 0, answered after 30 ms: before that there is no id, then the first one."""
-    broker = BrokerProducerIds(1, controller_delay_ms=30)
-    for now in (0, 29):
-        with pytest.raises(CoordinatorLoadInProgressError):
-            broker.generate(now)
-    assert broker.generate(30) == 0
-
-
-def test_broker_death_wastes_its_block_and_the_one_it_had_asked_for() -> None:
-    """Before its death it had given out 0 to 900 and fetched 1000 to 1999; it goes on with 2000."""
-    broker = BrokerProducerIds(1)
-    assert [broker.generate(0) for _ in range(902)][-1] == 901
-    assert broker.manager.next_one == ProducerIdBlock(1, 1000)
-    broker.restart()
-    assert broker.generate(0) == 2000
+def test_controller_hands_out_each_block_once_and_a_death_wastes_the_rest() -> None:
+    """Two brokers have blocks of their own; one that dies after three ids goes on with a new block."""
+    controller = ProducerIdControlManager()
+    first, second = BrokerProducerIds(1, controller), BrokerProducerIds(2, controller)
+    assert [first.generate(), second.generate(), first.generate(), first.generate()] == [0, 1000, 1, 2]
+    first.restart()
+    assert [first.generate() for _ in range(1_001)][-2:] == [2999, 3000]
 
 
 @pytest.mark.parametrize(("next_first", "fits"), [(MAX_PRODUCER_ID - 1_000, True), (MAX_PRODUCER_ID - 999, False)])
-def test_controller_ids_exhausted_leaves_clients_waiting(next_first: int, fits: bool) -> None:
-    """The controller refuses the block, which the broker does not tell: clients are to try again without end."""
+def test_controller_ids_exhausted_leaves_the_next_one_where_it_is(next_first: int, fits: bool) -> None:
+    """The controller refuses a block that would not end below 2^63."""
     broker = BrokerProducerIds(1, ProducerIdControlManager(next_first))
     if fits:
-        assert broker.generate(0) == next_first
+        assert broker.generate() == next_first
         return
-    for now in (0, 1_000, 1_000_000):
-        with pytest.raises(CoordinatorLoadInProgressError):
-            broker.generate(now)
+    with pytest.raises(ProducerIdsExhaustedError, match="controller: the next producer id is"):
+        broker.generate()
     assert broker.controller.next_first == next_first

@@ -20,8 +20,8 @@ from kitlib.mechanisms.offsets_topic.segments import (
     RecordBatch,
     Segment,
     SegmentedLog,
-    varint_bytes,
 )
+from kitlib.mechanisms.protocol import varint_bytes
 
 Row = tuple[bytes | None, bytes | None, int]
 
