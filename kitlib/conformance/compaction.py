@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kitlib.conformance.golden import flag_in, number_in, unknown
-from kitlib.errors import TraceError
+from kitlib.conformance.golden import unknown
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
 from kitlib.mechanisms.offsets_topic.segments import KeylessRecordError, SegmentedLog
 
@@ -21,14 +20,13 @@ _TOLD_ERRORS = 3  # Kafka's message has the first three
 
 
 def replay(trace: dict[str, Any], build: Build = LogCleaner) -> Iterator[dict[str, Any]]:
-    """What each operation of one recorded script led to. TraceError for one that the recorder never writes."""
+    """What each operation of one recorded script led to."""
     settings = trace["config"]
     config = CleanerConfig(
-        delete_retention_ms=number_in(settings, "delete_retention_ms", 0),
-        min_compaction_lag_ms=number_in(settings, "min_compaction_lag_ms", 0),
-        map_keys=number_in(settings, "offset_map_max_keys", 1),
-    )
-    cleaner = build(SegmentedLog(auto_high_watermark=flag_in(settings, "auto_high_watermark")), config)
+        delete_retention_ms=settings["delete_retention_ms"], min_compaction_lag_ms=settings["min_compaction_lag_ms"],
+        map_keys=settings["offset_map_max_keys"],
+    )  # fmt: skip
+    cleaner = build(SegmentedLog(auto_high_watermark=settings["auto_high_watermark"]), config)
     for step in trace["steps"]:
         yield {"result": {"op": step["op"]} | done(cleaner, step["op"], step.get("args", {}))}
 
@@ -42,20 +40,17 @@ def done(cleaner: Any, op: str, args: dict[str, Any]) -> dict[str, Any]:
         case "roll":
             return {"active_segment_base": log.roll()}
         case "hw":
-            return {"high_watermark": log.update_high_watermark(number_in(args, "offset", 0))}
+            return {"high_watermark": log.update_high_watermark(args["offset"])}
         case "clean":
-            return cleaned(cleaner, number_in(args, "now", 0))
+            return cleaned(cleaner, args["now"])
         case other:
             raise unknown(other)
 
 
 def appended(log: SegmentedLog, args: dict[str, Any]) -> dict[str, Any]:
     """A batch's offsets, or why Kafka refuses it."""
-    rows = args.get("batch")
-    if not isinstance(rows, list) or not rows:
-        raise TraceError(f"batch is {rows!r:.60}, expected a list of 1 or more records.")
     try:
-        batch = log.append([row_of(row) for row in rows])
+        batch = log.append([(raw(row["key"]), raw(row["value"]), row["ts"]) for row in args["batch"]])
     except KeylessRecordError as refused:
         errors = ", ".join(
             f"RecordError(batchIndex={index}, message='Compacted topic cannot accept message without key in topic "
@@ -99,12 +94,9 @@ def cleaned(cleaner: Any, now_ms: int) -> dict[str, Any]:
     }
 
 
-def row_of(row: Any) -> tuple[bytes | None, bytes | None, int]:
-    """One record of a script; TraceError for what is none."""
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), str | None) for name in ("key", "value")):
-        raise TraceError(f"a record is {row!r:.60}, expected a key, a value and a ts.")
-    key, value = (None if row.get(name) is None else row[name].encode("utf-8", "replace") for name in ("key", "value"))
-    return key, value, number_in(row, "ts", 0)
+def raw(text: str | None) -> bytes | None:
+    """A key or a value as it lies in the log."""
+    return None if text is None else text.encode("utf-8", "replace")
 
 
 def text(raw: bytes | None) -> str | None:

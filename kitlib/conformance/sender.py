@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.conformance.golden import number_in, quoted
-from kitlib.errors import TraceError
+from kitlib.conformance.golden import count_in, unknown
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion, Sender
@@ -40,7 +39,6 @@ CONFIG_NAMES = {  # the recording's word -> ProducerConfig's
     "batch_size": "batch_size",
 }
 MOST_PARTITIONS, MOST_RECORDS = 100, 100_000  # of one send; a recorder's scripts are far below
-OPERATIONS = ("send", "poll", "respond", "disconnect", "advance")
 
 
 @dataclass(slots=True)
@@ -58,22 +56,22 @@ class Replayed:
     def play(self, op: str, args: dict[str, Any]) -> None:
         """One step of the script."""
         if op == "send":
-            self.counts.append(number_in(args, "records", 1, MOST_RECORDS))
+            self.counts.append(count_in(args, "records", MOST_RECORDS))
             # A recorded value names its send and its place there; its length counts when a batch is split.
             values = [f"{len(self.counts) - 1}:{index}".encode() for index in range(self.counts[-1])]
-            self.sender.send(number_in(args, "partition"), self.now_ms, values)
+            self.sender.send(args["partition"], self.now_ms, values)
         elif op == "advance":
-            self.now_ms += number_in(args, "ms")
+            self.now_ms += args["ms"]
         elif op == "disconnect":
             self.sender.disconnect()
         elif op == "respond":
             # A script that is made shorter names the oldest request, the second oldest, ...: its number depends on what came before.
-            number = list(self.sender.in_flight_requests)[args["nth"]] if "nth" in args else number_in(args, "request")
-            self.sender.receive(number, answer_of(args.get("partitions")))
+            number = list(self.sender.in_flight_requests)[args["nth"]] if "nth" in args else args["request"]
+            self.sender.receive(number, answer_of(args["partitions"]))
         elif op == "poll":
             self._poll()
         else:
-            raise TraceError(f"the operation {quoted(op)} is unknown. Expected one of {', '.join(OPERATIONS)}.")
+            raise unknown(op)
 
     def _poll(self) -> None:
         """One run of the loop; the cluster answers a request for an id at once."""
@@ -100,23 +98,12 @@ class Replayed:
 
 
 def replay(trace: dict[str, Any], build: Build = Sender) -> Iterator[dict[str, Any]]:
-    """What the client's state was after each step of one recorded script.
-
-    Raises TraceError when a setting, an operation or an argument is none that the recorder writes.
-    """
+    """What the client's state was after each step of one recorded script."""
     settings = trace["config"]
     release = "2.0" if str(trace.get("kafka_version", "")).startswith("2.0") else "4.3"
-    named: dict[str, Any] = {
-        ours: number_in(settings, theirs) for theirs, ours in CONFIG_NAMES.items() if theirs in settings
-    }
-    partitions = visiting_order(number_in(settings, "partitions", 1, MOST_PARTITIONS), release)
-    script = Replayed(
-        build(ProducerConfig(release=release, **named), partitions),
-        release,
-        number_in(settings, "start_time_ms"),
-        number_in(settings, "first_pid"),
-        number_in(settings, "first_epoch"),
-    )
+    named: dict[str, Any] = {ours: settings[theirs] for theirs, ours in CONFIG_NAMES.items() if theirs in settings}
+    sender = build(ProducerConfig(release=release, **named), visiting_order(count_in(settings, "partitions", MOST_PARTITIONS), release))
+    script = Replayed(sender, release, settings["start_time_ms"], settings["first_pid"], settings["first_epoch"])
     for step in trace["steps"]:
         script.play(step["op"], step.get("args", {}))
         completed = script.completed()
@@ -146,22 +133,14 @@ def visiting_order(partitions: int, release: str = "4.3") -> list[int]:
     return sorted(range(partitions), key=lambda partition: (31 * (31 + partition) + ord("t")) % buckets)
 
 
-def answer_of(partitions: Any) -> dict[int, PartitionAnswer]:
-    """A recorded answer in the kit's words. TraceError when it is none."""
-    if not isinstance(partitions, dict):
-        raise TraceError(f"partitions is {quoted(partitions)}, expected an answer for each partition.")
-    answers = {}
-    for partition, answer in partitions.items():
-        if not (isinstance(partition, str) and partition.isascii() and partition.isdigit()):
-            raise TraceError(f"partitions has {quoted(partition)}, expected a partition's number.")
-        if not isinstance(answer, dict) or not isinstance(answer.get("error"), str):
-            raise TraceError(f"the answer of partition {partition} is {quoted(answer)}, expected one with an error.")
-        answers[int(partition)] = PartitionAnswer(
-            ErrorCode.__members__.get(answer["error"], ErrorCode.UNKNOWN_SERVER_ERROR),
-            number_in(answer, "base_offset"),
-            number_in(answer, "log_start_offset"),
+def answer_of(partitions: dict[str, Any]) -> dict[int, PartitionAnswer]:
+    """A recorded answer in the kit's words."""
+    return {
+        int(partition): PartitionAnswer(
+            ErrorCode.__members__.get(answer["error"], ErrorCode.UNKNOWN_SERVER_ERROR), answer["base_offset"], answer["log_start_offset"]
         )
-    return answers
+        for partition, answer in partitions.items()
+    }
 
 
 def state_of(script: Replayed, completed: list[dict[str, Any]]) -> dict[str, Any]:

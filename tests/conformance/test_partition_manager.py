@@ -120,8 +120,6 @@ def test_replay_of_a_learners_own_class_needs_only_the_ledgers_names() -> None:
         ("java.lang.IllegalStateException", False), ("java.io.UncheckedIOException", False),
         ("java.nio.BufferOverflowException", False), ("java.network.Fake", False),
         ("java.nio.channels.ClosedChannelException", True), ("java.nio.channels.NotYetBoundException", False),
-        ("java.nio.file.NoSuchFileException", True), ("java.nio.file.ClosedFileSystemException", False),
-        ("java.util.zip.ZipException", True),
     ],
 )  # fmt: skip
 def test_recorded_exception_of_the_network_is_an_oserror(name: str, is_network: bool) -> None:

@@ -102,12 +102,8 @@ class SendCluster:
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         """What a broker answers."""
-        wanted = (self.topic,) if request.topics is None else request.topics
-        return MetadataResponse(
-            tuple(self.node(number) for number in range(self.brokers)),
-            tuple(self._topic(name) for name in wanted),
-            cluster_id="model",
-        )
+        brokers = tuple(self.node(number) for number in range(self.brokers))
+        return MetadataResponse(brokers, tuple(self._topic(name) for name in request.topics))
 
     def _topic(self, name: str) -> TopicMetadata:
         if name != self.topic or not self.exists:
@@ -124,7 +120,7 @@ class SendCluster:
             )
             for partition in self.order or range(self.partitions)
         )
-        return TopicMetadata(name, topic_id=f"id of {name}", partitions=partitions)
+        return TopicMetadata(name, partitions=partitions)
 
     def log_end(self, partition: int) -> int:
         return self.leader.logs[partition].end

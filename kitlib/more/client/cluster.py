@@ -27,33 +27,17 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionInfo:
-    """One partition: who leads it, and who has copies of it.
-
-    Source: Apache Kafka 4.3.1, `PartitionInfo`.
-    Differs: nothing.
-    """
-
-    topic: str
-    partition: int
-    leader: Node | None  # None: there is none at present, or its address is not known
-    replicas: tuple[Node, ...] = ()
-    in_sync_replicas: tuple[Node, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What a broker says of one partition.
+    """One partition, as a broker tells of it: who leads it, and who has copies of it.
 
     Source: Apache Kafka 4.3.1, `MetadataResponse.PartitionMetadata`.
-    Differs: nothing.
+    Differs: an error of a single partition is left out.
     """
 
     topic: str
     partition: int
-    error: ErrorCode = ErrorCode.NONE
-    leader_id: int | None = None
-    leader_epoch: int | None = None  # grows with each new leader
+    leader_id: int | None = None  # None: there is none at present
+    leader_epoch: int = 0  # grows with each new leader
     replica_ids: tuple[int, ...] = ()
     in_sync_replica_ids: tuple[int, ...] = ()
 
@@ -69,8 +53,6 @@ class TopicMetadata:
 
     name: str
     error: ErrorCode = ErrorCode.NONE
-    topic_id: str | None = None  # another topic of the same name has another id; None: the broker gave none
-    is_internal: bool = False
     partitions: tuple[PartitionMetadata, ...] = ()
 
 
@@ -80,8 +62,6 @@ class MetadataResponse:
 
     brokers: tuple[Node, ...]
     topics: tuple[TopicMetadata, ...] = ()
-    cluster_id: str | None = None
-    has_reliable_leader_epochs: bool = True  # false in answers of old brokers
 
     @property
     def errors(self) -> dict[str, ErrorCode]:
@@ -91,9 +71,9 @@ class MetadataResponse:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """What the client asks for; `topics` None means all of them."""
+    """What the client asks for."""
 
-    topics: tuple[str, ...] | None
+    topics: tuple[str, ...]
     request_version: int = 0  # how many new topics had been asked for when it was made
     is_partial: bool = False  # only for topics that are new
 
@@ -108,40 +88,20 @@ class Cluster:
 
     nodes: tuple[Node, ...] = ()
     partitions: Mapping[TopicPartition, PartitionMetadata] = field(default_factory=dict)
-    cluster_id: str | None = None
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    unauthorized_topics: frozenset[str] = frozenset()
-    invalid_topics: frozenset[str] = frozenset()
-    internal_topics: frozenset[str] = frozenset()
-    is_bootstrap: bool = False  # made from bootstrap.servers: addresses, and no knowledge
 
     @classmethod
     def bootstrap(cls, addresses: Iterable[tuple[str, int]]) -> Cluster:
         """What there is before the first answer: the given addresses, with the numbers -1, -2, ..."""
-        nodes = tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(addresses))
-        return cls(nodes, is_bootstrap=True)
+        return cls(tuple(Node(-1 - index, host, port) for index, (host, port) in enumerate(addresses)))
 
     def node_by_id(self, node_id: int | None) -> Node | None:
         """The broker with this number, if its address is known."""
         return next((node for node in self.nodes if node.id == node_id), None)
 
-    def partition_count(self, topic: str) -> int | None:
-        """How many partitions the topic is known to have; None when nothing is known of it."""
-        return len(self.partitions_of(topic)) or None
+    def partitions_of(self, topic: str) -> list[PartitionMetadata]:
+        """The topic's partitions; none while nothing is known of it."""
+        return [found for found in self.partitions.values() if found.topic == topic]
 
-    def partitions_of(self, topic: str) -> list[PartitionInfo]:
-        """The topic's partitions."""
-        return [self._info(found) for found in self.partitions.values() if found.topic == topic]
-
-    def available_partitions_of(self, topic: str) -> list[PartitionInfo]:
-        """Of the topic's partitions those that have a leader."""
-        return [info for info in self.partitions_of(topic) if info.leader is not None]
-
-    def _info(self, found: PartitionMetadata) -> PartitionInfo:
-        def known(ids: tuple[int, ...]) -> tuple[Node, ...]:
-            return tuple(self.node_by_id(number) or Node(number, "", -1) for number in ids)
-
-        leader = self.node_by_id(found.leader_id)
-        return PartitionInfo(
-            found.topic, found.partition, leader, known(found.replica_ids), known(found.in_sync_replica_ids)
-        )
+    def available_partitions_of(self, topic: str) -> list[PartitionMetadata]:
+        """Of the topic's partitions those that have a leader whose address is known."""
+        return [found for found in self.partitions_of(topic) if self.node_by_id(found.leader_id) is not None]

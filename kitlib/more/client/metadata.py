@@ -1,4 +1,4 @@
-"""What the client knows about the cluster, how old that is, and when it asks again.
+"""What a producer knows about the cluster, how old that is, and when it asks again.
 
 No one notifies a client that a leader has moved: it holds an answer that was once true. It asks again when
 requested (`need_full_update`: an error, a disconnect; `need_partial_update`: a new topic), when
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kitlib.errors import KitError, KnobError
+from kitlib.errors import KnobError
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.client.backoff import MIDDLE, ExponentialBackoff
 from kitlib.more.client.cluster import (
@@ -23,20 +23,8 @@ from kitlib.more.client.cluster import (
     MetadataResponse,
     Node,
     PartitionMetadata,
-    TopicMetadata,
     TopicPartition,
 )
-
-# Answers for a topic or partition after which the client asks again: Java's InvalidMetadataException.
-INVALID_METADATA = frozenset(code for code in ErrorCode if code.wants_new_metadata)
-
-
-class TopicRefusedError(KitError):
-    """The cluster does not let this client write to the topic, or no topic can have that name."""
-
-    def __init__(self, topic: str, error: ErrorCode) -> None:
-        super().__init__(f"topic {topic}: {error.name}. Send to another topic, or ask for the right to write to it.")
-        self.error = error
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +45,19 @@ class MetadataWait:
 
 @dataclass(slots=True)
 class Metadata:
-    """The client's knowledge, its age, and the rules of asking again. Times are in ms.
+    """A producer's knowledge of the topics that it sends to, its age, and the rules of asking again. Times are in ms.
 
-    Source: Apache Kafka 4.3.1, `Metadata`.
-    Differs: chance (the backoff's jitter) is an argument; listeners and closing are left out; an error
-    that ends the client (authentication) is the caller's affair.
+    It forgets a topic that it has not sent to for a while.
+
+    Source: Apache Kafka 4.3.1, `Metadata` and `ProducerMetadata`.
+    Differs: chance (the backoff's jitter) is an argument; listeners and closing are left out, and of an answer: topics
+    that may not be written or cannot be, topics made anew under their name, answers of brokers that know no epochs.
     """
 
     refresh_backoff_ms: int = 100  # retry.backoff.ms: at least so long between two requests
     refresh_backoff_max_ms: int = 1_000  # retry.backoff.max.ms: how far the backoff grows
     metadata_expire_ms: int = 300_000  # metadata.max.age.ms: what is older is asked for again without being asked to
+    metadata_idle_ms: int = 300_000  # metadata.max.idle.ms
     luck: Callable[[], float] = lambda: MIDDLE
     cluster: Cluster = field(default_factory=Cluster)
     version: int = 0  # grows with each answer (`updateVersion`)
@@ -78,11 +69,10 @@ class Metadata:
     equivalent_response_count: int = 0  # answers in a row that brought no newer leader
     need_full_update: bool = False
     need_partial_update: bool = False  # topics are new: it is enough to ask for those
-    last_seen_leader_epochs: dict[TopicPartition, int] = field(
-        default_factory=dict
-    )  # never falls, but for another topic id
-    invalid_topics: frozenset[str] = frozenset()  # of the last answer, until someone was told
-    unauthorized_topics: frozenset[str] = frozenset()
+    topics: dict[str, int] = field(default_factory=dict)  # -> when it is forgotten unless it is sent to before
+    new_topics: set[str] = field(default_factory=set)  # of them, those that no answer has named yet
+    errors: dict[str, ErrorCode] = field(default_factory=dict)  # of the last answer
+    last_seen_leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)  # never falls
     bootstrap_addresses: tuple[tuple[str, int], ...] = ()
     refresh_backoff: ExponentialBackoff = field(init=False)
 
@@ -124,14 +114,17 @@ class Metadata:
 
     # Asking
 
-    def request_update(self, reset_equivalent: bool = False) -> int:
-        """Someone wants news of everything; the present version, to wait with.
+    def add(self, topic: str, now_ms: int) -> None:
+        """The topic is about to be sent to; one that is not known asks for an update at once."""
+        is_new = topic not in self.topics
+        self.topics[topic] = now_ms + self.metadata_idle_ms
+        if is_new:
+            self.new_topics.add(topic)
+            self.request_update_for_new_topics()
 
-        `reset_equivalent`: it is about something new, so earlier answers without news count no more.
-        """
+    def request_update(self) -> int:
+        """Someone wants news of everything; the present version, to wait with."""
         self.need_full_update = True
-        if reset_equivalent:
-            self.equivalent_response_count = 0
         return self.version
 
     def request_update_for_new_topics(self) -> int:
@@ -142,34 +135,16 @@ class Metadata:
         self.request_version += 1
         return self.version
 
-    def update_last_seen_epoch(self, partition: TopicPartition, leader_epoch: int) -> bool:
-        """An answer of a broker named a leader's epoch; a newer one than was seen asks for an update."""
-        seen = self.last_seen_leader_epochs.get(partition)
-        is_newer = seen is not None and leader_epoch > seen
-        if is_newer:
-            self.last_seen_leader_epochs[partition] = leader_epoch
-            self.need_full_update = True
-        return is_newer
+    def request_update_for_topic(self, topic: str) -> int:
+        """Someone waits for news of this topic."""
+        return self.request_update_for_new_topics() if topic in self.new_topics else self.request_update()
 
     def new_request(self, now_ms: int) -> MetadataRequest:
         """The request to send now: of new topics only, unless all is wanted or too old."""
         if not self.need_full_update and self.last_successful_refresh_ms + self.metadata_expire_ms > now_ms:
-            topics = self.new_topics_to_ask()
-            if topics is not None:
-                return MetadataRequest(topics, self.request_version, is_partial=True)
-        return MetadataRequest(self.topics_to_ask(), self.request_version)
-
-    def topics_to_ask(self) -> tuple[str, ...] | None:
-        """What a full request asks for; None: all topics there are."""
-        return None
-
-    def new_topics_to_ask(self) -> tuple[str, ...] | None:
-        """What a partial request asks for; None: partial requests are not used."""
-        return None
-
-    def retains(self, topic: str, now_ms: int) -> bool:
-        """Whether this client still wants to know of the topic."""
-        return True
+            new = tuple(topic for topic in self.topics if topic in self.new_topics)
+            return MetadataRequest(new, self.request_version, is_partial=True)
+        return MetadataRequest(tuple(self.topics), self.request_version)
 
     def await_update(self, last_version: int, timeout_ms: int, now_ms: int) -> MetadataWait:
         """Wait for an answer after `last_version`, for `timeout_ms` at most."""
@@ -196,10 +171,20 @@ class Metadata:
             self.last_successful_refresh_ms = now_ms
         self.equivalent_response_count += 1  # unless `_newest` finds news
         self.cluster = self._cluster_of(response, request.is_partial, now_ms)
-        self.invalid_topics, self.unauthorized_topics = self.cluster.invalid_topics, self.cluster.unauthorized_topics
         for partition in list(self.last_seen_leader_epochs):
             if not self.retains(partition[0], now_ms):
                 del self.last_seen_leader_epochs[partition]
+        self.errors = response.errors
+        self.new_topics -= {topic.name for topic in response.topics}
+
+    def retains(self, topic: str, now_ms: int) -> bool:
+        """Whether the topic is still wanted; one that has been idle for too long is forgotten here."""
+        if topic not in self.topics:
+            return False
+        if topic not in self.new_topics and self.topics[topic] <= now_ms:
+            del self.topics[topic]
+            return False
+        return True
 
     def update_partition_leadership(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Iterable[Node]
@@ -219,8 +204,7 @@ class Metadata:
             moved[key] = replace(before, leader_id=leader_id, leader_epoch=epoch)
             self.last_seen_leader_epochs[key] = epoch
         if moved:
-            partitions = {**self.cluster.partitions, **moved}
-            self.cluster = replace(self.cluster, nodes=tuple(addresses.values()), partitions=partitions)
+            self.cluster = Cluster(tuple(addresses.values()), {**self.cluster.partitions, **moved})
         return set(moved)
 
     def failed_update(self, now_ms: int) -> None:
@@ -229,142 +213,33 @@ class Metadata:
         self.attempts += 1
         self.equivalent_response_count = 0
 
-    def raise_for_topic(self, topic: str) -> None:
-        """TopicRefusedError when the last answer refused this topic. All refusals are forgotten."""
-        unauthorized, invalid = self.unauthorized_topics, self.invalid_topics
-        self.unauthorized_topics = self.invalid_topics = frozenset()
-        if topic in unauthorized:
-            raise TopicRefusedError(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if topic in invalid:
-            raise TopicRefusedError(topic, ErrorCode.INVALID_TOPIC_EXCEPTION)
-
     def _cluster_of(self, response: MetadataResponse, is_partial: bool, now_ms: int) -> Cluster:
-        told = {topic.name for topic in response.topics}
-        ids: dict[str, str] = {}
+        """The answer, and beside a partial one what is known of other topics."""
         kept: dict[TopicPartition, PartitionMetadata] = {}
-        internal: set[str] = set()
-        invalid: set[str] = set()
-        unauthorized: set[str] = set()
         for topic in response.topics:
-            if topic.topic_id is not None:
-                ids[topic.name] = topic.topic_id
             if not self.retains(topic.name, now_ms):
                 continue
-            if topic.is_internal:
-                internal.add(topic.name)
-            if topic.error is ErrorCode.NONE:
-                for partition in self._newest_of(topic, response.has_reliable_leader_epochs):
-                    kept[partition.key] = partition
-            else:
-                if topic.error in INVALID_METADATA:
-                    self.request_update()
-                if topic.error is ErrorCode.INVALID_TOPIC_EXCEPTION:
-                    invalid.add(topic.name)
-                elif topic.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                    unauthorized.add(topic.name)
-        if is_partial:
-            stays = {name for name in self._known_topics() if name not in told and self.retains(name, now_ms)}
-            before = self.cluster
-            ids = {name: number for name, number in before.topic_ids.items() if name in stays} | {
-                name: number for name, number in ids.items() if any(key[0] == name for key in kept)
-            }
-            kept |= {key: found for key, found in before.partitions.items() if key[0] in stays and key not in kept}
-            invalid |= before.invalid_topics & stays
-            unauthorized |= before.unauthorized_topics & stays
-            internal |= before.internal_topics & stays
-        return Cluster(
-            response.brokers,
-            kept,
-            response.cluster_id,
-            ids,
-            frozenset(unauthorized),
-            frozenset(invalid),
-            frozenset(internal),
-        )
-
-    def _known_topics(self) -> set[str]:
-        before = self.cluster
-        return (
-            {topic for topic, _ in before.partitions}
-            | set(before.topic_ids)
-            | before.invalid_topics
-            | before.unauthorized_topics
-            | before.internal_topics
-        )
-
-    def _newest_of(self, topic: TopicMetadata, is_reliable: bool) -> list[PartitionMetadata]:
-        """What to believe of each of the topic's partitions; an error of one asks for an update."""
-        believed = []
-        for partition in topic.partitions:
-            newest = self._newest(partition, is_reliable, topic.topic_id)
-            if newest is not None:
-                believed.append(newest)
-            if partition.error in INVALID_METADATA:
+            if topic.error.wants_new_metadata:
                 self.request_update()
-        return believed
+            for told in topic.partitions if topic.error is ErrorCode.NONE else ():
+                newest = self._newest(told)
+                if newest is not None:
+                    kept[told.key] = newest
+        if is_partial:
+            named = {topic.name for topic in response.topics}
+            others = ((key, known) for key, known in self.cluster.partitions.items() if key[0] not in named)
+            kept |= {key: known for key, known in others if self.retains(key[0], now_ms)}
+        return Cluster(response.brokers, kept)
 
-    def _newest(self, told: PartitionMetadata, is_reliable: bool, topic_id: str | None) -> PartitionMetadata | None:
+    def _newest(self, told: PartitionMetadata) -> PartitionMetadata | None:
         """The newer of what is told and what is known: a leader of an older epoch is not believed."""
-        if not is_reliable or told.leader_epoch is None:
-            self.last_seen_leader_epochs.pop(told.key, None)
-            self.equivalent_response_count = 0
-            return PartitionMetadata(
-                told.topic, told.partition, told.error, told.leader_id, None, told.replica_ids, told.in_sync_replica_ids
-            )
         seen = self.last_seen_leader_epochs.get(told.key)
-        is_another_topic = topic_id is not None and topic_id != self.cluster.topic_ids.get(told.topic)
-        if seen is None or is_another_topic or told.leader_epoch >= seen:
-            self.last_seen_leader_epochs[told.key] = told.leader_epoch
-            if seen is None or is_another_topic or told.leader_epoch > seen:
-                self.equivalent_response_count = 0
-            return told
-        return self.cluster.partitions.get(told.key)
-
-
-@dataclass(slots=True)
-class ProducerMetadata(Metadata):
-    """A producer's: it asks for the topics that were sent to, and forgets those that were not for a while.
-
-    Source: Apache Kafka 4.3.1, `ProducerMetadata`.
-    Differs: as above.
-    """
-
-    metadata_idle_ms: int = 300_000  # metadata.max.idle.ms
-    topics: dict[str, int] = field(default_factory=dict)  # -> when it is forgotten unless it is sent to before
-    new_topics: set[str] = field(default_factory=set)  # of them, those that no answer has named yet
-    errors: dict[str, ErrorCode] = field(default_factory=dict)  # of the last answer
-
-    def add(self, topic: str, now_ms: int) -> None:
-        """The topic is about to be sent to; one that is not known asks for an update at once."""
-        is_new = topic not in self.topics
-        self.topics[topic] = now_ms + self.metadata_idle_ms
-        if is_new:
-            self.new_topics.add(topic)
-            self.request_update_for_new_topics()
-
-    def request_update_for_topic(self, topic: str) -> int:
-        """Someone waits for news of this topic."""
-        return self.request_update_for_new_topics() if topic in self.new_topics else self.request_update()
-
-    def topics_to_ask(self) -> tuple[str, ...] | None:
-        return tuple(self.topics)
-
-    def new_topics_to_ask(self) -> tuple[str, ...] | None:
-        return tuple(topic for topic in self.topics if topic in self.new_topics)
-
-    def retains(self, topic: str, now_ms: int) -> bool:
-        """Whether it is still wanted; a topic that has been idle for too long is forgotten here."""
-        if topic not in self.topics:
-            return False
-        if topic not in self.new_topics and self.topics[topic] <= now_ms:
-            del self.topics[topic]
-            return False
-        return True
-
-    def update(self, request: MetadataRequest, response: MetadataResponse, now_ms: int) -> None:
-        Metadata.update(self, request, response, now_ms)
-        self.errors = response.errors
-        self.new_topics -= {topic.name for topic in response.topics}
+        if seen is not None and told.leader_epoch < seen:
+            return self.cluster.partitions.get(told.key)
+        if seen != told.leader_epoch:
+            self.equivalent_response_count = 0
+        self.last_seen_leader_epochs[told.key] = told.leader_epoch
+        return told
 
 
 RELEASES = ("4.3", "0.10")
@@ -373,7 +248,7 @@ EXPIRY_NEEDS_UPDATE = -1
 
 
 @dataclass(slots=True)
-class EarlierMetadata(ProducerMetadata):
+class EarlierMetadata(Metadata):
     """A producer's metadata by the rules of 0.10.1: one flag, one backoff that never grows, and always all topics at once.
 
     The rules of today differ in three ways: a new topic need not wait for the backoff and is asked for alone; failures,
@@ -381,12 +256,9 @@ class EarlierMetadata(ProducerMetadata):
     the next update by itself.
 
     Source: Apache Kafka 0.10.1.0, `Metadata`.
-    Differs: listeners are left out; `need_full_update` is its `needUpdate`, and `need_partial_update` is never set.
+    Differs: listeners are left out; `need_full_update` is its `needUpdate`, and `need_partial_update` is never set. Of
+    `topics` EXPIRY_NEEDS_UPDATE means that the next answer says when it is forgotten.
     """
-
-    topics: dict[str, int] = field(
-        default_factory=dict
-    )  # -> when it is forgotten; EXPIRY_NEEDS_UPDATE: the next answer says
 
     def time_to_allow_update(self, now_ms: int) -> int:
         """In how long a request is allowed; below 0 when that has been so for a while."""
@@ -411,16 +283,12 @@ class EarlierMetadata(ProducerMetadata):
 
     def update(self, request: MetadataRequest, response: MetadataResponse, now_ms: int) -> None:
         """An answer came, whatever it says; topics that were idle for too long are forgotten."""
-        self.new_topics = set(self.topics)  # so that the answer is read whole
-        cluster = self._cluster_of(response, is_partial=False, now_ms=now_ms)
-        self.new_topics = set()
-        self.last_seen_leader_epochs.clear()
         self.errors = response.errors
-        self.unauthorized_topics = cluster.unauthorized_topics
-        self._take(cluster, now_ms)
+        told = (partition for topic in response.topics if topic.name in self.topics for partition in topic.partitions)
+        self._take(Cluster(response.brokers, {partition.key: partition for partition in told}), now_ms)
 
     def _take(self, cluster: Cluster, now_ms: int) -> None:
-        self.need_full_update = self.need_partial_update = False
+        self.need_full_update = False
         self.last_refresh_ms = self.last_successful_refresh_ms = now_ms
         self.version += 1
         self.notified_version = self.version
@@ -436,25 +304,15 @@ class EarlierMetadata(ProducerMetadata):
         self.last_refresh_ms = now_ms
 
 
-def producer_metadata(
-    release: str = "4.3",
-    refresh_backoff_ms: int = 100,
-    refresh_backoff_max_ms: int = 1_000,
-    metadata_expire_ms: int = 300_000,
-    metadata_idle_ms: int = 300_000,
-    luck: Callable[[], float] = lambda: MIDDLE,
-) -> ProducerMetadata:
-    """A producer's metadata by the rules of a release. KnobError when it is none of RELEASES or a time is negative."""
+def producer_metadata(release: str = "4.3", luck: Callable[[], float] = lambda: MIDDLE, **times_ms: int) -> Metadata:
+    """A producer's metadata by the rules of a release, with these times of `Metadata`.
+
+    KnobError when the release is none of RELEASES or a time is negative.
+    """
     if release not in RELEASES:
         raise KnobError(f"release is {release!r}. Give one of {', '.join(RELEASES)}.")
-    times = {
-        "refresh_backoff_ms": refresh_backoff_ms,
-        "refresh_backoff_max_ms": refresh_backoff_max_ms,
-        "metadata_expire_ms": metadata_expire_ms,
-        "metadata_idle_ms": metadata_idle_ms,
-    }
-    for name, value in times.items():
+    for name, value in times_ms.items():
         if value < 0:
             raise KnobError(f"{name} is {value}, expected 0 ms or more.")
-    made = EarlierMetadata if release == "0.10" else ProducerMetadata
-    return made(refresh_backoff_ms, refresh_backoff_max_ms, metadata_expire_ms, luck, metadata_idle_ms=metadata_idle_ms)
+    made = EarlierMetadata if release == "0.10" else Metadata
+    return made(luck=luck, **times_ms)  # type: ignore[arg-type]  # fields of ms

@@ -19,24 +19,23 @@ from dataclasses import dataclass, field, replace
 
 from kitlib.errors import KnobError
 from kitlib.mechanisms.producer.accumulator import RecordAccumulator
-from kitlib.mechanisms.producer.batch import ProducerBatch, batch_upper_bound, record_bytes
+from kitlib.mechanisms.producer.batch import ProducerBatch, batch_upper_bound
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.earlier import EarlierAccumulator
-from kitlib.mechanisms.producer.exceptions import TIMEOUT, exception_name
+from kitlib.mechanisms.producer.exceptions import TIMEOUT
 from kitlib.mechanisms.producer.sender import Completion, InFlightRequest, Sender, SenderEvent
-from kitlib.mechanisms.protocol import InitProducerIdAnswer, InitProducerIdRequest, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.protocol import (
+    InitProducerIdAnswer,
+    InitProducerIdRequest,
+    PartitionAnswer,
+    ProduceRequest,
+    record_bytes,
+)
 from kitlib.more.client.backoff import MIDDLE
 from kitlib.more.client.buffer_pool import Allocation, BufferPool
 from kitlib.more.client.cluster import Node
 from kitlib.more.client.connections import MAX_LONG, ClusterConnectionStates
-from kitlib.more.client.metadata import (
-    RELEASES,
-    Metadata,
-    MetadataWait,
-    ProducerMetadata,
-    TopicRefusedError,
-    producer_metadata,
-)
+from kitlib.more.client.metadata import RELEASES, Metadata, MetadataWait, producer_metadata
 from kitlib.more.client.network_client import MAX_INT, InFlight, NetworkClient, SelectTimeout
 from kitlib.more.client.partitioner import BuiltInPartitioner, RoundRobinPartitioner, partition_of_key
 
@@ -112,9 +111,7 @@ class PooledAccumulator(RecordAccumulator):
 
     is_exhausted: bool = False  # someone waits for memory
     leader_epochs: dict[int, int] = field(default_factory=dict)  # partition -> the newest that is known
-    seen: dict[int, tuple[int, int]] = field(
-        default_factory=dict
-    )  # batch -> (its leader's epoch, attempts when that changed)
+    seen: dict[int, tuple[int, int]] = field(default_factory=dict)  # batch -> (its leader's epoch, attempts when that changed)
 
     def ready(self, now_ms: int) -> tuple[bool, int | None]:
         """Whether any partition has something to send; without memory whatever waits is sent."""
@@ -142,33 +139,21 @@ class PooledAccumulator(RecordAccumulator):
 
 
 @dataclass(slots=True)
-class EarlierPooledAccumulator(EarlierAccumulator):
-    """The same by earlier rules, which know nothing of leaders' epochs.
+class EarlierPooledAccumulator(PooledAccumulator, EarlierAccumulator):
+    """The same by earlier rules, to which nobody tells a leader's epoch.
 
     Source: Apache Kafka 0.10.1.0, `RecordAccumulator.ready`; 2.0.0 for the rest.
-    Differs: as its base class, but for memory.
+    Differs: as its base classes, but for memory.
     """
-
-    is_exhausted: bool = False
-
-    def ready(self, now_ms: int) -> tuple[bool, int | None]:
-        """Whether any partition has something to send; without memory whatever waits is sent."""
-        if self.is_exhausted and any(
-            queue and partition not in self.muted and not self.is_backing_off(queue[0], now_ms)
-            for partition, queue in self.queues.items()
-        ):
-            return True, 0
-        return EarlierAccumulator.ready(self, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class SendRules:
     """What one release does differently between `send` and the wire."""
 
-    accumulator: type[PooledAccumulator | EarlierPooledAccumulator]
+    accumulator: type[PooledAccumulator]
     has_sticky_partitioner: bool  # records without a key fill a batch of one partition (KIP-794); else they go round
     believes_told_leaders: bool  # a refusal that names the new leader is news
-    refuses_invalid_topics: bool  # at once, by what the metadata said; else by waiting in vain
     gives_up_connecting: bool  # an attempt to connect has a timeout, and the backoff grows
     wakes_to_expire: bool  # the loop sleeps no longer than until the first batch runs out of time
     no_metadata: str  # what the user is told who waited for the topic in vain
@@ -176,11 +161,9 @@ class SendRules:
 
 SEND_RULES = {
     "4.3": SendRules(
-        PooledAccumulator, True, True, True, True, True, "Topic {topic} not present in metadata after {max_block_ms} ms."
+        PooledAccumulator, True, True, True, True, "Topic {topic} not present in metadata after {max_block_ms} ms."
     ),
-    "0.10": SendRules(
-        EarlierPooledAccumulator, False, False, False, False, False, "Failed to update metadata after {max_block_ms} ms."
-    ),
+    "0.10": SendRules(EarlierPooledAccumulator, False, False, False, False, "Failed to update metadata after {max_block_ms} ms."),
 }
 
 
@@ -219,7 +202,7 @@ class KafkaProducer:
     luck: Callable[[], float] = lambda: MIDDLE
     partition_luck: Callable[[], int] = lambda: 0
     rules: SendRules = field(init=False)
-    metadata: ProducerMetadata = field(init=False)
+    metadata: Metadata = field(init=False)
     client: NetworkClient = field(init=False)
     sender: Sender = field(init=False)
     pool: BufferPool = field(init=False)
@@ -240,12 +223,13 @@ class KafkaProducer:
         config, producer = self.config, self.config.for_sender
         self.rules = SEND_RULES[config.release]
         self.metadata = producer_metadata(
-            config.release, producer.retry_backoff_ms, producer.retry_backoff_max_ms,
-            config.metadata_max_age_ms, config.metadata_max_idle_ms, self.luck,
+            config.release, self.luck,
+            refresh_backoff_ms=producer.retry_backoff_ms, refresh_backoff_max_ms=producer.retry_backoff_max_ms,
+            metadata_expire_ms=config.metadata_max_age_ms, metadata_idle_ms=config.metadata_max_idle_ms,
         )  # fmt: skip
         self.client = network_client(config, self.metadata, self.luck)
         self.sender = Sender(producer, [], accumulator_type=self.rules.accumulator, times_out_requests=False)
-        self.pool = BufferPool(config.buffer_memory, max(producer.batch_size, 1))
+        self.pool = BufferPool(config.buffer_memory)
         self.built_in = BuiltInPartitioner(self.topic, max(producer.batch_size, 1), self.partition_luck)
         self.round_robin = RoundRobinPartitioner(self.topic, self.partition_luck())
 
@@ -258,9 +242,6 @@ class KafkaProducer:
         )  # fmt: skip
         self.calls += 1
         self.sendings.append(sending)
-        if self.rules.refuses_invalid_topics and self.topic in self.metadata.cluster.invalid_topics:
-            self._fail(sending, "InvalidTopicException", self.topic)
-            return sending
         self.metadata.add(self.topic, now_ms)
         if self._is_known(partition):
             self._after_metadata(sending, now_ms)
@@ -290,8 +271,7 @@ class KafkaProducer:
         return over
 
     def _is_known(self, partition: int | None) -> bool:
-        count = self.metadata.cluster.partition_count(self.topic)
-        return count is not None and (partition is None or partition < count)
+        return len(self.metadata.cluster.partitions_of(self.topic)) > (partition or 0)
 
     def _wait_for_metadata(self, sending: Sending, now_ms: int) -> None:
         self.metadata.add(self.topic, now_ms)
@@ -308,13 +288,7 @@ class KafkaProducer:
         if is_late:
             told = self.rules.no_metadata.format(topic=self.topic, max_block_ms=self.config.max_block_ms)
             self._fail(sending, TIMEOUT, told)
-            return
-        try:
-            self.metadata.raise_for_topic(self.topic)
-        except TopicRefusedError as refused:
-            self._fail(sending, exception_name(refused.error), self.topic)
-            return
-        if self._is_known(sending.wanted_partition):
+        elif self._is_known(sending.wanted_partition):
             self._after_metadata(sending, now_ms)
         else:
             self._wait_for_metadata(sending, now_ms)
@@ -382,7 +356,7 @@ class KafkaProducer:
             return sending.wanted_partition
         cluster = self.metadata.cluster
         if sending.key is not None:
-            return partition_of_key(sending.key, cluster.partition_count(self.topic) or 1)
+            return partition_of_key(sending.key, len(cluster.partitions_of(self.topic)))
         return self.built_in.peek(cluster) if self.rules.has_sticky_partitioner else self.round_robin.next_partition(cluster)
 
     def _fail(self, sending: Sending, error: str, message: str) -> None:
@@ -390,7 +364,7 @@ class KafkaProducer:
 
     def _tell_exhausted(self) -> None:
         accumulator = self.sender.accumulator
-        if isinstance(accumulator, PooledAccumulator | EarlierPooledAccumulator):
+        if isinstance(accumulator, PooledAccumulator):
             accumulator.is_exhausted = self.pool.queued > 0
 
     # The sender's loop
@@ -450,8 +424,9 @@ class KafkaProducer:
     @property
     def leader(self) -> Node | None:
         """Who leads the topic's partitions, as far as the client knows."""
-        found = self.metadata.cluster.available_partitions_of(self.topic)
-        return found[0].leader if found else None
+        cluster = self.metadata.cluster
+        found = cluster.available_partitions_of(self.topic)
+        return cluster.node_by_id(found[0].leader_id) if found else None
 
     def poll_timeout_ms(self, now_ms: int) -> int:
         """What the sender wants to do next, in how many ms; MAX_LONG when nothing waits."""
@@ -547,7 +522,7 @@ class KafkaProducer:
             if info.partition not in accumulator.queues:
                 accumulator.queues[info.partition] = deque()
                 accumulator.partitions = self.sender.partitions = sorted(accumulator.queues)
-            if isinstance(accumulator, PooledAccumulator) and info.leader_epoch is not None:
+            if isinstance(accumulator, PooledAccumulator) and self.rules.believes_told_leaders:
                 accumulator.leader_epochs[info.partition] = info.leader_epoch
 
     def _settle_memory(self) -> None:

@@ -8,31 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kitlib.errors import KnobError
-from kitlib.more.client.buffer_pool import BUFFER_EXHAUSTED, CLOSED, Allocation, BufferPool
+from kitlib.more.client.buffer_pool import BUFFER_EXHAUSTED, Allocation, BufferPool
 
 TOTAL, SIZE = 40, 10
-
-
-def test_close_with_waiters_ends_all_of_them() -> None:
-    """And nobody gets memory afterwards."""
-    pool = BufferPool(TOTAL, SIZE)
-    pool.allocate(TOTAL, 0, 0)
-    waiter = pool.allocate(SIZE, 1_000, 0)
-    pool.close()
-    assert (waiter.error, pool.allocate(0, 0, 0).error) == (CLOSED, CLOSED)
-
-
-@pytest.mark.parametrize("total, size", [(-1, 10), (40, 0)])
-def test_pool_with_impossible_sizes_is_refused(total: int, size: int) -> None:
-    """The message names both."""
-    with pytest.raises(KnobError, match=f"{total} bytes with buffers of {size}"):
-        BufferPool(total, size)
 
 
 def test_allocate_of_more_than_there_is_is_refused_at_once() -> None:
     """Waiting would never end."""
     with pytest.raises(KnobError, match="41 bytes are more than the whole pool of 40"):
-        BufferPool(TOTAL, SIZE).allocate(41, 1_000, 0)
+        BufferPool(TOTAL).allocate(41, 1_000, 0)
 
 
 class Memory(RuleBasedStateMachine):
@@ -40,7 +24,7 @@ class Memory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = BufferPool(TOTAL, SIZE)
+        self.pool = BufferPool(TOTAL)
         self.held: list[Allocation] = []
         self.waiting: list[Allocation] = []
         self.now_ms = 0

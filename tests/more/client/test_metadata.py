@@ -10,17 +10,17 @@ from kitlib.errors import KnobError
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.client.backoff import ExponentialBackoff
 from kitlib.more.client.cluster import Cluster, MetadataResponse, Node, PartitionMetadata, TopicMetadata
-from kitlib.more.client.metadata import EarlierMetadata, ProducerMetadata, producer_metadata
+from kitlib.more.client.metadata import EarlierMetadata, Metadata, producer_metadata
 
 NODES = (Node(0, "zero", 9092), Node(1, "one", 9092))
 
 
 def answer(topic: str = "t", leader: int = 0, epoch: int = 0, error: ErrorCode = ErrorCode.NONE) -> MetadataResponse:
     partitions = (PartitionMetadata(topic, 0, leader_id=leader, leader_epoch=epoch),) if error is ErrorCode.NONE else ()
-    return MetadataResponse(NODES, (TopicMetadata(topic, error, "id", partitions=partitions),))
+    return MetadataResponse(NODES, (TopicMetadata(topic, error, partitions),))
 
 
-def answered(metadata: ProducerMetadata, response: MetadataResponse, now_ms: int) -> None:
+def answered(metadata: Metadata, response: MetadataResponse, now_ms: int) -> None:
     metadata.update(metadata.new_request(now_ms), response, now_ms)
 
 
@@ -67,7 +67,7 @@ def test_backoff_whose_maximum_is_below_its_beginning_is_the_maximum() -> None:
 
 def test_await_update_ends_with_an_answer_and_not_with_a_new_beginning() -> None:
     """A rebootstrap raises the version, and wakes nobody."""
-    metadata = ProducerMetadata()
+    metadata = Metadata()
     metadata.bootstrap([("zero", 9092)])
     metadata.add("t", 0)
     wait = metadata.await_update(metadata.request_update_for_topic("t"), 1_000, 0)
@@ -97,5 +97,4 @@ def test_producer_metadata_of_an_unknown_release_or_a_negative_time_is_refused()
 def test_cluster_of_bootstrap_has_addresses_and_no_knowledge() -> None:
     """Brokers known from bootstrap.servers only have numbers below 0."""
     cluster = Cluster.bootstrap([("a", 1), ("b", 2)])
-    assert [str(node) for node in cluster.nodes] == ["a:1 (id: -1)", "b:2 (id: -2)"]
-    assert cluster.partition_count("t") is None
+    assert [str(node) for node in cluster.nodes] == ["a:1 (id: -1)", "b:2 (id: -2)"] and cluster.partitions_of("t") == []

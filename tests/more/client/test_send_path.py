@@ -126,16 +126,6 @@ def test_send_to_a_topic_that_never_comes_fails_after_max_block(release: str, wo
     assert (sending.error, sending.message) == ("TimeoutException", words)
 
 
-def test_send_to_a_topic_that_may_not_be_written_fails_with_the_answer() -> None:
-    """That is certain, so nobody waits for max.block.ms."""
-    rig = Rig(answer(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    sending = rig.producer.send(b"x", 0)
-    rig.turn(200)
-    rig.turn(200)
-    rig.producer.advance(rig.now_ms)
-    assert sending.error == "TopicAuthorizationException"
-
-
 def test_send_to_a_partition_that_is_not_there_waits_for_it() -> None:
     """The topic may have grown since it was asked for."""
     rig = Rig(max_block_ms=5_000)
