@@ -159,7 +159,7 @@ TRANSACTIONS = Domain(
             "epoch pid to:text transactional_id", "why",
             rule=Rule(
                 "A transaction moves only between the states that its table allows.",
-                "mechanisms.transactions.metadata:TransactionMetadata.complete_transition_to",
+                "mechanisms.transactions.metadata:TransactionMetadata.move_to",
             ),
         ),
         "write": Word(

@@ -24,7 +24,6 @@ from kitlib.mechanisms.transactions.metadata import (
     TransactionMetadata,
     TransactionRefusedError,
     TransactionState,
-    TxnTransitMetadata,
     is_epoch_exhausted,
     supports_epoch_bump,
 )
@@ -73,7 +72,6 @@ class UnsentMarkers:
     transactional_id: str
     marker: EndTransactionMarker
     partitions: set[TopicPartition]
-    complete: TxnTransitMetadata  # what the entry will be once all of them are there
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,25 +120,21 @@ class TransactionCoordinator:
         if entry is None:
             entry = TransactionMetadata(transactional_id, self.new_producer_id(), timeout_ms, last_update_ms=now_ms)
             self.entries[transactional_id] = entry
-        if entry.is_pending:
+        if entry.state.is_preparing:
             return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
         if expected is not None and not _may_go_on(entry, *expected):
             return InitProducerIdAnswer(ErrorCode.PRODUCER_FENCED)
-        if entry.state.is_preparing:
-            return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
         if entry.state is TransactionState.ONGOING:
             self._fence(entry, now_ms, "a producer with the same transactional id has begun")
             return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
         try:
             if entry.is_epoch_exhausted and (expected is None or expected[1] == entry.producer_epoch):
-                to = entry.prepare_producer_id_rotation(
-                    self.new_producer_id(), timeout_ms, now_ms, expected is not None
-                )
+                entry.rotate_producer_id(self.new_producer_id(), timeout_ms, now_ms, expected is not None)
             else:
-                to = entry.prepare_increment_producer_epoch(timeout_ms, expected and expected[1], now_ms)
+                entry.begin(timeout_ms, expected and expected[1], now_ms)
         except TransactionRefusedError as refused:
             return InitProducerIdAnswer(refused.error)
-        self._write(entry, to)
+        self._note(entry)
         return InitProducerIdAnswer(ErrorCode.NONE, entry.producer_id, entry.producer_epoch)
 
     def add_partitions(
@@ -161,10 +155,11 @@ class TransactionCoordinator:
         entry, error = self._entry_of(transactional_id, producer_id, epoch)
         if entry is None:
             return error
-        if entry.is_pending or entry.state.is_preparing:
+        if entry.state.is_preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if entry.state is not TransactionState.ONGOING or not added <= entry.partitions:
-            self._write(entry, entry.prepare_add_partitions(added, now_ms, version))
+            entry.add_partitions(added, now_ms, version)
+            self._note(entry)
         return ErrorCode.NONE
 
     def add_offsets(
@@ -180,7 +175,7 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Whether partitions are in the open transaction; a leader asks this for a client of version 1.
 
-        TRANSACTION_ABORTABLE for one that is not. A step that is being written is no obstacle here.
+        TRANSACTION_ABORTABLE for one that is not.
         """
         asked = list(partitions)
         entry, error = self._entry_of(transactional_id, producer_id, epoch)
@@ -219,8 +214,7 @@ class TransactionCoordinator:
         """Abort what has been open for longer than its producer's timeout; a broker looks every few seconds. The ids."""
         late = [
             entry for entry in self.entries.values()
-            if not entry.is_pending and entry.state is TransactionState.ONGOING
-            and entry.txn_start_ms + entry.txn_timeout_ms < now_ms
+            if entry.state is TransactionState.ONGOING and entry.txn_start_ms + entry.txn_timeout_ms < now_ms
         ]  # fmt: skip
         for entry in late:
             self._fence(entry, now_ms, "transaction.timeout.ms")
@@ -230,19 +224,18 @@ class TransactionCoordinator:
         """Forget the ids that have been idle for too long; their names."""
         gone = [
             entry for entry in self.entries.values()
-            if not entry.is_pending and entry.state.is_expiration_allowed
-            and entry.last_update_ms <= now_ms - self.config.id_expiration_ms
+            if entry.state.is_expiration_allowed and entry.last_update_ms <= now_ms - self.config.id_expiration_ms
         ]  # fmt: skip
         for entry in gone:
-            entry.prepare_dead()
-            self._note(entry, TransactionState.DEAD, "transactional.id.expiration.ms")
+            entry.move_to(TransactionState.DEAD)
+            self._note(entry, "transactional.id.expiration.ms")
             del self.entries[entry.transactional_id]
         return [entry.transactional_id for entry in gone]
 
     def marker_written(self, sending: UnsentMarkers, partition: TopicPartition) -> None:
         """One of the markers is in its partition's log; with the last one the transaction has ended."""
         sending.partitions.discard(partition)
-        self.entries[sending.transactional_id].remove_partition(partition)
+        self.entries[sending.transactional_id].partitions -= {partition}
         self._maybe_complete(sending)
 
     def _entry_of(
@@ -260,38 +253,39 @@ class TransactionCoordinator:
 
     def _fence(self, entry: TransactionMetadata, now_ms: int, why: str) -> None:
         """Raise the epoch and abort: the producer that has this transaction open is shut out."""
-        to = entry.prepare_fence_producer_epoch()
         version = self.config.transaction_version
-        entry.pending_state = None
         if not supports_epoch_bump(version):  # version 2 raises the epoch with the abort itself
-            entry.producer_epoch, entry.last_producer_epoch = to.producer_epoch, NO_PRODUCER_EPOCH
+            entry.fence()
         self._end(entry, False, now_ms, version, why)
 
     def _end(self, entry: TransactionMetadata, commit: bool, now_ms: int, version: int, why: str) -> EndTxnAnswer:
         """Write the decision, and make ready the markers."""
-        bumps, rests = supports_epoch_bump(version), entry.state.is_expiration_allowed
+        bumps = supports_epoch_bump(version)
         next_id = self.new_producer_id() if bumps and entry.is_epoch_exhausted else NO_PRODUCER_ID
-        state = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
-        self._write(entry, entry.prepare_abort_or_commit(state, version, next_id, now_ms, rests), why)
+        entry.end(
+            TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT, version, next_id, now_ms
+        )
+        self._note(entry, why)
         marker = EndTransactionMarker(
             entry.producer_id, entry.producer_epoch, self.epoch, commit, 2 if bumps else 1, now_ms
         )
-        sending = UnsentMarkers(entry.transactional_id, marker, set(entry.partitions), entry.prepare_complete(now_ms))
+        answer = EndTxnAnswer(ErrorCode.NONE, *entry.identity_after_end)
+        sending = UnsentMarkers(entry.transactional_id, marker, set(entry.partitions))
         self.unsent.append(sending)
         self._maybe_complete(sending)
-        return EndTxnAnswer(ErrorCode.NONE, sending.complete.producer_id, sending.complete.producer_epoch)
+        return answer
 
     def _maybe_complete(self, sending: UnsentMarkers) -> None:
         if not sending.partitions:
             self.unsent.remove(sending)
-            self._write(self.entries[sending.transactional_id], sending.complete)
+            entry = self.entries[sending.transactional_id]
+            entry.complete()
+            self._note(entry)
 
-    def _write(self, entry: TransactionMetadata, to: TxnTransitMetadata, why: str = "") -> None:
-        entry.complete_transition_to(to)
-        self._note(entry, entry.state, why)
-
-    def _note(self, entry: TransactionMetadata, state: TransactionState, why: str) -> None:
-        self.transitions.append(Transition(entry.transactional_id, state, entry.producer_id, entry.producer_epoch, why))
+    def _note(self, entry: TransactionMetadata, why: str = "") -> None:
+        self.transitions.append(
+            Transition(entry.transactional_id, entry.state, entry.producer_id, entry.producer_epoch, why)
+        )
 
     def __repr__(self) -> str:
         told = ", ".join(
@@ -320,7 +314,7 @@ def _cannot_end_1(entry: TransactionMetadata, producer_id: int, epoch: int, comm
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if entry.producer_epoch != epoch:
         return ErrorCode.PRODUCER_FENCED
-    if entry.is_pending:
+    if entry.state.is_preparing:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if entry.state is TransactionState.ONGOING:
         return None
@@ -336,16 +330,10 @@ def _cannot_end_2(entry: TransactionMetadata, producer_id: int, epoch: int, comm
     overflowed = entry.prev_producer_id == producer_id and epoch == MAX_EPOCH - 1 and entry.producer_epoch == 0
     comes_again = entry.producer_epoch == epoch + 1
     if entry.state.is_preparing:
-        is_valid = comes_again
-    elif entry.state.is_complete:
-        is_valid = comes_again or overflowed or epoch == entry.producer_epoch
-    else:
-        is_valid = epoch == entry.producer_epoch
-    if entry.is_pending:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     if entry.producer_id != producer_id and not overflowed:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if not is_valid:
+    if epoch != entry.producer_epoch and not (entry.state.is_complete and (comes_again or overflowed)):
         return ErrorCode.PRODUCER_FENCED
     if entry.state is TransactionState.ONGOING:
         return None
@@ -355,9 +343,6 @@ def _cannot_end_2(entry: TransactionMetadata, producer_id: int, epoch: int, comm
 
 
 def _ended_before(state: TransactionState, commit: bool) -> ErrorCode:
-    """The answer about a transaction that has ended, or is being ended, or was never begun."""
-    if state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT) and commit:
-        return ErrorCode.CONCURRENT_TRANSACTIONS if state.is_preparing else ErrorCode.NONE
-    if state in (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT) and not commit:
-        return ErrorCode.CONCURRENT_TRANSACTIONS if state.is_preparing else ErrorCode.NONE
-    return ErrorCode.INVALID_TXN_STATE
+    """The answer about a transaction that has ended, or was never begun."""
+    ended = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+    return ErrorCode.NONE if state is ended else ErrorCode.INVALID_TXN_STATE
