@@ -83,7 +83,7 @@ class Acker:
         Raises IdOutOfRangeError unless low <= val <= high and root is a signed 64-bit number.
         """
         self.check(root, val)
-        entry = self.pending.get(root) or AckerEntry()
+        entry = self.entry(root)
         entry.val = (entry.val or 0) ^ val
         entry.spout_task = spout_task
         return self.apply(root, entry)
@@ -94,7 +94,7 @@ class Acker:
         Raises IdOutOfRangeError as `init` does.
         """
         self.check(root, val)
-        entry = self.pending.get(root) or AckerEntry()
+        entry = self.entry(root)
         entry.val = (entry.val or 0) ^ val
         return self.apply(root, entry)
 
@@ -104,7 +104,7 @@ class Acker:
         Raises IdOutOfRangeError unless root is a signed 64-bit number.
         """
         self.check(root, 0)
-        entry = self.pending.get(root) or AckerEntry()
+        entry = self.entry(root)
         entry.failed = True
         return self.apply(root, entry)
 
@@ -119,13 +119,20 @@ class Acker:
         """A message timeout has passed: rotate. What is dropped is returned for pictures; nobody is told of it."""
         return self.pending.rotate()
 
-    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
-        """Keep the entry, renewed; or end the tree if it can be ended. Zero is tested before failed."""
-        self.pending.put(root, entry)
-        return self.completion(root, entry)
+    def entry(self, root: int) -> AckerEntry:
+        """What is known of the tree; of a new one nothing."""
+        return self.pending.get(root) or AckerEntry()
 
-    def completion(self, root: int, entry: AckerEntry) -> Completion | None:
-        """The end of the tree, whose entry is then removed; None while it goes on or nobody waits for it."""
+    def keep(self, root: int, entry: AckerEntry) -> None:
+        """Into the newest bucket: every message renews its tree's entry."""
+        self.pending.put(root, entry)
+
+    def apply(self, root: int, entry: AckerEntry) -> Completion | None:
+        """Keep the changed entry, or end the tree, whose entry is then removed. Zero is tested before failed.
+
+        None while the tree goes on, or nobody waits for it.
+        """
+        self.keep(root, entry)
         if entry.spout_task is None:
             return None
         if entry.val == 0:

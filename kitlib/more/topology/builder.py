@@ -132,14 +132,6 @@ class BoltDeclarer:
             )
         return self._add("fields", component, stream, names)
 
-    def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Each tuple to every task."""
-        return self._add("all", component, stream)
-
-    def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Every tuple to the task with the lowest id."""
-        return self._add("global", component, stream)
-
     def _add(self, kind: GroupingKind, component: str, stream: str, fields: Sequence[str] = ()) -> BoltDeclarer:
         if not isinstance(component, str) or not isinstance(stream, str):
             raise TopologyError(

@@ -15,7 +15,7 @@ from kitlib.java.hash_codes import list_hash_code
 from kitlib.more.topology.components import TopologyError
 from kitlib.more.topology.ids import Rng
 
-GroupingKind = Literal["shuffle", "fields", "all", "global"]
+GroupingKind = Literal["shuffle", "fields"]
 Chooser = Callable[[Sequence[object]], list[int]]  # values of a tuple -> the task ids that get it
 
 
@@ -34,14 +34,10 @@ def chooser_of(grouping: Grouping, fields: Sequence[str], tasks: Sequence[int], 
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-grouper`, `mk-fields-grouper`, `mk-shuffle-grouper`).
     Differs: Java's random numbers are another generator's; the later release's shuffle looks at the load, this
-    one does not.
+    one does not; there are no other kinds (all, global, direct).
     """
     if grouping.kind == "fields":
         return _by_fields(grouping, [fields.index(name) for name in grouping.fields], tasks)
-    if grouping.kind == "all":
-        return lambda values: list(tasks)
-    if grouping.kind == "global":
-        return lambda values: [tasks[0]]
     return _shuffle(tasks, rng)
 
 

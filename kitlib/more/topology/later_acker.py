@@ -26,24 +26,15 @@ class LaterAcker(Acker):
 
     pending: RotatingMap[int, AckerEntry] = field(default_factory=lambda: RotatingMap(TIMEOUT_BUCKET_NUM))
 
-    def init(self, root: int, val: int, spout_task: int) -> Completion | None:
-        self.check(root, val)
-        entry = self.entry(root)
-        entry.val = (entry.val or 0) ^ val
-        entry.spout_task = spout_task
-        return self.completion(root, entry)
-
-    def ack(self, root: int, val: int) -> Completion | None:
-        self.check(root, val)
-        entry = self.entry(root)
-        entry.val = (entry.val or 0) ^ val
-        return self.completion(root, entry)
+    def keep(self, root: int, entry: AckerEntry) -> None:
+        """A new entry goes into the newest bucket; others stay where they are."""
+        if root not in self.pending:
+            self.pending.put(root, entry)
 
     def fail(self, root: int) -> Completion | None:
-        self.check(root, 0)
-        entry = self.pending.get(root) or AckerEntry()
-        entry.failed = True
-        return self.apply(root, entry)
+        end = Acker.fail(self, root)
+        self._renew(root)
+        return end
 
     def reset_timeout(self, root: int) -> Completion | None:
         """Renew the tree's entry; the completion that was due, else a message that renews it at the spout, too.
@@ -51,16 +42,14 @@ class LaterAcker(Acker):
         None while the spout task is not known.
         """
         self.check(root, 0)
-        entry = self.pending.get(root) or AckerEntry()
+        entry = self.entry(root)
         end = self.apply(root, entry)
+        self._renew(root)
         if end is None and entry.spout_task is not None:
             return Completion(entry.spout_task, ACKER_RESET_TIMEOUT_STREAM_ID, root)
         return end
 
-    def entry(self, root: int) -> AckerEntry:
-        """The tree's entry, where it is; a new one goes into the newest bucket."""
-        found = self.pending.get(root)
-        if found is None:
-            found = AckerEntry()
-            self.pending.put(root, found)
-        return found
+    def _renew(self, root: int) -> None:
+        entry = self.pending.get(root)
+        if entry is not None:
+            self.pending.put(root, entry)

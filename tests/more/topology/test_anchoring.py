@@ -56,7 +56,7 @@ def test_multi_anchoring_two_anchors_of_one_tree_put_the_xor_of_two_ids_into_it(
     builder.set_spout("spout", lambda: Numbers(3))
     builder.set_bolt("left", Pass).shuffle_grouping("spout")
     builder.set_bolt("right", Pass).shuffle_grouping("spout")
-    builder.set_bolt("join", Join).global_grouping("left").global_grouping("right")
+    builder.set_bolt("join", Join).shuffle_grouping("left").shuffle_grouping("right")
     builder.set_bolt("store", Store).shuffle_grouping("join")
     run, watch = started(builder.create_topology())
     run.run_for(100)

@@ -80,7 +80,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "stream 'odds' of 'pass', which has no such stream. Its streams are default",
     ),
     "a component that sends nothing": (
-        lambda: declared(lambda b: (b.set_bolt("x", Store).all_grouping("spout"), b.set_bolt("y", Store).all_grouping("x"))),
+        lambda: declared(lambda b: (b.set_bolt("x", Store).shuffle_grouping("spout"), b.set_bolt("y", Store).shuffle_grouping("x"))),
         "stream 'default' of 'x'.* Its streams are none; set output_fields",
     ),
     "an unknown field": (

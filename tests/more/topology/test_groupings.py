@@ -51,26 +51,17 @@ def test_fields_a_negative_hash_finds_a_task() -> None:
     assert chosen("fields", list(range(20)), [("hello", 1)], "word", "count") == [[8]]
 
 
-def test_all_each_task_gets_the_tuple() -> None:
-    """An all grouping sends one tuple to every task."""
-    assert chosen("all", [4, 5, 6], [("a", 1), ("b", 2)]) == [[4, 5, 6]] * 2
-
-
-def test_global_the_lowest_task_gets_everything() -> None:
-    """A global grouping sends every tuple to the task with the lowest id."""
-    assert chosen("global", [4, 5, 6], [("a", 1), ("b", 2)]) == [[4]] * 2
-
-
-def test_all_grouping_each_copy_has_an_id_of_its_own() -> None:
-    """The tree of a tuple that goes to three tasks has three edges, and is finished after three acks."""
+def test_each_bolt_that_subscribes_gets_a_copy_with_an_id_of_its_own() -> None:
+    """The tree of a tuple that goes to three bolts has three edges, and is finished after three acks."""
     builder = TopologyBuilder()
     builder.set_spout("spout", lambda: Numbers(1))
-    builder.set_bolt("store", Store, 3).all_grouping("spout")
+    for name in "abc":
+        builder.set_bolt(name, Store).shuffle_grouping("spout")
     run, watch = started(builder.create_topology())
     run.run_for(1_000)
     (emit,) = watch.of("emit")
     ids = [edge for _, _, edge in emit["tuples"]]
-    assert [to for _, to, _ in emit["tuples"]] == ["store-2", "store-3", "store-4"] and len(set(ids)) == 3
+    assert [to for _, to, _ in emit["tuples"]] == ["a-2", "b-3", "c-4"] and len(set(ids)) == 3
     assert emit["val"] == ids[0] ^ ids[1] ^ ids[2]
     assert [event["end"] for event in watch.of("acker_ack")] == [None, None, "ack"]
     assert watch.messages("ack") == [0] and watch.effects() == {0: 3}

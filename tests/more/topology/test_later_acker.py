@@ -75,32 +75,6 @@ def test_later_acker_answers_as_the_book_says(messages: list[tuple[Any, ...]]) -
             assert (entry.val or 0, entry.spout_task, entry.failed) == (book.val[root], book.task.get(root), root in book.failed)
 
 
-# What is done between the second tick and the third -> whether the tree outlives the third.
-RENEWS = {"ack": (("ack", 7, 2), False), "second init": (("init", 7, 2, 1), False), "reset_timeout": (("reset_timeout", 7), True)}
-
-
-@pytest.mark.parametrize("case", RENEWS)
-def test_later_acker_third_tick_drops_what_only_reset_timeout_renews(case: str) -> None:
-    """A plain message does not make a tree younger, as it does in 0.9.3; a request for more time does."""
-    (what, *given_values), lives = RENEWS[case]
-    acker = LaterAcker()
-    acker.init(7, 1, 1)
-    acker.tick()
-    acker.tick()
-    getattr(acker, what)(*given_values)
-    assert (7 not in acker.tick()) is lives and (7 in acker.pending) is lives
-
-
-def test_later_acker_fail_before_the_init_renews() -> None:
-    """A fail of a tree whose spout task is not known yet puts the entry into the newest bucket."""
-    acker = LaterAcker()
-    acker.ack(7, 1)
-    acker.tick()
-    acker.tick()
-    acker.fail(7)
-    assert acker.tick() == {} and acker.init(7, 2, 1) == Completion(1, FAIL, 7)
-
-
 def test_later_acker_lives_one_tick_longer_than_the_earlier() -> None:
     """The same silence of two ticks loses the tree in 0.9.3 and not in 2.4.0."""
     answers = []
@@ -110,15 +84,6 @@ def test_later_acker_lives_one_tick_longer_than_the_earlier() -> None:
         acker.tick()
         answers.append(acker.ack(7, 1))
     assert answers == [None, Completion(1, ACK, 7)]
-
-
-def test_later_acker_reset_timeout_is_passed_on_to_the_spout_that_waits() -> None:
-    """The message goes on to the spout task, and is kept as an entry while no task is known."""
-    acker = LaterAcker()
-    assert acker.reset_timeout(7) is None and 7 in acker.pending
-    assert acker.init(7, 1, 4) is None
-    assert acker.reset_timeout(7) == Completion(4, RESET, 7)
-    assert acker.ack(7, 1) == Completion(4, ACK, 7) and len(acker.pending) == 0
 
 
 def test_later_acker_id_beyond_its_bits_changes_nothing() -> None:

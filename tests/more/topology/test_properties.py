@@ -54,7 +54,7 @@ class Shape:
 SHAPES = st.builds(
     Shape,
     parallelism=st.integers(1, 3),
-    grouping=st.sampled_from(["shuffle", "fields", "all", "global"]),
+    grouping=st.sampled_from(["shuffle", "fields"]),
     fan_out=st.integers(0, 3),
     is_anchored=st.booleans(),
     needed=st.sampled_from([1, 1, 2, 3]),
