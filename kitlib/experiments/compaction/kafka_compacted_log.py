@@ -188,7 +188,7 @@ class KafkaOffsetsLog(KafkaCompactedLog):
     def load(self) -> tuple[int, int, int]:
         began_s, cache, read = time.perf_counter(), OffsetCache(), 0
         for batch in self.wire.batches():
-            for offset, _, key, value in batch.records:
-                cache.replay(offset, decode(key, value))
+            for _, _, key, value in batch.records:
+                cache.replay(decode(key, value))
                 read += 1
         return read, int((time.perf_counter() - began_s) * 1000), len(cache.offsets)

@@ -118,7 +118,7 @@ class ModelCoordinator:
         error, answers = self.brokers[self.known].fetch(self.group, partitions, self.require_stable)
         if error is OffsetError.NOT_COORDINATOR:
             self.known = self.leader
-        return error, {partition: each.offset for partition, each in answers.items()}
+        return error, answers
 
     def others_commit(self, records: int, keys: int) -> None:
         """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""

@@ -231,7 +231,7 @@ class IncidentRun(Run):
         for _ in range(MOST_TRIES):
             self.pass_to(self.now_ms)
             error, answers = self.manager.fetch(GROUP, [(self.ledger.topic, 0)])
-            offset = answers[self.ledger.topic, 0].offset
+            offset = answers[self.ledger.topic, 0]
             told = {} if error is OffsetError.NONE else {"error": error.name}
             self.record_in(self.ledger, self.actor, "answer", group=GROUP, offset=offset, **told)
             if error is OffsetError.NONE:

@@ -10,11 +10,10 @@ at once, not with its marker; no snapshots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.more.offsets.messages import SUBSCRIPTION, ZERO_UUID
+from kitlib.more.offsets.messages import SUBSCRIPTION
 from kitlib.more.offsets.offset_rules import CachedGroup, OffsetEvent
 from kitlib.more.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord
 from kitlib.more.offsets.wire import INTEGERS, Reader, WireError, read_message
@@ -25,29 +24,17 @@ Key = tuple[str, str, int]  # group, topic, partition
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:
-    """One committed offset."""
+    """One committed offset. Metadata, leader epoch and topic id of a record are not kept."""
 
-    record_offset: int  # of the commit's record in the offsets topic
     committed_offset: int  # the offset that the group reads next
     commit_timestamp_ms: int
-    expire_timestamp_ms: int | None = None  # only of commits that said so, in versions 2 to 4 of the request
-    leader_epoch: int | None = None
-    metadata: str = ""
-    topic_id: str = ZERO_UUID
+    expire_timestamp_ms: int | None = None  # of a record that says so
 
     @classmethod
-    def from_record(cls, record_offset: int, value: dict[str, Any]) -> OffsetAndMetadata:
-        """What a commit's value says; -1 in its expiry or epoch means none."""
-        expires, epoch = value.get("expireTimestamp", -1), value.get("leaderEpoch", -1)
-        return cls(
-            record_offset,
-            value["offset"],
-            value["commitTimestamp"],
-            None if expires == -1 else expires,
-            None if epoch == -1 else epoch,
-            value["metadata"],
-            value.get("topicId", ZERO_UUID),
-        )
+    def from_record(cls, value: dict[str, Any]) -> OffsetAndMetadata:
+        """What a commit's value says; -1 in its expiry means none."""
+        expires = value.get("expireTimestamp", -1)
+        return cls(value["offset"], value["commitTimestamp"], None if expires == -1 else expires)
 
 
 def key_of(record: OffsetsRecord) -> Key:
@@ -68,7 +55,7 @@ class OffsetCache:
     groups: dict[str, CachedGroup] = field(default_factory=dict)  # every group that has an offset, and others
     version: int = 0  # grows with each record that is played
 
-    def replay(self, record_offset: int, record: OffsetsRecord) -> Key | None:
+    def replay(self, record: OffsetsRecord) -> Key | None:
         """Play one record of the log; the key that it took out of the cache, if it took one."""
         self.version += 1
         if record.type.number == GROUP_METADATA_TYPE:
@@ -80,7 +67,7 @@ class OffsetCache:
         if record.value is None:
             return key if self.offsets.pop(key, None) is not None else None
         self.groups.setdefault(key[0], CachedGroup())  # a consumer without a group's protocol, or one not yet read
-        self.offsets[key] = OffsetAndMetadata.from_record(record_offset, record.value)
+        self.offsets[key] = OffsetAndMetadata.from_record(record.value)
         return None
 
     def _replay_group(self, record: OffsetsRecord) -> None:
@@ -94,10 +81,6 @@ class OffsetCache:
             None if value.get("currentStateTimestamp", -1) == -1 else value["currentStateTimestamp"],
             subscribed_topics(value),
         )
-
-    def of_group(self, group: str) -> Iterator[tuple[TopicPartition, OffsetAndMetadata]]:
-        """The offsets of one group, in the order in which their partitions came in."""
-        return ((key[1:], value) for key, value in list(self.offsets.items()) if key[0] == group)
 
     def __repr__(self) -> str:
         return f"<OffsetCache: {len(self.offsets)} offsets of {len(self.groups)} groups>"

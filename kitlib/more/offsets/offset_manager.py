@@ -10,7 +10,8 @@ Time advances through `advance`: call it with the time before each request, and 
 Source: Apache Kafka 0.8.2.2 `OffsetManager`, 0.9.0.1 `GroupMetadataManager`, 4.3.1 `OffsetMetadataManager`,
 `GroupCoordinatorShard`, `CoordinatorRuntime`; which of them decides by `rules`.
 Differs: whether the member that commits may do so is `GroupCoordinator`'s to say; no answer waits for the log's high
-watermark; transactions, groups of the newer protocols and OffsetDelete are left out.
+watermark; what a commit says besides its offset (metadata, the leader's epoch, a retention of its own, the topic's id),
+transactions, groups of the newer protocols and OffsetDelete are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from enum import Enum
 from kitlib.errors import KitError
 from kitlib.mechanisms.offsets_topic.segments import LogRecord, SegmentedLog
 from kitlib.more.hashes import group_partition
-from kitlib.more.offsets.messages import RECORD_TYPES, ZERO_UUID
+from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import (
     Key,
     OffsetAndMetadata,
@@ -130,7 +131,7 @@ class OffsetLoad:
             self.next_offset = record.offset
             found = read_as(self.rules, record)
             if found is not None:
-                gone = self.cache.replay(record.offset, found)
+                gone = self.cache.replay(found)
                 if gone is not None:
                     notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))
             self.records_read += 1
@@ -154,7 +155,7 @@ def replicated_part(log: SegmentedLog, rules: OffsetRules) -> OffsetCache:
     for record in records_from(log, log.start_offset, log.high_watermark, log.end_offset + 1):
         found = read_as(rules, record)
         if found is not None:
-            cache.replay(record.offset, found)
+            cache.replay(found)
     return cache
 
 
@@ -164,16 +165,6 @@ class LedState(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     FAILED = "failed"  # its load ended at a record that cannot be read
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """The answer for one partition; offset -1 without an error means that there is no committed offset."""
-
-    offset: int = NO_OFFSET
-    leader_epoch: int | None = None
-    metadata: str = ""
-    error: OffsetError = OffsetError.NONE
 
 
 @dataclass(slots=True)
@@ -289,68 +280,34 @@ class OffsetManager:
         return OffsetError.NONE
 
     def commit(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, int],
-        now_ms: int,
-        *,
-        metadata: str = "",
-        leader_epoch: int | None = None,
-        retention_ms: int | None = None,
-        topic_id: str = ZERO_UUID,
+        self, group: str, offsets: Mapping[TopicPartition, int], now_ms: int
     ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
-        """Write the offsets, one record each in one batch; (each partition's error, what happened).
-
-        `retention_ms` is what versions 2 to 4 of the request can say; 0.8.2 knows nothing of it.
-        """
+        """Write the offsets, one record each in one batch; (each partition's error, what happened)."""
         error = self.error_for(group, is_commit=True)
-        if error is OffsetError.NONE:
-            self._led_for(group).cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
-            if len(metadata) > self.config.metadata_max_chars:
-                error = OffsetError.OFFSET_METADATA_TOO_LARGE
-        if error is not OffsetError.NONE or not offsets:
+        if error is not OffsetError.NONE:
             return dict.fromkeys(offsets, error), []
-        expires_ms = None if retention_ms is None else now_ms + retention_ms
-        rows = [
-            self._commit_record(
-                (group, *partition),
-                OffsetAndMetadata(-1, offset, now_ms, expires_ms, leader_epoch, metadata, topic_id),
-            )
-            for partition, offset in offsets.items()
-        ]
-        return dict.fromkeys(offsets, OffsetError.NONE), self._write(self._led_for(group), rows, now_ms)
+        led = self._led_for(group)
+        led.cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
+        rows = [self._commit_record((group, *partition), offset, now_ms) for partition, offset in offsets.items()]
+        return dict.fromkeys(offsets, error), self._write(led, rows, now_ms)
 
     def fetch(
-        self,
-        group: str,
-        partitions: Iterable[TopicPartition] | None = None,
-        require_stable: bool = False,
-        topic_ids: Mapping[str, str] | None = None,
-    ) -> tuple[OffsetError, dict[TopicPartition, Fetched]]:
-        """(the group's error, each partition's answer); all the group's partitions when none are named.
+        self, group: str, partitions: Iterable[TopicPartition], require_stable: bool = False
+    ) -> tuple[OffsetError, dict[TopicPartition, int]]:
+        """(the group's error, each partition's offset); NO_OFFSET for none, and with an error.
 
-        With an error every named partition is answered with it and -1. Without `require_stable`, which today's clients ask
-        for, a coordinator of 4.0 or later answers from the replicated part of its log, which a new leader learns of late.
-        An offset of a topic with another id in `topic_ids` is none: the topic has been deleted and made again.
+        Without `require_stable`, which today's clients ask for, a coordinator of 4.0 or later answers from the replicated
+        part of its log, which a new leader learns of late.
         """
         error = self.error_for(group)
         if error is not OffsetError.NONE:
-            return error, {partition: Fetched(error=error) for partition in partitions or ()}
+            return error, dict.fromkeys(partitions, NO_OFFSET)
         led = self.led[self.partition_of(group)]
         is_behind = led.log.high_watermark < led.log.end_offset
         behind = is_behind and not require_stable and self.rules.clock is Clock.GROUP_EMPTY
         cache = replicated_part(led.log, self.rules) if behind else led.cache
-        asked = [found for found, _ in cache.of_group(group)] if partitions is None else list(partitions)
-        ids = topic_ids or {}
-        return error, {
-            each: self._fetched(cache, (group, *each), ids.get(each[0], ZERO_UUID)) for each in asked
-        }
-
-    def _fetched(self, cache: OffsetCache, key: Key, topic_id: str) -> Fetched:
-        found = cache.offsets.get(key)
-        if found is None or (ZERO_UUID not in (topic_id, found.topic_id) and topic_id != found.topic_id):
-            return Fetched()
-        return Fetched(found.committed_offset, found.leader_epoch, found.metadata)
+        found = {each: cache.offsets.get((group, *each)) for each in partitions}
+        return error, {each: NO_OFFSET if known is None else known.committed_offset for each, known in found.items()}
 
     def write_group(
         self,
@@ -410,21 +367,14 @@ class OffsetManager:
             )
         return led
 
-    def _commit_record(self, key: Key, value: OffsetAndMetadata) -> OffsetsRecord:
+    def _commit_record(self, key: Key, offset: int, now_ms: int) -> OffsetsRecord:
         """The record of one commit as this release writes it."""
-        group, topic, partition = key
-        version, expires_ms = self.rules.written_version, value.expire_timestamp_ms
-        if self.rules.clock is Clock.COMMIT_OR_EXPIRY and expires_ms is None:
-            expires_ms = value.commit_timestamp_ms + self.config.offsets_retention_ms
-        if self.rules.clock is Clock.GROUP_EMPTY and expires_ms is not None:
-            version = 1  # later versions have no place for an expiry
-        fields = {"offset": value.committed_offset, "metadata": value.metadata}
-        fields |= {"commitTimestamp": value.commit_timestamp_ms, "expireTimestamp": -1 if expires_ms is None else expires_ms}
-        if self.rules.written_version >= 3:  # in the cache even of a commit whose own version has no place for them
-            fields |= {"leaderEpoch": -1 if value.leader_epoch is None else value.leader_epoch, "topicId": value.topic_id}
-        return OffsetsRecord(
-            RECORD_TYPES[self.rules.written_type], {"group": group, "topic": topic, "partition": partition}, version, fields
-        )
+        rules, (group, topic, partition) = self.rules, key
+        fields = {"offset": offset, "metadata": "", "commitTimestamp": now_ms}
+        if rules.clock is Clock.COMMIT_OR_EXPIRY:
+            fields["expireTimestamp"] = now_ms + self.config.offsets_retention_ms
+        names = {"group": group, "topic": topic, "partition": partition}
+        return OffsetsRecord(RECORD_TYPES[rules.written_type], names, rules.written_version, fields)
 
     def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[OffsetEvent]:
         kind = RECORD_TYPES[self.rules.written_type]
@@ -440,7 +390,7 @@ class OffsetManager:
         batch = led.log.append([(*encode(record), now_ms) for record in records])
         notes = []
         for offset, record in enumerate(records, batch.base_offset):
-            gone = led.cache.replay(offset, record)
+            gone = led.cache.replay(record)
             notes += noted(offset, record, now_ms)
             if gone is not None:
                 notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": why}))

@@ -15,7 +15,7 @@ Differs: nothing; of the releases between them, 2.0 has the clock of 0.9.0, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum, IntEnum
 from typing import Any
 
@@ -29,7 +29,6 @@ class OffsetError(IntEnum):
     """The error codes of answers about committed offsets, with the numbers of the wire."""
 
     NONE = 0
-    OFFSET_METADATA_TOO_LARGE = 12
     COORDINATOR_LOAD_IN_PROGRESS = 14  # ask again: the cache is being filled
     NOT_COORDINATOR = 16  # ask who is
 
@@ -75,17 +74,14 @@ class OffsetConfig:
 
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes of 4.3.1
     retention_check_interval_ms: int = 600_000
-    metadata_max_chars: int = 4_096
     partitions: int = 50  # of __consumer_offsets
     load_records_per_s: int = 100_000
     load_chunk_records: int = 100  # so many are read at a time; a reader sees nothing of it before the load has ended
 
     def __post_init__(self) -> None:
-        low = {"offsets_retention_ms": 1, "retention_check_interval_ms": 1, "metadata_max_chars": 0}
-        low |= {"partitions": 1, "load_records_per_s": 1, "load_chunk_records": 1}
-        for name, least in low.items():
-            if getattr(self, name) < least:
-                raise KnobError(f"{name} is {getattr(self, name)}: give {least} or more.")
+        for each in fields(self):
+            if getattr(self, each.name) < 1:
+                raise KnobError(f"{each.name} is {getattr(self, each.name)}: give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)

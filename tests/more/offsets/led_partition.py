@@ -26,4 +26,4 @@ def led(rules: str, log: SegmentedLog | None = None, config: OffsetConfig = CONF
 def offset_of(manager: OffsetManager, where: TopicPartition = T) -> tuple[OffsetError, int]:
     """The answer to a fetch for group g."""
     error, found = manager.fetch("g", [where])
-    return error, found[where].offset
+    return error, found[where]

@@ -9,10 +9,10 @@ import pytest
 from kitlib.errors import KitError, KnobError
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.more.hashes import group_partition
-from kitlib.more.offsets.messages import RECORD_TYPES, SUBSCRIPTION
-from kitlib.more.offsets.offset_manager import Fetched, OffsetManager
+from kitlib.more.offsets.messages import SUBSCRIPTION
+from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
-from kitlib.more.offsets.records import OffsetsRecord, decode, encode
+from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import write_message
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
@@ -31,13 +31,12 @@ def subscription(*topics: str) -> bytes:
 
 @pytest.mark.parametrize("rules", RULES)
 def test_fetch_answers_the_last_commit_and_minus_one_for_none(rules: str) -> None:
-    """The last commit counts, lower or not; what was never committed is -1 without an error; all are told when none is named."""
+    """The last commit counts, lower or not; what was never committed is -1 without an error."""
     manager = led(rules)
     for offset in (7, 3):
         errors, notes = manager.commit("g", {T: offset}, 10)
         assert errors == {T: OffsetError.NONE} and words(notes) == ["write", "cache"]
     assert offset_of(manager) == (OffsetError.NONE, 3) and offset_of(manager, U) == (OffsetError.NONE, -1)
-    assert manager.fetch("g") == (OffsetError.NONE, {T: Fetched(3)}) and manager.fetch("h") == (OffsetError.NONE, {})
     assert (manager.num_offsets, manager.num_groups) == (1, 1)
 
 
@@ -55,40 +54,6 @@ def test_commit_writes_the_format_of_its_release(rules: str) -> None:
     assert found.value.get("expireTimestamp") == expires_ms and found.value["commitTimestamp"] == 10
 
 
-def test_commit_with_a_retention_of_its_own_loses_the_leader_epoch_at_the_next_load() -> None:
-    """It is written as version 1, which has no place for an epoch; the cache keeps it until the coordinator moves."""
-    manager = led("4.3.1")
-    manager.commit("g", {T: 5}, 0, leader_epoch=3, retention_ms=1_000)
-    log = manager.led[0].log
-    assert decode(log.records()[0].key, log.records()[0].value).version == 1
-    assert manager.fetch("g", [T])[1][T].leader_epoch == 3
-    other = led("4.3.1", log)
-    other.advance(200)
-    assert other.fetch("g", [T])[1][T] == Fetched(5, None)
-
-
-def test_commit_with_too_much_metadata_writes_nothing_but_makes_the_group() -> None:
-    """The group is known from then on, and the purge takes it away again."""
-    manager = led("4.3.1", config=replace(CONFIG, metadata_max_chars=3))
-    errors, notes = manager.commit("g", {T: 5, U: 6}, 0, metadata="long")
-    assert set(errors.values()) == {OffsetError.OFFSET_METADATA_TOO_LARGE} and not notes
-    assert [decode(*encode_of(each)).type.name for each in manager.purge(0, 1)] == ["GROUP_METADATA"]
-
-
-def encode_of(note: OffsetEvent) -> tuple[bytes, bytes | None]:
-    """The bytes of a group's tombstone that a note tells of."""
-    assert note.what == "write" and note.data["value"] is None
-    return encode(OffsetsRecord(RECORD_TYPES[2], {"group": note.data["key"].removeprefix("group ")}))
-
-
-def test_fetch_of_a_topic_that_was_made_anew_is_none() -> None:
-    """An offset with another topic id is not this topic's; a side that knows no id takes the name's word."""
-    manager, first, second = led("4.3.1"), "B" * 21 + "A", "C" * 21 + "A"
-    manager.commit("g", {T: 5}, 0, topic_id=first)
-    asked = [manager.fetch("g", [T], topic_ids=ids)[1][T].offset for ids in ({}, {"orders": first}, {"orders": second})]
-    assert asked == [5, 5, -1]
-
-
 def test_answers_elsewhere_are_not_coordinator() -> None:
     """A broker that does not lead the group's partition says so, to commits and fetches; so does one that has resigned."""
     manager = OffsetManager(config=replace(CONFIG, partitions=50))
@@ -97,7 +62,7 @@ def test_answers_elsewhere_are_not_coordinator() -> None:
     assert manager.commit("h", {T: 1}, 0)[0] == {T: OffsetError.NOT_COORDINATOR} == {T: manager.fetch("h", [T])[0]}
     manager.commit("g", {T: 1}, 0)
     assert manager.resign(manager.partition_of("g")) == [OffsetEvent("evict", {"key": "g orders-0", "why": "moved"})]
-    assert manager.fetch("g", [T]) == (OffsetError.NOT_COORDINATOR, {T: Fetched(error=OffsetError.NOT_COORDINATOR)})
+    assert manager.fetch("g", [T]) == (OffsetError.NOT_COORDINATOR, {T: -1})
     assert manager.resign(3) == [] and manager.next_due() is None
     with pytest.raises(KitError, match="broker 1 does not lead partition"):
         manager.write_group("g", 0)
