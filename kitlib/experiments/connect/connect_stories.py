@@ -34,15 +34,13 @@ class ModelWorkers(ConnectCluster):
 
 @dataclass(slots=True)
 class ConnectRun(Run):
-    """One run of a cluster of workers, or of one standalone worker, and the trace it writes."""
+    """One run of a cluster of workers, and the trace it writes; with mode=standalone the cluster is one worker without a group."""
 
     domain: ClassVar[str] = "connect"
     takes: ClassVar[tuple[str, ...]] = ("break WORKER at T ms for D ms",)
     model_script: ClassVar[str] = "on a real broker time passes only until nothing is due, so a moment of the run's clock may never come"
 
-    cluster: ModelWorkers = field(init=False)  # or its twin, whose group is real
-    alone: StandaloneWorker | None = None
-    alone_ms: int = 0
+    cluster: ConnectCluster = field(init=False)  # or a twin, whose group is real
     idle_ms: dict[TaskId, int] = field(default_factory=dict)  # task -> for how long it ran nowhere
     moves: dict[TaskId, list[str]] = field(default_factory=dict)  # task -> the workers that ran it, one after the other
     looked_ms: int = 0
@@ -53,9 +51,10 @@ class ConnectRun(Run):
             raise KnobError(
                 'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
             )
-        self.cluster = self.backend.provide(ModelWorkers, ConnectSettings(**given))
         if self.settings.mode == "standalone":
-            self.alone = StandaloneWorker()
+            self.cluster = StandaloneWorker()
+        else:
+            self.cluster = self.backend.provide(ModelWorkers, ConnectSettings(**given))
 
     @property
     def is_real(self) -> bool:
@@ -64,41 +63,22 @@ class ConnectRun(Run):
 
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These connectors, with their numbers of tasks."""
-        if self.alone is not None:
-            self.alone.configure(connectors)
-            self.record(self.alone.name, "configure", connectors=dict(connectors))
-            return
         self.cluster.configure(connectors)
         self._tell()
 
     def start(self, name: str) -> None:
-        """A worker starts; a standalone one is alone. Nothing for one that a script has started already."""
-        if name in self._up():
-            return
-        if self.alone is not None:
-            self.alone.start()
-            told = self.alone.snapshot()["workers"][self.alone.name]
-            self.record(self.alone.name, "start")
-            self.record(self.alone.name, "assigned", connectors=told["connectors"], tasks=told["tasks"])
-            return
-        self.cluster.start(name)
-        self._tell()
+        """A worker starts; nothing for one that a script has started already."""
+        if name not in self._up():
+            self.cluster.start(name)
+            self._tell()
 
     def kill(self, name: str) -> None:
         """A worker dies without a word; nothing for one that a script has killed already."""
-        if name not in self._up():
-            return
-        if self.alone is not None:
-            told = self.alone.snapshot()["workers"][self.alone.name]
-            self.alone.kill()
-            self.record(self.alone.name, "kill", connectors=told["connectors"], tasks=told["tasks"])
-            return
-        self.cluster.kill(name)
-        self._tell()
+        if name in self._up():
+            self.cluster.kill(name)
+            self._tell()
 
     def _up(self) -> list[str]:
-        if self.alone is not None:
-            return [self.alone.name] if self.alone.is_up else []
         return [worker for worker, shown in self.cluster.snapshot()["workers"].items() if shown["up"]]
 
     def break_process(self, found: Intervention) -> None:
@@ -119,10 +99,6 @@ class ConnectRun(Run):
         self._pass_ms(ms)
 
     def _pass_ms(self, ms: int) -> None:
-        if self.alone is not None:
-            self._count_idle(self.alone_ms + ms)
-            self.alone_ms += ms
-            return
         end = self.cluster.now_ms + ms
         while (due := self.cluster.next_ms()) is not None and due <= end:
             self._count_idle(due)
@@ -153,21 +129,19 @@ class ConnectRun(Run):
     @property
     def now_ms(self) -> int:
         """Virtual milliseconds since the run began."""
-        return self.alone_ms if self.alone is not None else self.cluster.now_ms
+        return self.cluster.now_ms
 
     def _tasks(self) -> list[TaskId]:
-        found = self.alone.connectors if self.alone is not None else self.cluster.published
-        return list(configured_work(found).tasks)
+        return list(configured_work(self.cluster.published).tasks)
 
     def _count_idle(self, until_ms: int) -> None:
         for task in self._tasks():
-            runs = self.alone.is_up if self.alone is not None else bool(self.cluster.owner(task))
-            if not runs:
+            if not self.cluster.owner(task):
                 self.idle_ms[task] = self.idle_ms.get(task, 0) + until_ms - self.looked_ms
         self.looked_ms = until_ms
 
     def _note_owners(self) -> None:
-        for task in self._tasks() if self.alone is None else ():
+        for task in self._tasks():
             for owner in self.cluster.owner(task):
                 known = self.moves.setdefault(task, [])
                 if not known or known[-1] != owner:
@@ -181,7 +155,7 @@ class ConnectRun(Run):
 
     def state(self) -> dict[str, Any]:
         """The workers, and what each of them runs."""
-        return {"connect": self.alone.snapshot() if self.alone is not None else self.cluster.snapshot()}
+        return {"connect": self.cluster.snapshot()}
 
 
 @dataclass(slots=True)
@@ -277,7 +251,7 @@ def connect_layouts(
 ) -> None:
     """Workers join one after another. Who runs what, and what moves each time?"""
     run.configure({"source": source_tasks, "sink": sink_tasks})
-    for number in range(1 if run.alone is not None else workers):
+    for number in range(1 if mode == "standalone" else workers):
         run.start(f"w{number + 1}")
         run.run_for(10_000)
     run.tell_idle()

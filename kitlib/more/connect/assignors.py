@@ -35,13 +35,10 @@ def assign_eagerly(connectors: Mapping[str, int], members: Iterable[str]) -> dic
     check_members(names)
     work = configured_work(connectors)
     dealt = {name: ConnectorsAndTasks() for name in names}
-    at = 0
-    for connector in work.connectors:
+    for at, connector in enumerate(work.connectors):
         dealt[names[at % len(names)]].connectors[connector] = None
-        at += 1
-    for task in work.tasks:
+    for at, task in enumerate(work.tasks, start=len(work.connectors)):
         dealt[names[at % len(names)]].tasks[task] = None
-        at += 1
     return {name: Assignment(dealt[name], ConnectorsAndTasks()) for name in names}
 
 
@@ -55,14 +52,6 @@ class WorkerLoad:
 
     worker: str
     work: ConnectorsAndTasks
-
-    @property
-    def connectors(self) -> dict[str, None]:
-        return self.work.connectors
-
-    @property
-    def tasks(self) -> dict[Any, None]:
-        return self.work.tasks
 
 
 @dataclass(slots=True)
@@ -134,8 +123,8 @@ class IncrementalCooperativeAssignor:
             self.revoked_in_previous = False
         to_assign = created.copy()
         to_assign.add(as_new)
-        deal(after, list(to_assign.connectors), lambda load: load.connectors)
-        deal(after, list(to_assign.tasks), lambda load: load.tasks)
+        deal(after, list(to_assign.connectors), lambda load: load.work.connectors)
+        deal(after, list(to_assign.tasks), lambda load: load.work.tasks)
 
         self.remember(after, to_revoke, lost)
         self.previous_generation, self.previous_members = generation, frozenset(members)
@@ -177,9 +166,9 @@ class IncrementalCooperativeAssignor:
         if not candidates:
             return lost
         for at, connector in enumerate(lost.connectors):
-            candidates[at % len(candidates)].connectors[connector] = None
+            candidates[at % len(candidates)].work.connectors[connector] = None
         for at, task in enumerate(lost.tasks):
-            candidates[at % len(candidates)].tasks[task] = None
+            candidates[at % len(candidates)].work.tasks[task] = None
         return ConnectorsAndTasks()
 
     def reset_delay(self) -> None:
@@ -246,9 +235,9 @@ def balancing_revocations(configured: ConnectorsAndTasks, after: list[WorkerLoad
     if not configured or not any(load.work for load in after):
         return {}
     found: dict[str, ConnectorsAndTasks] = {}
-    for worker, revoked in surplus(len(configured.connectors), after, lambda load: load.connectors).items():
+    for worker, revoked in surplus(len(configured.connectors), after, lambda load: load.work.connectors).items():
         found.setdefault(worker, ConnectorsAndTasks()).connectors.update(dict.fromkeys(revoked))
-    for worker, revoked in surplus(len(configured.tasks), after, lambda load: load.tasks).items():
+    for worker, revoked in surplus(len(configured.tasks), after, lambda load: load.work.tasks).items():
         found.setdefault(worker, ConnectorsAndTasks()).tasks.update(dict.fromkeys(revoked))
     return found
 

@@ -296,7 +296,7 @@ def _told(work: ConnectorsAndTasks) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class StandaloneWorker:
+class StandaloneWorker(ConnectCluster):
     """Connect's standalone mode: one worker runs everything, and no one takes over when it dies.
 
     There is no group, no generation and no leader. The configuration comes from files, and the source offsets
@@ -306,42 +306,29 @@ class StandaloneWorker:
     tasks at once.
     """
 
-    name: str = "w1"
-    connectors: dict[str, int] = field(default_factory=dict)
-    is_up: bool = False
+    generation: int | None = None  # type: ignore[assignment]  # there is no group
 
-    @property
-    def work(self) -> ConnectorsAndTasks:
-        """What it runs now."""
-        return configured_work(self.connectors) if self.is_up else ConnectorsAndTasks()
+    def __post_init__(self) -> None:
+        self.workers["w1"] = Worker("w1", "w1", IncrementalCooperativeAssignor(0), is_up=False)
+
+    def start(self, name: str) -> None:
+        """The process starts; it runs everything at once. ConnectError when it runs already."""
+        if self._up():
+            raise ConnectError(f"worker {name} is already running. A standalone worker is alone.")
+        work = configured_work(self.published)
+        self.workers[name] = Worker(name, name, IncrementalCooperativeAssignor(0), work, is_member=True)
+        self._tell(name, "start")
+        self._tell(name, "assigned", **_told(work))
+
+    def kill(self, name: str) -> None:
+        """The process dies, and all work with it. ConnectError when it does not run."""
+        worker = self._running(name)
+        ran, worker.work = worker.work, ConnectorsAndTasks()
+        worker.is_up = worker.is_member = False
+        self._tell(name, "kill", **_told(ran))
 
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These connectors from now on. ConnectError for a number of tasks below 0."""
         configured_work(connectors)
-        self.connectors = dict(connectors)
-
-    def start(self) -> None:
-        """The process starts; it runs everything at once. ConnectError when it runs already."""
-        if self.is_up:
-            raise ConnectError(f"worker {self.name} is already running. A standalone worker is alone.")
-        self.is_up = True
-
-    def kill(self) -> None:
-        """The process dies, and all work with it. ConnectError when it does not run."""
-        if not self.is_up:
-            raise ConnectError(f"worker {self.name} is not running. Start it first.")
-        self.is_up = False
-
-    def snapshot(self) -> dict[str, Any]:
-        """What a picture shows, in the words of a cluster."""
-        everything = configured_work(self.connectors)
-        told = {"connectors": list(everything.connectors), "tasks": [list(task) for task in everything.tasks]}
-        nothing: dict[str, Any] = {"connectors": [], "tasks": []}
-        return {
-            "generation": None,
-            "leader": None,
-            "rebalancing": False,
-            "delay_until_ms": None,
-            "workers": {self.name: {"up": self.is_up, "member": self.is_up, **(told if self.is_up else nothing)}},
-            "unassigned": nothing if self.is_up else told,
-        }
+        self.published = dict(connectors)
+        self._tell("w1", "configure", connectors=dict(connectors))

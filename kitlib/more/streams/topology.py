@@ -44,9 +44,8 @@ class StreamsTopology:
     """Nodes in the order in which they were added, upstream first.
 
     Source: Kafka 4.3.1, streams.processor.internals.InternalTopologyBuilder (`connectProcessorAndStateStore`,
-    `makeNodeGroups`), PartitionGrouper, RepartitionTopics (`setup`), CopartitionedTopicsEnforcer. Differs: a
-    repartition topic without a number takes the widest input of whoever writes it. With group.protocol=streams, which is not
-    here, the broker looks at every join.
+    `makeNodeGroups`), PartitionGrouper, CopartitionedTopicsEnforcer. Differs: a repartition topic has a number of its own.
+    With group.protocol=streams, which is not here, the broker looks at every join.
     """
 
     topics_of: dict[str, tuple[str, ...]] = field(default_factory=dict)  # source or sink -> topics
@@ -54,9 +53,7 @@ class StreamsTopology:
     group_of: dict[str, str] = field(default_factory=dict)  # node or store -> another one of its group; union-find
     nodes: list[str] = field(default_factory=list)
     stores: dict[str, tuple[str, ...]] = field(default_factory=dict)  # store -> the processors that use it
-    repartitions: dict[str, int | None] = field(
-        default_factory=dict
-    )  # internal topic -> partitions, if they were given
+    repartitions: dict[str, int] = field(default_factory=dict)  # internal topic -> partitions
     copartitioned: list[tuple[str, ...]] = field(default_factory=list)  # topics that are joined
 
     def source(self, name: str, *topics: str) -> StreamsTopology:
@@ -80,12 +77,10 @@ class StreamsTopology:
         self.sinks.add(name)
         return self
 
-    def repartition(self, topic: str, parent: str, partitions: int | None = None) -> StreamsTopology:
+    def repartition(self, topic: str, parent: str, partitions: int) -> StreamsTopology:
         """Cut here: what `parent` hands on goes through an internal topic, and a new source named like it reads that."""
         self.sink(f"{topic}-sink", topic, parent)
         self.source(f"{topic}-source", topic)
-        if partitions is not None and partitions < 1:
-            raise TopologyError(f"repartition topic {topic}: it has {partitions} partitions, expected 1 or more.")
         self.repartitions[topic] = partitions
         return self
 
@@ -117,37 +112,14 @@ class StreamsTopology:
 
         TopologyError for a topic without a number, a number below 1, or joined topics that differ where something is repartitioned.
         """
-        counts = dict(given)
-        counts |= {topic: number for topic, number in self.repartitions.items() if number is not None}
-        subs = self.sub_topologies()
-        waiting = [topic for topic, number in self.repartitions.items() if number is None and topic not in given]
-        inputs = {topic: [each for sub in subs if topic in sub.sink_topics for each in sub.source_topics] for topic in waiting}
-        while waiting:  # for the number of what their writers read; of a loop, the first one takes what is known
-            ready = [topic for topic in waiting if all(each in counts or each == topic for each in inputs[topic])]
-            ready = ready or [topic for topic in waiting if any(each in counts for each in inputs[topic])][:1]
-            widest = {topic: max((counts[each] for each in inputs[topic] if each in counts), default=None) for topic in ready}
-            found = {topic: number for topic, number in widest.items() if number is not None}
-            if not found:
-                break
-            counts |= found
-            waiting = [topic for topic in waiting if topic not in counts]
-        for sub in subs:
-            for topic in sub.source_topics:
-                if counts.get(topic, 0) < 1:
-                    raise TopologyError(
-                        f"topic {topic}: it has {counts.get(topic, 'no')} partitions, expected 1 or more."
-                    )
-        for topics in self._joined_groups() if self.repartitions else ():
-            free = [topic for topic in topics if self.repartitions.get(topic, 0) is None]
-            # An open one has the number of the topics that come from outside, else of those with a number, else the greatest.
-            outer = [counts[topic] for topic in topics if topic not in self.repartitions and topic in counts]
-            fixed = [counts[topic] for topic in topics if topic not in free and topic in counts]
-            counts |= dict.fromkeys(free, max(outer or fixed or [counts[topic] for topic in free], default=0))
+        counts = {**given, **self.repartitions}
+        for topic in (topic for sub in self.sub_topologies() for topic in sub.source_topics):
+            if counts.get(topic, 0) < 1:
+                raise TopologyError(f"topic {topic}: it has {counts.get(topic, 'no')} partitions, expected 1 or more.")
+        for topics in self.copartitioned if self.repartitions else ():
             if len({counts.get(topic) for topic in topics}) > 1:
                 told = ", ".join(f"{topic} has {counts.get(topic)}" for topic in topics)
-                raise TopologyError(
-                    f"joined topics must have the same number of partitions: {told}. Repartition one of them."
-                )
+                raise TopologyError(f"joined topics must have the same number of partitions: {told}. Repartition one of them.")
         return counts
 
     def tasks(self, given: Mapping[str, int]) -> dict[StreamsTaskId, tuple[tuple[str, int], ...]]:
@@ -165,15 +137,6 @@ class StreamsTopology:
         """Those of the tasks that have a store."""
         with_stores = {sub.number for sub in self.sub_topologies() if sub.stores}
         return {task for task in tasks if task[0] in with_stores}
-
-    def _joined_groups(self) -> list[tuple[str, ...]]:
-        """Topics that must have the same number: joins with a common topic are one group."""
-        groups: list[tuple[str, ...]] = []
-        for topics in self.copartitioned:
-            same = [group for group in groups if set(group) & set(topics)]
-            groups = [group for group in groups if group not in same]
-            groups.append(tuple(dict.fromkeys(each for group in (*same, topics) for each in group)))
-        return groups
 
     def _add(self, name: str, parents: tuple[str, ...]) -> None:
         if name in self.group_of:

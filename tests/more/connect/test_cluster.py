@@ -195,11 +195,11 @@ def test_standalone_runs_everything_or_nothing() -> None:
     alone = StandaloneWorker()
     alone.configure({"source": 1, "sink": 1})
     assert len(alone.snapshot()["unassigned"]["tasks"]) == 2
-    alone.start()
-    assert len(alone.work) == 4 and not alone.snapshot()["unassigned"]["tasks"]
+    alone.start("w1")
+    assert len(alone.workers["w1"].work) == 4 and not alone.snapshot()["unassigned"]["tasks"]
     with pytest.raises(ConnectError, match="alone"):
-        alone.start()
-    alone.kill()
-    assert not alone.work
+        alone.start("w2")
+    alone.kill("w1")
+    assert not alone.workers["w1"].work and alone.next_ms() is None
     with pytest.raises(ConnectError, match="is not running"):
-        alone.kill()
+        alone.kill("w1")
