@@ -102,9 +102,6 @@ class Emission:
     acked: Sequence[int] = ()  # offsets without tuples that were acked before it
 
 
-_NOTHING = Emission(EmitState.NO_EMITTED)
-
-
 @dataclass(slots=True)
 class PartitionManager:
     """The ledgers of one partition, from the start's choice of an offset to the committed one.
@@ -163,7 +160,7 @@ class PartitionManager:
                 return Emission(state, record, tuples, acked)
             self.ack(record.offset)
             acked.append(record.offset)
-        return Emission(EmitState.NO_EMITTED, acked=acked) if acked else _NOTHING
+        return Emission(EmitState.NO_EMITTED, acked=acked)
 
     def fill(self) -> None:
         """Fetch into `waiting_to_emit`: the failed records if there are any, else new ones.
@@ -175,27 +172,21 @@ class PartitionManager:
         the reader) and FetchCrashedError (any other exception of the reader, but for a KitError, which
         comes through as it is); the ledgers are then as before.
         """
-        failed, retrying = self.failed, bool(self.failed)
-        offset = failed.first() if retrying else self.emitted_to_offset
+        retrying = bool(self.failed)
+        offset = self.failed.first() if retrying else self.emitted_to_offset
         fetched = self.fetch(offset)
         if fetched.error is FetchError.OFFSET_OUT_OF_RANGE:
             self.emitted_to_offset = self.configured_offset()
             return
-        pending, waiting = self.pending, self.waiting_to_emit
-        emitted_to = self.emitted_to_offset
         for record in fetched.records:
             at = record.offset
-            if at < offset:  # a compressed batch is fetched whole
+            if at < offset or (retrying and at not in self.failed):  # a compressed batch is fetched whole
                 continue
-            if retrying and at not in failed:
-                continue
-            pending.add(at)
-            waiting.append(record)
-            if emitted_to <= at < MAX_LONG:
-                emitted_to = at + 1
-            if retrying:
-                failed.discard(at)
-        self.emitted_to_offset = emitted_to
+            self.pending.add(at)
+            self.waiting_to_emit.append(record)
+            self.failed.discard(at)
+            if self.emitted_to_offset <= at < MAX_LONG:
+                self.emitted_to_offset = at + 1
 
     def ack(self, offset: int) -> Sequence[int]:
         """The tuples of `offset` are finished; the far-behind offsets that this cleared from `pending`.
@@ -204,13 +195,12 @@ class PartitionManager:
         that. Nothing asks whether `offset` was ever emitted. The difference has 64 bits: an ack of -2 or less
         with MAX_LONG clears everything.
         """
-        pending = self.pending
         cleared: Sequence[int] = ()
-        if pending:
+        if self.pending:
             bound = to_long(offset - self.config.max_offset_behind)
-            if pending.first() < bound:
-                cleared = pending.clear_below(bound)
-            pending.discard(offset)
+            if self.pending.first() < bound:
+                cleared = self.pending.clear_below(bound)
+            self.pending.discard(offset)
         self.number_acked += 1
         return cleared
 
@@ -223,8 +213,7 @@ class PartitionManager:
         Raises TooManyTupleFailuresError when number_acked == 0 and number_failed > max_offset_behind;
         `offset` is in `failed` and counted all the same.
         """
-        config = self.config
-        if offset < to_long(self.emitted_to_offset - config.max_offset_behind):
+        if offset < to_long(self.emitted_to_offset - self.config.max_offset_behind):
             return False
         self.failed.add(offset)
         self.number_failed += 1
