@@ -11,7 +11,7 @@ from kitlib.exercises.answers import numbers_in, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.exercises.nb_08 import stored_in
 from kitlib.experiments import run
-from kitlib.experiments.send_path.send_measures import records_per_request
+from kitlib.experiments.stored import records_per_request
 from kitlib.more.client.metadata import producer_metadata
 from kitlib.trace import Trace
 from kitlib.views import show

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import median
+from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
@@ -111,3 +112,36 @@ def send_figures(trace: Trace) -> SendFigures:
     last_ms = max(step.at_ms for step in trace if step.what == "delivered")
     rate = len(waits) * 1000 / max(1, last_ms - first_ms)
     return SendFigures(rate, median(waits), max(waits), _copies(found))
+
+
+def records_per_request(trace: Trace) -> list[int]:
+    """How many records each batch that left carried, in order."""
+    return [step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "request"]
+
+
+@dataclass(frozen=True, slots=True)
+class LingerPoint:
+    """One run of a sweep."""
+
+    rate_per_s: int
+    linger_ms: int
+    p99_ms: int
+    records_each: float  # of its requests, on average
+
+
+def sweep_linger(
+    rates_per_s: Iterable[int] = (50, 1_000), lingers_ms: Iterable[int] = (0, 1, 2, 5, 10, 20, 50), **knobs: Any
+) -> list[LingerPoint]:
+    """Run `linger_and_batches` on the model for each rate and linger; about one virtual second each."""
+    import numpy as np  # not above: every kernel's first check imports this module
+
+    from kitlib.experiments import run
+
+    points, lingers = [], list(lingers_ms)
+    for rate in rates_per_s:
+        for linger in lingers:
+            told: Mapping[str, Any] = {"records": rate, **knobs, "rate_per_s": rate, "linger_ms": linger}
+            trace = run("linger_and_batches", **told)
+            taken, each = latencies_ms(trace)[1:], records_per_request(trace)[1:]  # without the first, which waits for metadata
+            points.append(LingerPoint(rate, linger, int(np.percentile(taken, 99, method="inverted_cdf")), sum(each) / len(each)))
+    return points

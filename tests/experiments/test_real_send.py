@@ -14,9 +14,9 @@ from kitlib.experiments import run
 from kitlib.experiments.idempotence.unresponsive_broker import watch_all
 from kitlib.experiments.kafka_backend import create_topic
 from kitlib.experiments.send_path import real_librdkafka
-from kitlib.experiments.send_path.real_expired import expiries
+from kitlib.experiments.send_path.real_java import expiries
 from kitlib.experiments.send_path.real_two_sends import observe_two_sends
-from kitlib.experiments.send_path.send_measures import records_per_request
+from kitlib.experiments.stored import records_per_request
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace

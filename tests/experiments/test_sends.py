@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.experiments import get
-from kitlib.experiments.send_path.send_measures import records_per_request, sweep_linger
-from kitlib.experiments.stored import latencies_ms
+from kitlib.experiments.stored import latencies_ms, records_per_request, sweep_linger
 from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace

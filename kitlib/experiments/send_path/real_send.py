@@ -28,12 +28,12 @@ from kitlib.trace import in_log_order
 # Experiment -> where its observer is: module and function. Imported when it is needed: a JVM, an admin client...
 OBSERVERS = {
     "two_sends": ("real_two_sends", "two_sends"),
-    "blocked_send": ("real_blocked", "blocked_send"),
-    "expired_batch": ("real_expired", "expired_batch"),
+    "blocked_send": ("real_java", "blocked_send"),
+    "expired_batch": ("real_java", "expired_batch"),
     "unflushed_sends": ("real_librdkafka", "unflushed_sends"),
     "linger_and_batches": ("real_librdkafka", "linger_and_batches"),
-    "stale_metadata": ("real_leaders", "stale_metadata"),
-    "acks_and_isr": ("real_leaders", "acks_and_isr"),
+    "stale_metadata": ("real_librdkafka", "stale_metadata"),
+    "acks_and_isr": ("real_librdkafka", "acks_and_isr"),
 }
 # Knobs that only the model has something to turn for, and the values that a real client and broker have.
 ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "request_cost_ms": 0, "idle_ms": 0}

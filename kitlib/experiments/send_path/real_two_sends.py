@@ -20,8 +20,8 @@ from pathlib import Path
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.real_producers import LIBRDKAFKA, Java, Librdkafka, finish
-from kitlib.experiments.send_path import java_log, librdkafka_log
-from kitlib.experiments.send_path.client_log import SEND_MARK, LogLine, Seen, Sign, sends_in
+from kitlib.experiments.send_path import client_log
+from kitlib.experiments.send_path.client_log import SEND_MARK, LibrdkafkaLog, LogLine, Seen, Sign, sends_in
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.lab.clients import Cluster
 from kitlib.lab.java_client import JavaClient
@@ -68,9 +68,9 @@ def observe_two_sends(client: str, cluster: Cluster, topic: str, second_after_ms
 
 def _librdkafka(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
     began_s = time.monotonic()
-    log = librdkafka_log.LibrdkafkaLog(lambda: int((time.monotonic() - began_s) * 1000))
+    log = LibrdkafkaLog(lambda: int((time.monotonic() - began_s) * 1000))
     settings = {
-        "client.id": CLIENT_ID, "debug": librdkafka_log.DEBUG, "log_level": 7, "linger.ms": 0, "enable.idempotence": False,
+        "client.id": CLIENT_ID, "debug": client_log.DEBUG, "log_level": 7, "linger.ms": 0, "enable.idempotence": False,
         "enable.metrics.push": False,
     }  # fmt: skip
     proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
@@ -84,13 +84,13 @@ def _librdkafka(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed
             marks.append(len(proxy.events))
             log.note(SEND_MARK)
             client.send(record)
-            if any(librdkafka_log.knows_partitions(topic, line) for line in log.lines):
-                log.note(librdkafka_log.APPENDED)
+            if any(client_log.knows_partitions(topic, line) for line in log.lines):
+                log.note(client_log.APPENDED)
             finish(client, DEADLINE_S)
             proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
     finally:
         client.close()
-    return _observed(LIBRDKAFKA, topic, offsets, log.lines, librdkafka_log.signs(topic), proxy, marks)
+    return _observed(LIBRDKAFKA, topic, offsets, log.lines, client_log.librdkafka_signs(topic), proxy, marks)
 
 
 def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
@@ -98,7 +98,7 @@ def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
     marks: list[int] = []
     with tempfile.TemporaryDirectory(prefix="kit-java-log-") as folder:
         path = Path(folder) / "client.log"
-        with JavaClient.open(java_log.options(path)) as java:
+        with JavaClient.open(client_log.java_options(path)) as java:
             version = f"kafka-clients {java.version}"
             settings = {"client.id": CLIENT_ID, "linger.ms": 0, "enable.idempotence": False}
             client = Java(java, proxy.cluster, topic, lambda record, error, offset: offsets.append(offset), settings)
@@ -111,8 +111,8 @@ def _java(proxy: ChaosProxy, topic: str, second_after_ms: int) -> Observed:
                 finish(client, DEADLINE_S)
                 proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
             client.close()
-        lines = java_log.with_send_marks(java_log.read_lines(path.read_text(encoding="utf-8")), topic)
-    return _observed(version, topic, offsets, lines, java_log.signs(topic), proxy, marks)
+        lines = client_log.with_send_marks(client_log.read_java_lines(path.read_text(encoding="utf-8")), topic)
+    return _observed(version, topic, offsets, lines, client_log.java_signs(topic), proxy, marks)
 
 
 def _saw_answers(proxy: ChaosProxy, wanted: int) -> bool:
