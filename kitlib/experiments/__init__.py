@@ -19,12 +19,10 @@ from kitlib.trace import Trace
 
 # In the order of the lessons: the modules below this one, and the experiments that each of them tells.
 LESSONS = (
-    ("storm.stories", "happy_path small_max_offset_behind poison_record retry_with_backoff out_of_range"),
-    ("storm.later_stories", "failed_offset_deleted"),
-    ("storm.stories", "restart same_id_other_topic several_tuples"),
-    ("storm.later_stories", "uncommitted_cap start_position"),
-    ("storm.tree_stories", "tuple_tree false_completion livelock reliability_off"),
-    ("storm.crash_stories", "bolt_crash acker_crash spout_crash"),
+    ("storm.stories",
+     "happy_path small_max_offset_behind poison_record retry_with_backoff out_of_range failed_offset_deleted "
+     "restart same_id_other_topic several_tuples uncommitted_cap start_position"),
+    ("storm.tree_stories", "tuple_tree false_completion livelock reliability_off bolt_crash acker_crash spout_crash"),
     ("storm.word_stories", "word_count"),
     ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
@@ -52,8 +50,7 @@ LESSONS = (
     ("lag.transactional_lag", "transactional_lag"),
     ("offsets.incident_stories", "stale_offset dead_cleaner"),
     ("replication.replication_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
-    ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror"),
-    ("offsets.reset_stories", "reset_by_hand"),
+    ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror reset_by_hand"),
     ("lag.lag_stories", "lag_is_zero flat_lag stale_commit_lag"),
     ("checkpoint.checkpoint_stories", "checkpoint_kill"),
     ("share.share_stories", "share_group share_lock share_crash"),

@@ -1,4 +1,4 @@
-"""Storm's knobs: the spout's, and the topologies'."""
+"""The knobs of Storm's spout."""
 
 from __future__ import annotations
 
@@ -34,26 +34,6 @@ Release = Annotated[
     Literal["0.9.2", "0.9.3", "1.1.0"],
     Knob("Which rules the PartitionManager follows: those of an earlier release, of Storm 0.9.3, or of the later retry manager."),
 ]
-TopologyAckers = Annotated[
-    int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 0, 50)
-]
-MessageTimeoutSecs = Annotated[
-    int, Knob("How often the pending maps rotate: a tree times out after one to two times this.", "s", 1, 3_600, scale="log", live=True)
-]
-IdBits = Annotated[int, Knob("Bits of a tuple's id; Storm uses 64.", "bits", 1, 64)]
-AckerRelease = Annotated[
-    Literal["0.9.3", "2.4.0"], Knob("Which rules the acker follows: those of Storm 0.9.3 or of Storm 2.")
-]
-FanOut = Annotated[int, Knob("How many tuples a bolt emits for each input tuple.", "tuples", 1, 8)]
-Depth = Annotated[int, Knob("How many such bolts are chained.", "bolts", 0, 4)]
-ExecuteMs = Annotated[int, Knob("Time a bolt takes per tuple.", "ms", 0, 5_000, live=True)]
-Anchored = Annotated[bool, Knob("Whether the bolts anchor the tuples that they send.")]
-MessageIds = Annotated[bool, Knob("Whether the spout emits tuples with a message id.")]
-MessageTimeouts = Annotated[bool, Knob("Whether trees time out at all; otherwise, what is lost stays pending.", live=True)]
-TransferJitterMs = Annotated[
-    int, Knob("How much longer than 1 ms a message may take, at random; acks may overtake inits.", "ms", 0, 1_000, live=True)
-]
-Parallelism = Annotated[int, Knob("How many tasks each bolt has.", "tasks", 1, 20)]
 
 
 class WorkKnobs:
@@ -71,20 +51,3 @@ class SpoutKnobs(WorkKnobs):
     max_offset_behind: MaxOffsetBehind
     fail_percent: FailPercent
     release: Release = "0.9.3"
-
-
-class TopologyKnobs:
-    """What a topology's spout fetches, keeps in flight and commits, and how long its bolts work."""
-
-    topology_message_timeout_secs: MessageTimeoutSecs = 30
-    max_spout_pending: MaxSpoutPending = 10
-    execute_ms: ExecuteMs = 10
-    fetch_records: FetchRecords = 10
-    commit_every_ms: CommitEveryMs = 2_000
-
-
-class TreeKnobs(TopologyKnobs):
-    """The same, of a topology that makes several tuples of one."""
-
-    fan_out: FanOut = 2
-    parallelism: Parallelism

@@ -1,34 +1,191 @@
-"""The stories about tuple trees: how they end, how they end too early, and how they never end."""
+"""The stories about tuple trees: how they end, how they end too early, how they never end, and the three crashes of the source.
+
+A bolt's task dies: the trees it worked on time out and come again. An acker dies: so do the trees that
+it followed, though every bolt has done its work. The spout dies: what it had handed out is given back
+by where it came from, a queue that sees the connection break or a log read from the stored offset.
+
+Their topologies are a record that grows level by level, and a join that makes a DAG of it:
+
+    events -> split1 -> split2 -> ... -> store            each split makes `fan_out` tuples of one
+    events -> split1 -> ... -> join -> store              the join makes one tuple of the `fan_out` of one parent
+
+The last bolt stores: what it does to a tuple is the effect that a verdict counts.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.storm.knobs import (
-    AckerRelease,
-    Anchored,
-    CommitEveryMs,
-    Depth,
-    ExecuteMs,
-    FailPercent,
-    FanOut,
-    FetchRecords,
-    IdBits,
-    MaxSpoutPending,
-    MessageIds,
-    MessageTimeouts,
-    Parallelism,
-    Records,
-    TopologyAckers,
-    TransferJitterMs,
-    TreeKnobs,
+from kitlib.experiments.storm.knobs import CommitEveryMs, FailPercent, FetchRecords, MaxSpoutPending, Records
+from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
+from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
+from kitlib.monitor.figures import ACKER_MESSAGES, FALSE_ACKS, IN_FLIGHT, LOST, PROCESSED_AGAIN, WASTED
+from kitlib.more.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Fault,
+    OutputCollector,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    TopologyRun,
+    Tuple,
 )
-from kitlib.experiments.storm.topology_story import TopologyStory
-from kitlib.experiments.storm.trees import STORE, begin, drain, planted
-from kitlib.monitor.figures import ACKER_MESSAGES, FALSE_ACKS, LOST, WASTED
-from kitlib.more.topology import Fault
+from kitlib.settings import Settings
+
+TopologyAckers = Annotated[
+    int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 0, 50)
+]
+MessageTimeoutSecs = Annotated[
+    int, Knob("How often the pending maps rotate: a tree times out after one to two times this.", "s", 1, 3_600, scale="log", live=True)
+]
+IdBits = Annotated[int, Knob("Bits of a tuple's id; Storm uses 64.", "bits", 1, 64)]
+AckerRelease = Annotated[
+    Literal["0.9.3", "2.4.0"], Knob("Which rules the acker follows: those of Storm 0.9.3 or of Storm 2.")
+]
+FanOut = Annotated[int, Knob("How many tuples a bolt emits for each input tuple.", "tuples", 1, 8)]
+Depth = Annotated[int, Knob("How many such bolts are chained.", "bolts", 0, 4)]
+ExecuteMs = Annotated[int, Knob("Time a bolt takes per tuple.", "ms", 0, 5_000, live=True)]
+Anchored = Annotated[bool, Knob("Whether the bolts anchor the tuples that they send.")]
+MessageIds = Annotated[bool, Knob("Whether the spout emits tuples with a message id.")]
+MessageTimeouts = Annotated[bool, Knob("Whether trees time out at all; otherwise, what is lost stays pending.", live=True)]
+TransferJitterMs = Annotated[
+    int, Knob("How much longer than 1 ms a message may take, at random; acks may overtake inits.", "ms", 0, 1_000, live=True)
+]
+Parallelism = Annotated[int, Knob("How many tasks each bolt has.", "tasks", 1, 20)]
+
+
+class TopologyKnobs:
+    """What a topology's spout fetches, keeps in flight and commits, and how long its bolts work."""
+
+    topology_message_timeout_secs: MessageTimeoutSecs = 30
+    max_spout_pending: MaxSpoutPending = 10
+    execute_ms: ExecuteMs = 10
+    fetch_records: FetchRecords = 10
+    commit_every_ms: CommitEveryMs = 2_000
+
+
+class TreeKnobs(TopologyKnobs):
+    """The same, of a topology that makes several tuples of one."""
+
+    fan_out: FanOut = 2
+    parallelism: Parallelism
+
+
+STORE = "store"
+FIELDS = ("offset", "part")  # the record, and which piece of it this tuple is
+
+
+class _Timed:
+    """A bolt whose work takes as long as the knob says now."""
+
+    def __init__(self, story: TopologyStory) -> None:
+        self.story = story
+
+    @property
+    def execute_ms(self) -> int:
+        return int(self.story.settings.execute_ms)
+
+
+class Split(_Timed, Bolt):  # type: ignore[override]  # how long it takes is asked anew for each tuple
+    """Makes `fan_out` tuples of one; forgets to anchor them when the knob says so."""
+
+    output_fields = FIELDS
+
+    def execute(self, given: Tuple) -> None:
+        fan_out, is_anchored = self.story.settings.fan_out, self.story.settings.anchored
+        for piece in range(fan_out):
+            values = (given["offset"], given["part"] * fan_out + piece)
+            self.collector.emit(values, anchors=given if is_anchored else ())
+        self.collector.ack(given)
+
+
+class Join(_Timed, Bolt):  # type: ignore[override]  # as above
+    """Waits for the `fan_out` tuples of one parent, sends one tuple anchored to all of them, and acks them together."""
+
+    output_fields = FIELDS
+
+    def prepare(self, conf: Any, context: TopologyContext, collector: OutputCollector) -> None:
+        super().prepare(conf, context, collector)
+        self.waiting: dict[tuple[int, int], dict[int, Tuple]] = {}  # (offset, parent's part) -> part -> tuple
+
+    def execute(self, given: Tuple) -> None:
+        fan_out = self.story.settings.fan_out
+        parent = given["offset"], given["part"] // fan_out
+        pieces = self.waiting.setdefault(parent, {})
+        pieces[given["part"]] = given  # a replay's tuple takes the place of the one that it repeats
+        if len(pieces) == fan_out:
+            anchors = list(self.waiting.pop(parent).values())
+            self.collector.emit(parent, anchors=anchors if self.story.settings.anchored else ())
+            for piece in anchors:
+                self.collector.ack(piece)
+
+
+class Store(_Timed, BasicBolt):  # type: ignore[override]  # as above
+    """Does what the topology is for, and tells the trace of it."""
+
+    def process(self, given: Tuple, collector: BasicOutputCollector) -> None:
+        self.context.note("process", offset=given["offset"], part=given["part"])
+
+
+def tree_topology(story: TopologyStory, spout: Callable[[], Spout]) -> Topology:
+    """The topology that the knobs describe, with this spout."""
+    settings = story.settings
+    tasks = settings.parallelism
+    builder = TopologyBuilder()
+    builder.set_spout(SPOUT, spout)
+    last = SPOUT
+    for level in range(1, settings.depth + 1):
+        builder.set_bolt(f"split{level}", lambda: Split(story), tasks).shuffle_grouping(last)
+        last = f"split{level}"
+    if settings.join and last != SPOUT:
+        builder.set_bolt("join", lambda: Join(story), tasks).fields_grouping(last, ["offset"])
+        last = "join"
+    builder.set_bolt(STORE, lambda: Store(story), tasks).shuffle_grouping(last)
+    return builder.create_topology()
+
+
+def effects_per_record(settings: Settings) -> int:
+    """How many tuples of one record reach the last bolt."""
+    depth = int(settings.depth)
+    levels = depth - 1 if settings.join and depth else depth
+    return int(settings.fan_out**levels)
+
+
+def begin(
+    story: TopologyStory, faults: Callable[[], Sequence[Fault]] = tuple, source: str = "kafka", **config: Any
+) -> TopologyRun:
+    """Records in a topic, and the topology of the knobs that reads them, from the topic itself or from a queue."""
+    story.append([b"record %d" % number for number in range(story.settings.records)], parts=effects_per_record(story.settings))
+    spout = story.kestrel_spout if source == "kestrel" else story.kafka_spout
+    return story.start(tree_topology(story, spout(FIELDS, lambda record: (record.offset, 0))), faults, **config)
+
+
+def drain(story: TopologyStory, after_ms: int = -1) -> None:
+    """Let the topology run until, later than `after_ms`, every record is finished, or for as long as that may take; then end it."""
+    patience_ms = 60_000 + 10_000 * story.settings.topology_message_timeout_secs  # some timeouts after the last work
+    story.run_for(patience_ms, until=lambda: story.now_ms > after_ms and story.is_done())
+    story.stop()
+
+
+def planted(settings: Settings) -> list[Fault]:
+    """The faults of the last bolt that the knobs name; the last bolt that sends is the one that forgets to anchor."""
+    found = []
+    if settings.fail_percent:
+        found.append(Fault("fail", STORE, percent=settings.fail_percent))
+    kind, depth = settings.fault, settings.depth
+    if kind == "unanchored" and depth:
+        sender = "join" if settings.join else f"split{depth}"
+        found.append(Fault(kind, sender, nth=(settings.fault_nth,)))
+    elif kind not in ("none", "unanchored"):
+        found.append(Fault(kind, STORE, nth=(settings.fault_nth,)))
+    return found
+
 
 LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "commit", "late", "sample"})
 
@@ -159,3 +316,65 @@ def livelock(
             queue=run.queued,
         )
     story.stop()
+
+
+Source = Annotated[
+    Literal["kafka", "kestrel"],
+    Knob("Where the records come from: a topic with a stored offset, or a queue that redelivers open messages."),
+]
+CrashAtMs = Annotated[int, Knob("When the task dies.", "ms", 1, 600_000)]
+RestartMs = Annotated[int, Knob("How long until a new one has started.", "ms", 1, 600_000)]
+
+
+class CrashKnobs(TreeKnobs):
+    """What the three have in common."""
+
+    records: Records = 20
+    crash_at_ms: CrashAtMs = 60
+    restart_ms: RestartMs = 1_000
+    source: Source = "kafka"
+    depth: Depth
+    fail_percent: FailPercent
+    topology_ackers: TopologyAckers
+    id_bits: IdBits
+    acker_release: AckerRelease
+
+
+@experiment(
+    "A bolt's task dies", TopologyStory, shared=(CrashKnobs,),
+    figure=IN_FLIGHT, front=("crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending", "source"),
+)
+def bolt_crash(story: TopologyStory) -> None:
+    """A task dies with tuples in flight. No one acks or fails them. Who notices, and when?"""
+    _crash(story, STORE)
+
+
+@experiment(
+    "An acker dies", TopologyStory, shared=(CrashKnobs,),
+    figure=IN_FLIGHT, front=("topology_ackers", "crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending"),
+)
+def acker_crash(
+    story: TopologyStory,
+    topology_ackers: Annotated[
+        int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 1, 50)
+    ] = 2,
+) -> None:
+    """The bolts have done their work, but the task that kept count is gone. What happens to those trees?"""
+    _crash(story, ACKER_COMPONENT_ID)
+
+
+@experiment(
+    "The spout dies", TopologyStory, shared=(CrashKnobs,),
+    figure=PROCESSED_AGAIN, front=("source", "crash_at_ms", "restart_ms", "topology_message_timeout_secs", "max_spout_pending"),
+)
+def spout_crash(story: TopologyStory, source: Source = "kestrel") -> None:
+    """The spout dies, and with it the list of pending tuples. Where do those records come from again?"""
+    _crash(story, SPOUT)
+
+
+def _crash(story: TopologyStory, component: str) -> None:
+    """The first task of this component dies, also when everything is done by then."""
+    settings = story.settings
+    crash = Fault("crash", component, at_ms=settings.crash_at_ms)
+    begin(story, lambda: [crash, *planted(settings)], settings.source, restart_ms=settings.restart_ms)
+    drain(story, settings.crash_at_ms)
