@@ -98,6 +98,7 @@ class Run:
     fork: Fork | None = None
     interventions: Interventions = field(default_factory=Interventions)
     is_stopped: Callable[[], bool] = lambda: False  # asked at each step
+    most_steps: int = 0  # where the trace is cut; known from the first step on
 
     @property
     def now_ms(self) -> int:
@@ -127,9 +128,9 @@ class Run:
         if self.fork and len(self.trace) == self.fork.at + 1:
             self.settings.update(self.fork.settings)
             self.apply_settings()
-        max_steps = min(MAX_STEPS, self.settings.max_steps)
-        if len(self.trace) >= max_steps - 1:
-            raise RunIsOver(max_steps)
+        self.most_steps = self.most_steps or min(MAX_STEPS, self.settings.max_steps)
+        if len(self.trace.steps) >= self.most_steps - 1:
+            raise RunIsOver(self.most_steps)
 
     def apply_settings(self) -> None:
         """Put settings into force that a fork has changed; most runs read theirs when they need them."""
