@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.offsets.transient_groups import transient_groups
+from kitlib.experiments.compaction.size_story import transient_groups
 
 
 def test_cache_grows_for_one_retention_and_then_stands_still_while_the_log_goes_on() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get, run
-from kitlib.experiments.deeds import down_since
-from kitlib.experiments.script import Script
+from kitlib.experiments.script import Script, down_since
 from kitlib.views.browser.session import Session
 
 PLAIN = "answers_lost lost_answers=0 idempotence=false"

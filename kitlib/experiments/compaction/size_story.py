@@ -2,6 +2,10 @@
 
 The records are commits as a broker writes them. The real log is a topic of its own: in __consumer_offsets nothing is
 cleaned before a segment of 100 MB is full.
+
+`transient_groups` asks the same of groups that come once and never again. A console consumer makes up a group's name at each
+start, commits, and is gone. Its offsets and its group stay in the cache and in the log until the purge takes them, one
+retention after the group became empty.
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.compaction.compacted_log import ModelCompactedLog, Row
+from kitlib.errors import KnobError
+from kitlib.experiments.compaction.compacted_log import DAY_MS, ModelCompactedLog, Row
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.monitor.figures import LOADING
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_manager import OffsetManager
@@ -23,6 +29,7 @@ from kitlib.more.offsets.records import OFFSET_COMMITS, OffsetsRecord, encode
 Commit = tuple[int, int]  # partition of the group's topic, committed offset
 LOG, CLEANER, COORDINATOR = "offsets log", "cleaner", "coordinator 2"
 COMMIT_TYPE, VERSION = OFFSET_COMMITS[1], 4
+MOST_A_DAY = 2_000  # transient groups
 
 
 def commit_row(commit: Commit, at_ms: int) -> Row:
@@ -153,3 +160,36 @@ def size_of_offsets_topic(
         run.clean()
         run.look()
     run.load()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """What one coordinator holds at the end of a day."""
+
+    day: int
+    groups: int
+    offsets: int
+    records: int  # in the log, without compaction
+
+
+def transient_groups(a_day: int, retention_days: int, days: int) -> list[CacheSize]:
+    """So many console consumers a day, each of a topic with two partitions; the purge looks at the end of each day.
+
+    KnobError for more than 2,000 a day or 60 days.
+    """
+    if not (1 <= a_day <= MOST_A_DAY and retention_days >= 1 and 1 <= days <= 60):
+        got = f"a_day is {a_day}, retention_days {retention_days} and days {days}"
+        raise KnobError(f"{got}, expected 1 to {MOST_A_DAY:,}, 1 or more and 1 to 60.")
+    log = SegmentedLog("__consumer_offsets-0")
+    manager = OffsetManager(config=OffsetConfig(offsets_retention_ms=retention_days * DAY_MS, partitions=1))
+    manager.lead(0, log, 0)
+    sizes = []
+    for day in range(days):
+        for number in range(a_day):
+            now_ms, group = day * DAY_MS + number * DAY_MS // a_day, f"console-consumer-{day}-{number}"
+            manager.write_group(group, now_ms, members={group: b""})
+            manager.commit(group, {("events", partition): number for partition in (0, 1)}, now_ms)
+            manager.write_group(group, now_ms)
+        manager.purge(0, (day + 1) * DAY_MS - 1)
+        sizes.append(CacheSize(day + 1, manager.num_groups, manager.num_offsets, log.end_offset))
+    return sizes

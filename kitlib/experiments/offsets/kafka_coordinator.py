@@ -10,13 +10,18 @@ A coordinator moves when the leader of its partition of the offsets topic does. 
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+from confluent_kafka import TopicPartition as ClientPartition
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
-from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.experiments.kafka_backend import KafkaBackend, asked, reader_of
 from kitlib.experiments.kafka_group import DEADLINE_S, first_position
 from kitlib.experiments.offsets.coordinator import MEMBER
 from kitlib.lab import created_resources
@@ -205,3 +210,18 @@ def checked_every_ms(cluster: Cluster) -> int:
             "a run waits until they have checked. Use the kit's own broker (`kit up`), or run it on the model."
         )
     return every_ms
+
+
+def leave_commits(backend: KafkaBackend, offsets: Sequence[int]) -> str:
+    """Commit these offsets of a topic of its own, one after the other, and then delete the group; the group's name.
+
+    LabError when the broker refuses.
+    """
+    topic, group = backend.create_topic("evidence", 1), f"kit.evidence-{uuid.uuid4().hex[:8]}"
+    created_resources.remember("group", group)
+    with closing(reader_of(backend.cluster, group)) as member:
+        for offset in offsets:
+            place = [ClientPartition(topic.name, 0, offset)]
+            asked(partial(member.commit, offsets=place, asynchronous=False), f"group {group}: offset {offset} was refused")
+    asked(lambda: backend.admin.delete_consumer_groups([group])[group].result(DEADLINE_S), f"group {group} could not be deleted")
+    return group

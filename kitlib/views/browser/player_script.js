@@ -1,5 +1,5 @@
 // Drop it yourself: what was done to this run stands as chips that can be taken away, and the run as a script that can be
-// read, edited and run. A deed (kitlib/experiments/deeds.py) is asked of the kernel, which writes the script's line.
+// read, edited and run. A deed (kitlib/experiments/script.py) is asked of the kernel, which writes the script's line.
 
 const LATE_MS = 200; // how late a message is delivered; the script's line can say another time
 const DEEDS = { lose: "Lose it", delay: `Deliver it ${LATE_MS} ms late`, double: "Send it twice", fail: "Fail it" };

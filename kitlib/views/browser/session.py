@@ -17,12 +17,11 @@ from typing import Any
 
 from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
-from kitlib.experiments.deeds import with_deed
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.grid import uncollected
 from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob, settle
-from kitlib.experiments.script import Script
+from kitlib.experiments.script import Script, with_deed
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
