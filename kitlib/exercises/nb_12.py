@@ -26,7 +26,7 @@ from kitlib.exercises.frame import (
 )
 from kitlib.experiments import run
 from kitlib.experiments.lag.lag_windows import judged_commits
-from kitlib.experiments.offsets.incident_run import health_in
+from kitlib.experiments.offsets.incident_stories import health_in
 from kitlib.experiments.offsets.reset_stories import NO_CHECK
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.mechanisms.lag import Status

@@ -14,7 +14,7 @@ from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.health import alarms
-from kitlib.experiments.offsets.incident_run import DAY_MS, HOUR_MS, IncidentRun, health_in
+from kitlib.experiments.offsets.incident_stories import DAY_MS, HOUR_MS, IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import signs_in_topic
 from kitlib.monitor.delivery import judge

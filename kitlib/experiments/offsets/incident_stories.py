@@ -5,24 +5,331 @@ follows is decided elsewhere: by the retention of the topic, and by the consumer
 the old releases' rules do it; a healthy broker of today does not, so on a real one an operator does to the
 group's offset what the old coordinator would have answered, and everything after that is real.
 
+On the model days of virtual time pass. One consumer, A, reads a small topic and commits to a group; other groups commit beside
+it into the same partition of the offsets topic. Brokers are restarted, retention runs, the cleaner passes (or is dead), and at
+the end the coordinator moves while A is away. What A is told then is the offset manager's answer
+(`kitlib.more.offsets.offset_manager`), by the rules of the release that the knobs name. A day has one round or more: records
+come, A works them off and commits, the other groups commit. The offsets topic rolls a segment after so many records.
+Everything is smaller than in a cluster, and in proportion.
+
+Each state has `offsets`: the log's segments and records, whose keys are numbered (one of the old format is another
+key to the cleaner), what the coordinator has in its cache, and the cleaner; and `now_ms`.
+
 Source: LinkedIn's account of the two incidents (Kafka's trunk between 0.8.2 and 0.9.0); KAFKA-2117, KAFKA-2163.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
+from kitlib.errors import LabError
 from kitlib.experiments.backend import ModelBackend
+from kitlib.experiments.compaction.compacted_log import segments_of
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.offsets.incident_run import LATER, MINUTE_MS, NAME, OTHERS, SECOND_MS, IncidentRun
-from kitlib.experiments.run import RunIsOver
+from kitlib.experiments.offsets.coordinator_stories import OLD_FORMAT, ToldLog
+from kitlib.experiments.offsets.health import Health
+from kitlib.experiments.run import PartitionLedger, Run, RunIsOver
+from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner, must_be_cleaned
+from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.monitor.figures import WENT_BACK
+from kitlib.more.offsets.offset_cache import key_text
+from kitlib.more.offsets.offset_manager import OffsetManager
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.settings import Settings
 from kitlib.trace import Step, Trace
+
+SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
+GROUP, OTHERS, LATER = "mail", ("audit",), ("search", "billing")  # A's; one beside it; those that come later
+NAME = "A"
+BATCH_MS = 2 * SECOND_MS  # between two polls of a consumer that reads a backlog
+RETRY_MS = 10 * SECOND_MS  # a consumer that is told to ask again does so after this
+MOST_TRIES = 2_000
+# What a story has no knob for.
+FIXED: dict[str, Any] = {
+    "log_rules": "4.3.1", "retention_days": 30, "roll_days": 7, "restart_every_days": 3, "offsets_retention_days": 7,
+    "check_interval_s": 600, "load_records_per_s": 1_000, "load_chunk_records": 5, "rounds_a_day": 1, "records_a_round": 1,
+    "poll_records": 5, "segment_records": 10,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class IncidentRun(Run):
+    """One run on the model: the offsets topic, who coordinates, and the partition that one consumer reads."""
+
+    domain: ClassVar[str] = "incidents"
+    on_kafka: ClassVar[str] = "kitlib.experiments.offsets.incident_stories:RealIncident"
+
+    now_ms: int = 0
+    log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
+    cleaner: LogCleaner = field(init=False)
+    cleaner_runs: bool = True
+    config: OffsetConfig = field(init=False)
+    manager: OffsetManager = field(init=False)  # the coordinator's, once the run has begun
+    orders: ModelTopic = field(init=False)
+    told: ToldLog = field(init=False)
+    ledger: PartitionLedger = field(default_factory=lambda: PartitionLedger("orders"))
+    groups: tuple[str, ...] = OTHERS  # that commit beside A
+    days: int = 0  # that have passed
+    rounds: int = 0
+    commits: int = 0  # since the last look at its health
+    looked_ms: int = 0
+    cleaned_ms: int = 0
+    load_ms: int | None = None  # of the last load
+    _shown: dict[str, Any] | None = None  # the state's part, until something changes it
+
+    def __post_init__(self) -> None:
+        self.settings = Settings(FIXED | self.settings)
+        settings, self.told = self.settings, ToldLog(self.log)
+        self.cleaner = LogCleaner(self.log, CleanerConfig())
+        self.orders = ModelTopic("orders", segment_ms=settings.roll_days * DAY_MS, is_aged_by_file=settings.log_rules == "0.8.2")
+        self.orders.grow(1, self.now_ms)
+        self.config = OffsetConfig(
+            offsets_retention_ms=settings.offsets_retention_days * DAY_MS,
+            retention_check_interval_ms=settings.check_interval_s * SECOND_MS,
+            partitions=1,
+            **settings.given("load_records_per_s", "load_chunk_records"),
+        )
+
+    def begin(self, rules: str, groups: tuple[str, ...] = OTHERS) -> None:
+        """The first coordinator, of this release, and A, which begins at an empty topic; these groups commit beside it."""
+        self.groups = groups
+        self.manager = OffsetManager(1, RULES[rules], self.config)
+        self.record_events(self.manager.lead(0, self.log, self.now_ms))
+        self.resume()
+
+    def day(self) -> None:
+        """A day passes. A reads, commits and is caught up at its end."""
+        begin_ms, rounds = self.days * DAY_MS, self.settings.rounds_a_day
+        self.days += 1
+        if self.days % self.settings.restart_every_days == 0:
+            self.orders.opened_ms = begin_ms
+        for number in range(rounds):
+            self.pass_to(begin_ms + 8 * HOUR_MS + number * 14 * HOUR_MS // rounds)
+            self.arrive(self.settings.records_a_round)
+            self.read()
+            self.rounds += 1
+            for group in self.groups:
+                self.pass_to(self.now_ms + MINUTE_MS)
+                self._commit(group, self.rounds)
+        self.pass_to(begin_ms + 23 * HOUR_MS)
+        self.look()
+        self._tend()
+        self.pass_to(begin_ms + DAY_MS)
+
+    def upgrade(self, rules: str) -> None:
+        """The brokers are upgraded: another one coordinates, by other rules, and more groups come."""
+        self.move(rules)
+        self._wait_for_load()
+        self.groups += LATER
+
+    def kill_cleaner(self) -> None:
+        """The cleaner's thread ends, and nobody hears of it."""
+        self.cleaner_runs = False
+        self.changed()
+        self.record("cleaner", "dies", why="an exception in its thread")
+
+    def stop(self) -> None:
+        """A is stopped, as in a rebalance."""
+        self.record(NAME, "leave")
+
+    def move(self, rules: str, since_check_ms: int = 0) -> None:
+        """The coordinator moves to another broker, whose purge ran so long ago; its load begins."""
+        before = self.manager
+        self.record_events(before.resign(0))
+        started_ms = self.now_ms - since_check_ms
+        self.manager = OffsetManager(before.broker % 2 + 1, RULES[rules], self.config, started_ms, self.now_ms)
+        self.changed()
+        self.record(self.actor, "move", **{"from": before.broker, "to": self.manager.broker})
+        self.record_events(self.manager.lead(0, self.log, self.now_ms))
+
+    def wait(self, ms: int) -> None:
+        """So much time passes, then a record comes."""
+        self.pass_to(self.now_ms + ms)
+        self.arrive(1)
+
+    def go_on(self) -> None:
+        """One more record comes, A reads it and commits, as it did before."""
+        self.wait(MINUTE_MS)
+        self.read()
+
+    def resume(self) -> None:
+        """A asks where to begin, again and again while it is told to, and begins there or where its policy says."""
+        committed = self._ask()
+        policy, start, end = self.settings.auto_offset_reset, self.ledger.log_start, self.ledger.log_end
+        why = "committed offset" if committed is not None else policy
+        if committed is not None and not start <= committed <= end:
+            committed, why = None, f"{policy}, out of range"
+        if committed is None:
+            committed = start if policy == "earliest" else end
+        self.ledger.emitted_to_offset = committed
+        self.record_in(self.ledger, NAME, "start", offset=committed, why=why)
+        self.read()
+
+    def read(self) -> None:
+        """A reads to the end, batch by batch, and commits after each."""
+        ledger, most = self.ledger, self.settings.poll_records
+        while (first := ledger.emitted_to_offset) < ledger.log_end:
+            batch = range(first, min(first + most, ledger.log_end))
+            ledger.emitted_to_offset = batch.stop
+            for offset in batch:
+                self.record_in(ledger, NAME, "emit", offset=offset)
+            for offset in batch:
+                ledger.process(offset)
+                self.record_in(ledger, NAME, "process", offset=offset)
+            self._commit(GROUP, batch.stop)
+            if batch.stop < ledger.log_end:
+                self.pass_to(self.now_ms + BATCH_MS)
+
+    def arrive(self, count: int) -> None:
+        """So many records come into the topic."""
+        first = self.orders.append(0, count, self.now_ms)
+        self.ledger.log_end = first + count
+        self.record_in(self.ledger, "log", "append", first=first, last=first + count - 1)
+
+    def look(self) -> None:
+        """Write down the figures of its health; the commit rate if anybody has committed since the last look."""
+        told = {
+            "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
+            "since_cleaned_ms": self.now_ms - self.cleaned_ms, "records": len(self.log.records()), "keys": self.live_keys(),
+            "cached_offsets": self.manager.num_offsets, "groups": self.manager.num_groups,
+        }  # fmt: skip
+        if self.load_ms is not None:
+            told["load_ms"] = self.load_ms
+        if self.commits:
+            told["commits_a_minute"] = round(self.commits * MINUTE_MS / max(MINUTE_MS, self.now_ms - self.looked_ms), 4)
+            self.commits, self.looked_ms = 0, self.now_ms
+        self.record("monitor", "health", **told)
+
+    def pass_to(self, end_ms: int) -> None:
+        """Let time pass; loads and purges happen at their times."""
+        self._pass_over_checks(end_ms)
+        while (due_ms := self.manager.next_due()) is not None and due_ms <= end_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            notes = self.manager.advance(self.now_ms)
+            self.record_events(notes)
+            self._notice_load(notes)
+        self.now_ms = max(self.now_ms, end_ms)
+        self.manager.advance(self.now_ms)
+
+    def _pass_over_checks(self, end_ms: int) -> None:
+        """The checks at which no offset can be too old yet find nothing; there may be thousands of them in a day."""
+        led, config = self.manager.led[0], self.config
+        if led.load is None:
+            oldest_ms = min((each.commit_timestamp_ms for _, each in self.manager.offsets()), default=end_ms)
+            idle_ms = min(end_ms, oldest_ms + config.offsets_retention_ms) - led.next_purge_ms
+            led.next_purge_ms += max(0, idle_ms // config.retention_check_interval_ms) * config.retention_check_interval_ms
+
+    def _notice_load(self, notes: Sequence[OffsetEvent]) -> None:
+        ended = [each.data["ms"] for each in notes if each.what == "load_end"]
+        if ended:
+            self.load_ms = ended[-1]
+            self.look()
+
+    def _wait_for_load(self) -> None:
+        for _ in range(MOST_TRIES):
+            if self.manager.led[0].load is None:
+                return
+            self.pass_to(self.now_ms + RETRY_MS)
+        raise LabError(f"{self.trace.run}: the load does not end. Look at the trace.")
+
+    def _ask(self) -> int | None:
+        """The committed offset by the coordinator's word; records come while it is loading."""
+        for _ in range(MOST_TRIES):
+            self.pass_to(self.now_ms)
+            error, answers = self.manager.fetch(GROUP, [(self.ledger.topic, 0)])
+            offset = answers[self.ledger.topic, 0]
+            told = {} if error is OffsetError.NONE else {"error": error.name}
+            self.record_in(self.ledger, self.actor, "answer", group=GROUP, offset=offset, **told)
+            if error is OffsetError.NONE:
+                return None if offset < 0 else offset
+            self.wait(RETRY_MS)
+        raise LabError(f"{self.trace.run}: {self.actor} does not answer, its load stopped at a record. Look at the trace.")
+
+    def _commit(self, group: str, offset: int) -> None:
+        self.pass_to(self.now_ms)
+        where = (self.ledger.topic if group == GROUP else f"{group}-in", 0)
+        errors, notes = self.manager.commit(group, {where: offset}, self.now_ms)
+        self.record_events(notes)
+        if group == GROUP:
+            error = errors[where]
+            if error is OffsetError.NONE:
+                self.ledger.committed_to = offset
+            self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is OffsetError.NONE)
+        self.commits += 1
+        if len([record for batch in self.log.active.batches for record in batch.records]) >= self.settings.segment_records:
+            base = self.log.roll()
+            self.changed()
+            self.record("offsets log", "roll", base=base)
+
+    def _tend(self) -> None:
+        """At the end of a day: the topic's retention, and a pass of the cleaner if the log is dirty enough."""
+        start = self.orders.delete_older(0, self.now_ms - self.settings.retention_days * DAY_MS)
+        if start > self.ledger.log_start:
+            self.ledger.log_start = start
+            self.record_in(self.ledger, "log", "delete", to=start)
+        found = self.cleaner.look(self.now_ms)
+        self.changed()
+        if not self.cleaner_runs or not must_be_cleaned(self.log, found, self.now_ms, self.cleaner.config):
+            return
+        self.record("cleaner", "pass", dirty_ratio=round(found.dirty_ratio, 3))
+        cleaned = self.cleaner.clean(self.now_ms)
+        if cleaned is not None:
+            self.cleaned_ms = self.now_ms
+            self.changed()
+            removed = [each.offset for each in cleaned.removed]
+            kept = sum(each.offset < cleaned.next_first_dirty for each in self.log.records())
+            self.record("offsets log", "clean", removed=removed, kept=kept, to=cleaned.next_first_dirty)
+
+    @property
+    def actor(self) -> str:
+        return f"coordinator {self.manager.broker}"
+
+    def record_events(self, events: Sequence[OffsetEvent]) -> None:
+        """Write down what a coordinator did; what is in its cache is seen in the state."""
+        self.changed()
+        for event in events:
+            if event.what != "cache":
+                self.record("offsets log" if event.what == "write" else self.actor, event.what, **event.data)
+
+    def changed(self) -> None:
+        """The state's part is to be made anew."""
+        self._shown = None
+
+    def state(self) -> dict[str, Any]:
+        if self._shown is None:
+            led = self.manager.led.get(0)
+            self._shown = {
+                "segments": segments_of(self.log),
+                "records": self.told.records(),
+                "keys": self.named_keys(),
+                "cache": {key_text(key): value.committed_offset for key, value in self.manager.offsets()},
+                "loading": None if led is None or led.load is None else list(led.load.progress()),
+                "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
+                "cleaner": "runs" if self.cleaner_runs else "dead",
+            }
+        return {"offsets": self._shown, "now_ms": self.now_ms}
+
+    def named_keys(self) -> list[str]:
+        """The keys; those of the old format say so as soon as there are others."""
+        has_both = len({key.endswith(OLD_FORMAT) for key in self.told.keys}) > 1
+        return [key if has_both else key.removesuffix(OLD_FORMAT) for key in self.told.keys]
+
+    def live_keys(self) -> int:
+        """How many group-partitions have a value in the log, in whichever format."""
+        rows, names = self.told.records(), [key.removesuffix(OLD_FORMAT) for key in self.told.keys]
+        return sum(value is not None for value in {names[number]: value for _, number, value in rows}.values())
+
+
+def health_in(trace: Trace) -> list[Health]:
+    """The looks at its health that a run has written down."""
+    looks = (step for step in trace if step.actor == "monitor" and step.what == "health")
+    return [Health(**({"at_ms": step.at_ms} | step.data)) for step in looks]
 
 
 @dataclass(slots=True)

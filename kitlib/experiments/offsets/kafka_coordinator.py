@@ -23,7 +23,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import KafkaBackend, asked, reader_of
 from kitlib.experiments.kafka_group import DEADLINE_S, first_position
-from kitlib.experiments.offsets.coordinator import MEMBER
+from kitlib.experiments.offsets.coordinator_stories import MEMBER
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.brokers.settings import broker_value

@@ -8,7 +8,7 @@ from kitlib.errors import TraceError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.lag.lag_windows import judged_commits
 from kitlib.experiments.offsets.health import alarms
-from kitlib.experiments.offsets.incident_run import DAY_MS, health_in
+from kitlib.experiments.offsets.incident_stories import DAY_MS, health_in
 from kitlib.experiments.offsets.signs import Signs, find_signs, lane_of, samples_in, signs_of
 from kitlib.lab.clients import Cluster
 from kitlib.monitor.commit_history import GroupPartition
