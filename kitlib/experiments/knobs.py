@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -94,18 +94,8 @@ class Knob:
 
     def to_json(self) -> dict[str, Any]:
         """The description as JSON values, for widgets; 64-bit bounds as text, which JavaScript keeps exactly."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "default": self.default if self.default != UNLIMITED else "unlimited",
-            "help": self.help,
-            "unit": self.unit,
-            "low": self.low,
-            "high": self.high if self.high != UNLIMITED else "unlimited",
-            "choices": list(self.choices),
-            "scale": self.scale,
-            "live": self.live,
-        }
+        told = {name: "unlimited" if value == UNLIMITED else value for name, value in asdict(self).items()}
+        return told | {"choices": list(self.choices)}
 
 
 def _whole(value: Any) -> int:

@@ -85,9 +85,6 @@ class ModelQuery:
         """The checkpoint is deleted; the sink keeps what it has."""
         self.checkpoint = Checkpoint()
 
-    def close(self) -> None:
-        """Nothing to let go of."""
-
 
 PASSED_OVER = "it has seen this batch number, and passes the batch over"
 
