@@ -51,17 +51,17 @@ def blocked_send(run: RealSend) -> None:
             if settings.first_send_after_ms or settings.fault == "buffer full":  # where metadata is not what is waited for
                 wait()
             time.sleep(settings.first_send_after_ms / 1000)
-            _send_all(run, java, producer, topic)
+            _send_all(run, java, producer, topic, settings.records, settings.record_bytes)
         finally:
             java.close_at_once(producer)
     run.create_topic()  # it may be the missing one
     run.read()
 
 
-def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> None:
-    count, futures = run.settings.records, []
-    for record in range(count):
-        value = (b"%d" % record).ljust(run.settings.record_bytes)
+def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str, records: int, record_bytes: int) -> None:
+    futures = []
+    for record in range(records):
+        value = (b"%d" % record).ljust(record_bytes)
         began_ms = run.now_ms
         futures.append(java.send(producer, topic, PARTITION, value))
         waited_ms = run.now_ms - began_ms
@@ -73,7 +73,7 @@ def _send_all(run: RealSend, java: JavaClient, producer: Any, topic: str) -> Non
             run.told(record, error, -1, waited_ms=waited_ms)
     told = {data["first"] for _, _, what, data in run.happened if what == "undelivered"}
     deadline = time.monotonic() + run.settings.delivery_timeout_ms / 1000 + DEADLINE_S
-    for record in range(count):
+    for record in range(records):
         if record not in told:
             offset, error = java.outcome(futures[record], max(0.01, deadline - time.monotonic()))
             if offset is None and not error:
