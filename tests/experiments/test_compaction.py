@@ -12,6 +12,7 @@ from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compacted_log import ModelCompactedLog
 from kitlib.experiments.compaction.compaction_stories import CompactionRun
+from kitlib.experiments.compaction.size_story import transient_groups
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.log import FetchError
@@ -212,3 +213,14 @@ def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPa
     backend.cluster = Cluster("broker.example:9092", "id", 3, "external")
     with pytest.raises(LabError, match=r"brokers at broker\.example:9092 are not the kit's\. Unset KIT_KAFKA_BOOTSTRAP"):
         KafkaCompactedLog.open(backend, "customers", 0)
+
+
+def test_cache_grows_for_one_retention_and_then_stands_still_while_the_log_goes_on() -> None:
+    """Each day's groups go one retention after they became empty, each offset and group with a tombstone."""
+    sizes = transient_groups(a_day=10, retention_days=3, days=8)
+    groups = [size.groups for size in sizes]
+    assert groups == [10, 20, 30, 30, 30, 30, 30, 30]
+    assert all(size.offsets == 2 * size.groups for size in sizes)
+    assert sizes[-1].records == 8 * 10 * 4 + (80 - groups[-1]) * 3  # written, and tombstones
+    with pytest.raises(KnobError, match="1 to 2,000"):
+        transient_groups(0, 1, 1)

@@ -1,22 +1,26 @@
-"""The two incidents on the model: what each cause does alone, what the reset policy decides, and what was to be seen before."""
+"""The two incidents on the model: what each cause does alone, what the reset policy decides, what was to be seen before; and the rows that
+notebooks 11 to 13 show of a run.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Barrier
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.errors import TraceError
+from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import get, run
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.health import alarms
 from kitlib.experiments.offsets.incident_stories import DAY_MS, HOUR_MS, IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
-from kitlib.experiments.offsets.summaries import signs_in_topic
+from kitlib.experiments.offsets.summaries import first_step, left_in_log, signs_in_topic
+from kitlib.experiments.parallel import at_once
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.rewinds import Excuse
 from kitlib.more.offsets.records import decode
@@ -281,3 +285,27 @@ def test_rules_of_today_excuse_no_wrong_answer() -> None:
         assert judge(trace).violations == ()
     rewound = judge(replace(trace, settings=trace.settings | {"coordinator_rules": "0.9.0"})).first("rewound")
     assert rewound.is_violation  # an offset was committed: that none is there any more excuses nobody
+
+
+def test_step_that_a_run_has_not_is_a_sentence() -> None:
+    """Where a notebook asks for a step that did not come, the verb and the actor are told."""
+    with pytest.raises(TraceError, match="no step is a dies now"):
+        first_step(run("stale_offset"), "dies", "now")
+
+
+def test_purged_tombstone_is_not_left_in_the_log() -> None:
+    """What is left are the records after the last pass: the tombstone's offset is among them only as long as it may not go."""
+    purged, kept = run("tombstones"), run("tombstones", new_records=False, away_ms=3_000)
+    removed = {offset for step in purged if step.what == "purge" for offset in step.data["offsets"]}
+    assert removed
+    assert not removed & {offset for offset, _, _ in left_in_log(purged)}
+    assert removed <= {offset for offset, _, _ in left_in_log(kept)}
+
+
+def test_calls_run_at_the_same_time_and_keep_their_order() -> None:
+    """Each call waits for the others, so they must be under way together; an error of one is the answer to all."""
+    together = Barrier(3, timeout=30)
+    assert list(at_once(lambda key: (together.wait(), key * 2)[1], "cab").items()) == [("c", "cc"), ("a", "aa"), ("b", "bb")]
+    assert at_once(str, ()) == {}
+    with pytest.raises(KnobError, match="policy"):
+        at_once(lambda policy: run("reset_policy", policy=policy), ("latest", "whatever"))

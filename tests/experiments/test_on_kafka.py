@@ -18,6 +18,7 @@ from kitlib.errors import KitError, LabError
 from kitlib.experiments import get, kafka_backend
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
+from kitlib.experiments.storm.real_fetch import first_fetched
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.topology_story import TopologyStory
 from kitlib.lab import kafka_server
@@ -312,6 +313,14 @@ def test_topic_fetches_as_the_model_and_tells_out_of_range(backend: KafkaBackend
     assert (topic.offset_before(EARLIEST_TIME), topic.offset_before(LATEST_TIME)) == (6, 12)
     stamp = topic.fetch(7).records[0].timestamp_ms
     assert topic.offset_before(stamp) in range(6, 8) and topic.offset_before(stamp + 3_600_000) is None
+
+
+def test_broker_answers_with_the_whole_batch_whether_it_is_compressed_or_not(backend: KafkaBackend) -> None:
+    """Since format 2 a batch is never cut; only a record that is a batch of its own comes alone."""
+    assert [first_fetched(backend, 7, codec) for codec in ("none", "gzip")] == [0, 0]
+    assert first_fetched(backend, 7, one_batch=False) == 7
+    with pytest.raises(LabError, match="expected 0 to 9"):
+        first_fetched(backend, 10)
 
 
 def test_each_partition_of_a_topic_that_was_made_has_a_leader_that_answers(broker: Cluster) -> None:
