@@ -18,20 +18,15 @@ from kitlib.conformance.lag import window_of
 from kitlib.errors import KnobError
 from kitlib.exercises.answers import NotYet, choice, expected, sequence, whole_number
 from kitlib.exercises.frame import Each, Edge, Function, Given, Half, Miss, Right, Rows, Unlike, exercise
-from kitlib.experiments.cluster_audit.broken_cluster import (
-    FAULTS,
-    PARTITIONS,
-    BrokenCluster,
-    diagnose,
-    signs_of,
-)  # fmt: skip
+from kitlib.experiments.cluster_audit.broken_cluster import FAULTS, PARTITIONS, BrokenCluster, diagnose
 from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
 from kitlib.experiments.lag.lag_windows import window_after
 from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
-from kitlib.monitor.rewinds import rewinds
+from kitlib.monitor.diagnosis import signs
+from kitlib.monitor.rewinds import Rewind, Vanished, rewinds
 from kitlib.views import draw_window
 from kitlib.words.template import count
 
@@ -203,10 +198,11 @@ def diagnosis(answer: Any, what: str = "the answer") -> tuple[BrokenCluster, int
 def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     cluster, partition, fault = answer
     (truth,) = diagnose(cluster)
-    window, (back, gone) = cluster.window(partition), signs_of(cluster, partition)
+    part, seen = cluster.part(partition), signs(cluster.snapshot, cluster.part(partition))
+    back, gone = ([each for each in seen if isinstance(each, kind)] for kind in (Rewind, Vanished))
     yield partition != truth.partition and Miss("late commit" if back else "healthy", partition=partition, step=back[0] if back else None)
     if fault != truth.fault:
-        is_tombstone = None in [each.offset for each in cluster.commits(partition)]
+        is_tombstone = None in [each.offset for each in part.commits]
         resets = "tombstone" if is_tombstone else "members" if back else "never back"
         members = count(back[0].after.members or 0, "member") if back else ""
         names = {"vanished": "not vanished", "stopped": "not stopped", "stalled": "not stalled", "slow": "not slow"}
@@ -214,6 +210,6 @@ def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     again = gone[0].begun_again if gone else None
     yield Right(
         fault if fault in ("vanished", "stopped", "stalled") else "right", fault=FAULTS[fault], partition=partition, why=truth.why,
-        gone=gone[0] if gone else None, again=again.offset if again else None, last=window.commit(-1), lag=window.current_lag,
-        commits=sum(each is not None for each in window.commits),
+        gone=gone[0] if gone else None, again=again.offset if again else None, last=part.commits[-1], lag=part.lag,
+        commits=min(WINDOW, sum(each.offset is not None for each in part.commits)),
     )  # fmt: skip

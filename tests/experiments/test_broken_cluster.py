@@ -14,10 +14,10 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     Plan,
     broken_cluster,
     diagnose,
-    judge,
 )
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.lag import Status
+from kitlib.monitor.diagnosis import burrow
 
 SEEDS = range(60)
 
@@ -47,7 +47,8 @@ def test_lost_offset_may_leave_no_lag() -> None:
     """With the policy latest the group goes on at the end, and the lag alone says that all is well."""
     cluster = broken_cluster(seed_of(VANISHED, is_earliest=False))
     (found,) = diagnose(cluster)
-    assert judge(cluster, found.partition).status is Status.OK
+    judged = burrow(cluster.snapshot, cluster.part(found.partition))
+    assert judged is not None and judged.status is Status.OK
     assert cluster.lag().rows[-1][1 + found.partition] == "0" and "were skipped" in found.why
     assert "repeated" in diagnose(broken_cluster(seed_of(VANISHED, is_earliest=True)))[0].why
 

@@ -7,7 +7,7 @@ looks like a fault: a late commit at the rebalance, which the next commit makes 
 Who is to find the fault sees what any operator sees: the records of the offsets topic, and the ends of the logs. The
 story is the same in memory, a minute between two commits, and on a real broker
 (`kitlib.experiments.cluster_audit.kafka_broken_cluster`), where it is played with a real group. `diagnose` is the answer that
-the signs of `kitlib.monitor.rewinds` and the rules of `kitlib.mechanisms.lag` give; it does not know the seed.
+the signs and Burrow's rules of `kitlib.monitor.diagnosis` give; it does not know the seed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import ClassVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import BACKENDS, backend_of
-from kitlib.mechanisms.lag import Commit, Judgement, Status, Window, calculate, trimmed
+from kitlib.mechanisms.lag import Status
 from kitlib.monitor.commit_history import CommitHistory, Committed, GroupPartition, GroupSeen
-from kitlib.monitor.lag_window import LagStorage
-from kitlib.monitor.rewinds import Excuse, Rewind, Vanished, rewinds, vanished
+from kitlib.monitor.diagnosis import GroupSnapshot, Look, PartitionSeen, burrow, signs
+from kitlib.monitor.rewinds import Excuse, Rewind, Vanished
 from kitlib.text import html_table, text_table
 
 REWOUND, BY_HAND, VANISHED = "rewound", "reset by hand", "vanished"
@@ -162,21 +162,18 @@ class BrokenCluster:
         times = [each.at_ms for partition in range(PARTITIONS) for each in self.commits(partition)]
         return max([*times, *(look.at_ms for look in self.looks)])
 
-    def window(self, partition: int) -> Window:
-        """What Burrow would judge this partition by at the last look. KnobError for a partition that there is not."""
+    def part(self, partition: int) -> PartitionSeen:
+        """A partition as the last look and the last commit have it. KnobError for one that there is not."""
         if partition not in range(PARTITIONS):
             raise KnobError(f"partition is {str(partition)[:40]!r}, expected 0 to {PARTITIONS - 1}.")
-        now_ms = -(-self.now_ms // 1000) * 1000  # Burrow's clock has whole seconds
-        storage = LagStorage()
-        looks = list(self.looks)
-        for commit in self.commits(partition):
-            while looks and looks[0].at_ms <= commit.at_ms:
-                storage.add_log_end(self.topic, partition, looks.pop(0).log_ends[partition])
-            if commit.offset is not None:
-                storage.add_commit(self.group, self.topic, partition, Commit(commit.offset, commit.at_ms, order=commit.order), now_ms)
-        for look in looks:
-            storage.add_log_end(self.topic, partition, look.log_ends[partition])
-        return (storage.windows(self.group, now_ms) or {})[self.topic, partition]
+        commits, looks = self.commits(partition), [Look(each.at_ms, None, each.log_ends[partition]) for each in self.looks]
+        return PartitionSeen(self.topic, partition, commits[-1].offset, end=looks[-1].end, commits=commits, looks=looks)
+
+    @property
+    def snapshot(self) -> GroupSnapshot:
+        """The group as it is then; Burrow's clock has whole seconds."""
+        parts = [self.part(partition) for partition in range(PARTITIONS)]
+        return GroupSnapshot(self.group, -(-self.now_ms // 1000) * 1000, parts, seen=self.history.groups.get(self.group, ()))
 
     def __repr__(self) -> str:
         records = sum(len(self.commits(partition)) for partition in range(PARTITIONS))
@@ -208,38 +205,22 @@ class Diagnosis:
 
 def diagnose(cluster: BrokenCluster) -> list[Diagnosis]:
     """The partitions with a fault, by their commits and their lag alone."""
-    found = (diagnose_partition(cluster, partition) for partition in range(PARTITIONS))
-    return [each for each in found if each is not None]
+    group = cluster.snapshot
+    return [found for part in group.partitions if (found := diagnose_partition(group, part)) is not None]
 
 
-def diagnose_partition(cluster: BrokenCluster, partition: int) -> Diagnosis | None:
+def diagnose_partition(group: GroupSnapshot, part: PartitionSeen) -> Diagnosis | None:
     """One partition's fault; None for one that is well. What went back or vanished comes before what the lag says."""
-    back, gone = signs_of(cluster, partition)
-    for sign in gone:
-        if sign.is_fault:
-            return Diagnosis(partition, VANISHED, str(sign))
-    for step in back:
-        if step.excuse in (Excuse.NONE, Excuse.BY_HAND):
-            members = step.after.members
+    for sign in signs(group, part):
+        if isinstance(sign, Vanished) and sign.is_fault:
+            return Diagnosis(part.partition, VANISHED, str(sign))
+        if isinstance(sign, Rewind) and sign.excuse in (Excuse.NONE, Excuse.BY_HAND):
+            members = sign.after.members
             who = "no members" if not members else f"{members} member{'s' if members > 1 else ''}"
-            told = f"the offset went back by {step.records}, from {step.before.offset} to {step.after.offset}, when the group had {who}"
-            return Diagnosis(partition, BY_HAND if step.excuse is Excuse.BY_HAND else REWOUND, told)
-    judged = judge(cluster, partition)
-    return Diagnosis(partition, STATUSES[judged.status], judged.why) if judged.status in STATUSES else None
-
-
-def signs_of(cluster: BrokenCluster, partition: int) -> tuple[list[Rewind], list[Vanished]]:
-    """What went back, and what vanished."""
-    commits = cluster.commits(partition)
-    return rewinds(commits), vanished(commits, cluster.history.groups.get(cluster.group, ()))
-
-
-def judge(cluster: BrokenCluster, partition: int) -> Judgement:
-    """What the rules of lag say of the partition at the last look."""
-    window = cluster.window(partition)
-    return calculate(
-        Window(trimmed(window.commits), window.log_ends, window.current_lag, window.now_s, window.allowed_lag)
-    )
+            told = f"the offset went back by {sign.records}, from {sign.before.offset} to {sign.after.offset}, when the group had {who}"
+            return Diagnosis(part.partition, BY_HAND if sign.excuse is Excuse.BY_HAND else REWOUND, told)
+    judged = burrow(group, part)
+    return Diagnosis(part.partition, STATUSES[judged.status], judged.why) if judged and judged.status in STATUSES else None
 
 
 @dataclass(slots=True)
