@@ -47,7 +47,7 @@ LESSONS = (
     ("offsets.coordinator_stories", "offset_expiry"),
     ("compaction.size_story", "size_of_offsets_topic"),
     ("offsets.coordinator_stories", "coordinator_moves"),
-    ("lag.transactional_lag", "transactional_lag"),
+    ("lag.lag_stories", "transactional_lag"),
     ("offsets.incident_stories", "stale_offset dead_cleaner"),
     ("replication.replication_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
     ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror reset_by_hand"),

@@ -10,8 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.compaction.compacted_log import ModelCompactedLog
-from kitlib.experiments.compaction.compaction_stories import CompactionRun
+from kitlib.experiments.compaction.compaction_stories import CompactionRun, ModelCompactedLog
 from kitlib.experiments.compaction.size_story import transient_groups
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

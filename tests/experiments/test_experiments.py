@@ -19,7 +19,7 @@ from kitlib.experiments.replication.replication_run import ReplicaRun
 from kitlib.experiments.send_path.send_run import SendRun
 from kitlib.experiments.storm import spout_run
 from kitlib.experiments.storm.spout_run import SpoutRun
-from kitlib.experiments.storm.topology_story import TopologyStory
+from kitlib.experiments.storm.tree_stories import TopologyStory
 from kitlib.experiments.transactions.transaction_run import TransactionRun
 from kitlib.mechanisms.partition_manager import SpoutConfig
 from kitlib.monitor.delivery import Verdict, judge

@@ -20,7 +20,7 @@ from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.real_fetch import first_fetched
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
-from kitlib.experiments.storm.topology_story import TopologyStory
+from kitlib.experiments.storm.tree_stories import TopologyStory
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster

@@ -20,7 +20,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import KnobError
-from kitlib.experiments.compaction.compacted_log import DAY_MS, LogSnapshot, Row, segments_between
+from kitlib.experiments.compaction.compaction_stories import DAY_MS, LogSnapshot, Row, segments_between
 from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, write

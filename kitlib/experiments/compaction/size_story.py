@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import KnobError
-from kitlib.experiments.compaction.compacted_log import DAY_MS, ModelCompactedLog, Row
+from kitlib.experiments.compaction.compaction_stories import DAY_MS, ModelCompactedLog, Row
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run

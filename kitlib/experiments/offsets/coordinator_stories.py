@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import Topic, read_to_end
-from kitlib.experiments.compaction.compacted_log import segments_of
+from kitlib.experiments.compaction.compaction_stories import segments_of
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.compaction.compacted_log import segments_of
+from kitlib.experiments.compaction.compaction_stories import segments_of
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
 from kitlib.experiments.groups.group_run import GroupRun

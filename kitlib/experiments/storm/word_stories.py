@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
-from kitlib.experiments.storm.topology_story import SPOUT, TopologyStory
-from kitlib.experiments.storm.tree_stories import Anchored, ExecuteMs, MessageIds, TopologyAckers, TopologyKnobs, drain
+from kitlib.experiments.storm.tree_stories import (
+    SPOUT,
+    Anchored,
+    ExecuteMs,
+    MessageIds,
+    TopologyAckers,
+    TopologyKnobs,
+    TopologyStory,
+    drain,
+)
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.monitor.figures import MISCOUNTED
 from kitlib.more.topology import BasicBolt, BasicOutputCollector, Bolt, Fault, Topology, TopologyBuilder, Tuple
