@@ -34,8 +34,7 @@ from kitlib.desk.settings import DEEDS, deeds_of, settled
 from kitlib.desk.source import Source
 from kitlib.desk.spout import Spout
 from kitlib.errors import KitError, KnobError, LabError
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, asked, create_topic, reader_of, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, asked, create_topic, reader_of
 from kitlib.experiments.knobs import as_text
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.clients import client_config
@@ -106,7 +105,7 @@ class DeskRun:
         self._undo.callback(self._remove)
         self.topic = KafkaTopic.create(backend, "records", self.settings.fetch_records)
         self.results = f"kit.{self.run}.results"
-        create_topic(backend.admin, self.results, replicas_of(cluster), {"retention.ms": "-1"})
+        create_topic(backend.admin, self.results, cluster, {"retention.ms": "-1"})
         self.audit = DeskAudit(self.run, self.topic.name, self.results, self.folder)
         self._undo.callback(self.audit.stop)
         self.audit.start(Topics.find(), spark)

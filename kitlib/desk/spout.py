@@ -25,8 +25,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.recorder import Recorder
 from kitlib.errors import KitError, LabError
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
 from kitlib.lab.clients import SILENT, client_config
 from kitlib.mechanisms.log import Record

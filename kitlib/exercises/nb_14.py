@@ -199,7 +199,7 @@ def broken_cluster(answer: tuple[BrokenCluster, int, str]) -> Rows:
     cluster, partition, fault = answer
     (truth,) = diagnose(cluster)
     part, seen = cluster.part(partition), signs(cluster.snapshot, cluster.part(partition))
-    back, gone = ([each for each in seen if isinstance(each, kind)] for kind in (Rewind, Vanished))
+    back, gone = [each for each in seen if isinstance(each, Rewind)], [each for each in seen if isinstance(each, Vanished)]
     yield partition != truth.partition and Miss("late commit" if back else "healthy", partition=partition, step=back[0] if back else None)
     if fault != truth.fault:
         is_tombstone = None in [each.offset for each in part.commits]

@@ -3,7 +3,8 @@
 What the model does in memory is done here over sockets, with the same answers. A fetch outside the
 log is reported as out of range and never silently reset; retention is the broker's own DeleteRecords;
 a stored offset is acknowledged by the broker before the spout goes on, and it outlives every process.
-A broker that dies and comes back within `DEADLINE_S` is waited for.
+A broker that dies and comes back within `DEADLINE_S` is waited for. Where a group's consumer begins, a real
+member of a real group is asked.
 """
 
 from __future__ import annotations
@@ -13,21 +14,128 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
 from kitlib.experiments.backend import MemoryTable, ModelBackend, Topic, read_to_end
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, first_position, wait_until_led
 from kitlib.lab import created_resources, kafka_server
-from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config
+from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config, kafka_python_config
 from kitlib.lab.processes import wait_until
+from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
+from kitlib.lab.wire.records import FetchedBatch
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
-from kitlib.mechanisms.positions import ResetPolicy
+from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.trace import Trace
+
+ADVICE = "Look at `kit status`; start a broker with `kit up`."
+DEADLINE_S = 30.0  # how long any one call waits for the broker
+
+
+def wait_until_led(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Wait until the topic has so many partitions, and the leader of each answers for it. LabError after DEADLINE_S.
+
+    A broker tells in its metadata that it leads a partition a moment before it does, and refuses what comes in between.
+    """
+
+    def is_led() -> bool:
+        try:
+            topics = admin.list_topics(topic, timeout=DEADLINE_S).topics
+            found = topics[topic].partitions if topic in topics else {}
+            if len(found) != partitions or any(each.leader < 0 for each in found.values()):
+                return False
+            ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}  # type: ignore[no-untyped-call]
+            for end in admin.list_offsets(ends, request_timeout=DEADLINE_S).values():
+                end.result(DEADLINE_S)
+        except KafkaException:  # nobody answers; the deadline is this function's
+            return False
+        return True
+
+    wait_until(is_led, DEADLINE_S, f"all {partitions} partitions of topic {topic} have a leader")
+
+
+def first_position(cluster: Cluster, group: str, topic: Topic, policy: ResetPolicy) -> int:
+    """The offset at which a consumer of this group begins under this policy, by a real one that joins it.
+
+    It waits for the first record, the end of the partition or an error. NoOffsetForPartitionError or
+    OffsetOutOfRangeError under the policy "none"; LabError after DEADLINE_S.
+    """
+    settings = {
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
+        "enable.partition.eof": True,
+    }
+    deadline = time.monotonic() + DEADLINE_S
+    with closing(Consumer(client_config(cluster, **settings))) as member:
+        member.subscribe([topic.name])
+        while time.monotonic() < deadline:
+            message = member.poll(0.5)
+            error = message.error() if message is not None else None
+            if message is None:
+                continue
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                return int(message.offset() or 0)
+            if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                committed = member.committed([TopicPartition(topic.name, 0)], timeout=DEADLINE_S)[0].offset
+                start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
+                raise LabError(f"{topic.name}-0: the consumer refused to start: {error.str()}. {ADVICE}")
+    raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")
+
+
+PARTITION = 0
+
+
+@dataclass(slots=True)
+class TopicReader:
+    """A connection to the leader of partition 0, for questions and for whatever else one has to say to it."""
+
+    topic: str
+    wire: Wire
+
+    @classmethod
+    def open(cls, cluster: Cluster, topic: str) -> TopicReader:
+        """Connect, and wait until the broker answers for the partition: it serves a moment before it knows that it leads.
+
+        LabError when it does not within DEADLINE_S.
+        """
+        reader = cls(topic, Wire.open_leader(cluster.bootstrap, topic, PARTITION, timeout_s=DEADLINE_S, **kafka_python_config(cluster)))
+        try:
+            reader.wire.wait_for_leader(topic, PARTITION)
+        except BaseException:
+            reader.close()
+            raise
+        return reader
+
+    def bounds(self, partition: int = PARTITION) -> tuple[int, int]:
+        """The first offset and that of the next record."""
+        return (
+            self.wire.list_offsets(self.topic, partition, EARLIEST),
+            self.wire.list_offsets(self.topic, partition, LATEST),
+        )
+
+    def batches(self, partition: int = PARTITION) -> list[FetchedBatch]:
+        """All batches that are there now, the first one without its deleted records."""
+        return self.wire.read_all(self.topic, partition, DEADLINE_S)
+
+    def read(self, partition: int = PARTITION) -> tuple[int, list[bytes]]:
+        """The first offset, and the values of all records from there on."""
+        first, _ = self.bounds(partition)
+        return first, [value for batch in self.batches(partition) for value in batch.values]
+
+    def close(self) -> None:
+        self.wire.close()
+
+    def __enter__(self) -> TopicReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
 
 OFFSETS_TOPIC = "kit.offsets"
 TRACE_PREFIX = "kit.trace."
@@ -37,17 +145,19 @@ OUT_OF_RANGE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 def create_topic(
-    admin: AdminClient, name: str, replicas: int, config: dict[str, str] | None = None, shared: bool = False, partitions: int = 1
+    admin: AdminClient, name: str, replicas: int | Cluster, config: dict[str, str] | None = None, shared: bool = False, partitions: int = 1
 ) -> None:
     """Create a topic and wait until the leader of each partition is known; one that is there already is kept.
 
+    With a cluster in the place of `replicas` it has as many as the kit's topics have there: three, or one on each of fewer brokers.
     A `shared` topic is no notebook's own, so `kit reset NOTEBOOK` leaves it alone.
 
     LabError when the broker refuses or does not answer within DEADLINE_S.
     """
     if not shared:
         created_resources.remember("topic", name)
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=config or {})
+    copies = replicas if isinstance(replicas, int) else min(3, max(1, replicas.brokers))
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=copies, config=config or {})
 
     def create() -> None:
         try:
@@ -171,7 +281,7 @@ class KafkaTopic:
         """A new topic `kit.<run>.<name>`, closed with the backend; its reader commits for `group`, and never joins it."""
         full_name = f"kit.{backend.run}.{name}"
         config = {"retention.ms": "-1"} | (config or {})
-        create_topic(backend.admin, full_name, replicas_of(backend.cluster), config, partitions=partitions)
+        create_topic(backend.admin, full_name, backend.cluster, config, partitions=partitions)
         if group:
             created_resources.remember("group", group)
         reader = reader_of(backend.cluster, group or f"kit.{backend.run}")
@@ -323,7 +433,7 @@ class KafkaBackend:
         admin = AdminClient(client_config(cluster))
         settings = {"enable.idempotence": True, "linger.ms": 2, "delivery.timeout.ms": int(DEADLINE_S * 1000)}
         producer = Producer(client_config(cluster, **settings))
-        create_topic(admin, OFFSETS_TOPIC, replicas_of(cluster), {"cleanup.policy": "compact"}, shared=True)
+        create_topic(admin, OFFSETS_TOPIC, cluster, {"cleanup.policy": "compact"}, shared=True)
         reader, asker = reader_of(cluster, f"kit.{run}"), reader_of(cluster, f"kit.{run}")
         store = KafkaTopic(OFFSETS_TOPIC, reader, producer, admin, 500, asker)
         backend = cls(run, cluster, admin, producer, KafkaOffsetStore(store))
@@ -394,7 +504,7 @@ def publish(trace: Trace, cluster: Cluster, admin: AdminClient | None = None, pr
     admin = admin or AdminClient(client_config(cluster))
     producer = producer or Producer(client_config(cluster, **{"enable.idempotence": True}))
     name = TRACE_PREFIX + trace.run
-    create_topic(admin, name, replicas_of(cluster), {"retention.ms": "-1"})
+    create_topic(admin, name, cluster, {"retention.ms": "-1"})
     keys = (b"header" if number < 0 else b"%d" % number for number in range(-1, len(trace)))
     write(producer, name, [(key, line.encode()) for key, line in zip(keys, trace.to_json_lines(), strict=True)])
     return name
@@ -416,11 +526,6 @@ def reader_of(cluster: Cluster, group: str) -> Consumer:
 def _record(message: Message) -> Record:
     _, timestamp_ms = message.timestamp()
     return Record(int(message.offset() or 0), message.value(), message.key(), timestamp_ms)
-
-
-def replicas_of(cluster: Cluster) -> int:
-    """How many replicas a topic of the kit has there: three, or as many as there are brokers."""
-    return min(3, max(1, cluster.brokers))
 
 
 def _is_passing(error: KafkaError) -> bool:

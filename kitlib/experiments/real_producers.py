@@ -12,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.topic_reader import PARTITION
+from kitlib.experiments.kafka_backend import PARTITION
 from kitlib.lab.clients import SILENT, Cluster, client_config, java_config
 from kitlib.lab.java_client import JavaClient
 

@@ -15,8 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import GroupWatch, snapshots_of, topics_of
-from kitlib.experiments.kafka_backend import create_topic
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.kafka_backend import TopicReader, create_topic
 from kitlib.experiments.transactions.kafka_transactions import VERIFICATION
 from kitlib.lab import log_ends as log_ends_module
 from kitlib.lab.brokers.settings import broker_setting

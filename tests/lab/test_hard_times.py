@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
-from kitlib.experiments import kafka_backend, kafka_group, run
+from kitlib.experiments import kafka_backend, run
 from kitlib.experiments.kafka_backend import create_topic, write
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers import start as broker_start
@@ -91,7 +91,7 @@ def test_broker_that_wakes_is_not_called_missing(kept: Kept) -> None:
 
 def test_disk_that_fills_during_a_run_is_named(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that fails because its broker cannot write says what to do; a limit on file sizes stands for the full disk."""
-    monkeypatch.setattr(kafka_group, "DEADLINE_S", 3.0)
+    monkeypatch.setattr(kafka_backend, "DEADLINE_S", 3.0)
     limit_broker(kept.cluster, resource.RLIMIT_FSIZE, 3_000_000)
     with pytest.raises(LabError, match=r"The broker is in trouble: a limit on file sizes is reached \(`ulimit -f`"):
         run("happy_path", backend="kafka", records=50)
@@ -104,7 +104,7 @@ def test_few_files_are_enough_and_too_few_are_named(own_home: Path, monkeypatch:
     kept = Kept()
     assert resource.prlimit(kept.cluster.pids[0], resource.RLIMIT_NOFILE)[1] == 256
     assert judge(run("answers_lost", backend="kafka", records=20)).violations == ()
-    monkeypatch.setattr(kafka_group, "DEADLINE_S", 3.0)
+    monkeypatch.setattr(kafka_backend, "DEADLINE_S", 3.0)
     with pytest.raises(LabError, match="in trouble: it may open no more files"), kafka_server.telling_troubles():
         for number in range(8):
             create_topic(AdminClient(client_config(kept.cluster)), f"kit.many-{number}", 1, partitions=60, shared=True)

@@ -34,7 +34,7 @@ from kitlib.cli import app, load
 from kitlib.desk.settings import deeds_of
 from kitlib.errors import LabError
 from kitlib.experiments.idempotence.client_run import run_client
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.kafka_backend import TopicReader
 from kitlib.lab import clients, kafka_server
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import client_config, kafka_python_admin, kafka_python_config

@@ -16,8 +16,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import PARTITIONS, BrokenCl
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.groups.group import ModelGroup
 from kitlib.experiments.groups.kafka_members import PATIENT, KafkaGroup, KafkaMember
-from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.experiments.kafka_backend import ADVICE, DEADLINE_S, KafkaBackend
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until

@@ -23,9 +23,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments.compaction.compaction_stories import DAY_MS, LogSnapshot, Row, segments_between
 from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, write
-from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader, write
 from kitlib.lab import workspace
 from kitlib.lab.clients import answered, must_be_own
 from kitlib.lab.processes import wait_until

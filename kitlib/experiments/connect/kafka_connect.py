@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 from kitlib.errors import KnobError
 from kitlib.experiments.connect.connect_stories import ModelWorkers
-from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend
 from kitlib.lab import created_resources
 from kitlib.lab.clients import kafka_python_config
 from kitlib.lab.wire.coordinator import CoordinatorWire, Joined, find_coordinator

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S
 from kitlib.lab.clients import answered
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 

@@ -10,7 +10,7 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster
 from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator

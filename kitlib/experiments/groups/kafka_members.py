@@ -24,8 +24,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups import kafka_operator
 from kitlib.experiments.groups.group import GroupEvent, GroupView, MemberSettings, Polled, check_settings
 from kitlib.experiments.groups.group_watch import GroupWatch
-from kitlib.experiments.kafka_backend import NOW, KafkaBackend, create_topic, delete_records, deliver, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, NOW, KafkaBackend, create_topic, delete_records, deliver
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
@@ -200,7 +199,7 @@ class KafkaGroup:
         """Create the topic, and wait until every partition has a leader. KnobError for a number outside of PARTITIONS."""
         if partitions not in PARTITIONS:
             raise KnobError(f"topic {self.topic}: {partitions} partitions, expected {PARTITIONS[0]} to {PARTITIONS[-1]}.")
-        create_topic(self.backend.admin, self.topic, replicas_of(self.backend.cluster), partitions=partitions)
+        create_topic(self.backend.admin, self.topic, self.backend.cluster, partitions=partitions)
         self.partitions = partitions
         self.watch.start()
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S, wait_until_led
+from kitlib.experiments.kafka_backend import ADVICE, DEADLINE_S, wait_until_led
 from kitlib.lab.client_processes.driver import NONE, broker_form
 from kitlib.lab.clients import Cluster, answered, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds

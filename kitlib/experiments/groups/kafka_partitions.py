@@ -9,8 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kitlib.experiments.groups.added_partitions import Keyed
 from kitlib.experiments.groups.kafka_operator import add_partitions
-from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic, deliver, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, consume_to_end, create_topic, deliver
 from kitlib.lab.clients import client_config
 
 
@@ -27,7 +26,7 @@ class KafkaKeyedTopic:
     def open(cls, backend: KafkaBackend, name: str, partitions: int) -> KafkaKeyedTopic:
         """Create the topic, and wait until every partition is led. LabError when the broker refuses or is too slow."""
         name = f"kit.{backend.run}.{name}"
-        create_topic(backend.admin, name, replicas_of(backend.cluster), partitions=partitions)
+        create_topic(backend.admin, name, backend.cluster, partitions=partitions)
         settings = {"group.id": f"{name}.reader", "enable.auto.commit": False, "enable.partition.eof": True}
         return cls(name, partitions, backend, Consumer(client_config(backend.cluster, **settings)))
 

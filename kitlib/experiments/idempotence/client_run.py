@@ -26,10 +26,8 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence.client_faults import Ending, Fault, fault_named
 from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
 from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
-from kitlib.experiments.kafka_backend import create_topic, publish, replicas_of
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, PARTITION, TopicReader, create_topic, publish
 from kitlib.experiments.real_producers import Java, Librdkafka, Tell
-from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, client_config, must_be_own
 from kitlib.lab.java_client import JavaClient, RefusedSettings
@@ -99,7 +97,7 @@ def run_together(
         run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
         trace = Trace(run, experiment, "kafka", 1, Settings(settings), domain="idempotence")
         runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
-        create_topic(admin, runs[-1].topic, replicas_of(cluster), {"retention.ms": "-1"})
+        create_topic(admin, runs[-1].topic, cluster, {"retention.ms": "-1"})
     bound = [
         replace(rule, client_id=run.client_id)
         for run in runs for rule in (*found.rules_for(run.settings["acks"]), *rules)

@@ -21,8 +21,8 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import KnobError, LabError
+from kitlib.experiments.kafka_backend import PARTITION
 from kitlib.experiments.real_producers import LIBRDKAFKA
-from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import SILENT, Cluster, java_config, kafka_python_config, librdkafka_config
 from kitlib.lab.java_client import JavaClient
 

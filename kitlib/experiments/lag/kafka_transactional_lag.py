@@ -9,8 +9,7 @@ from confluent_kafka import Producer
 from kitlib.errors import LabError
 from kitlib.experiments.groups.group import Library
 from kitlib.experiments.groups.kafka_members import PATIENT, start_member
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
+from kitlib.experiments.kafka_backend import ADVICE, DEADLINE_S, KafkaBackend, KafkaTopic
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.processes import wait_until

@@ -21,8 +21,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
-from kitlib.experiments.kafka_backend import KafkaBackend, asked, reader_of
-from kitlib.experiments.kafka_group import DEADLINE_S, first_position
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, asked, first_position, reader_of
 from kitlib.experiments.offsets.coordinator_stories import MEMBER
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.leaders import Leaders

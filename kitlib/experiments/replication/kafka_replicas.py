@@ -16,9 +16,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import LabError
 from kitlib.experiments.groups.kafka_members import PATIENT, start_member
-from kitlib.experiments.kafka_backend import KafkaBackend
-from kitlib.experiments.kafka_group import ADVICE, DEADLINE_S
-from kitlib.experiments.topic_reader import PARTITION, TopicReader
+from kitlib.experiments.kafka_backend import ADVICE, DEADLINE_S, PARTITION, KafkaBackend, TopicReader
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.brokers.leaders import Leaders, Partition
 from kitlib.lab.client_processes.consumer import ConsumerProcess

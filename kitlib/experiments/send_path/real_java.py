@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import LabError
+from kitlib.experiments.kafka_backend import PARTITION
 from kitlib.experiments.real_producers import Java, finish
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.experiments.topic_reader import PARTITION
 from kitlib.lab.clients import Cluster, java_config
 from kitlib.lab.java_client import JavaClient, RefusedSettings
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule

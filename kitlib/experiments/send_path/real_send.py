@@ -19,9 +19,8 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
-from kitlib.experiments.kafka_backend import KafkaBackend, create_topic
+from kitlib.experiments.kafka_backend import PARTITION, KafkaBackend, TopicReader, create_topic
 from kitlib.experiments.run import Run
-from kitlib.experiments.topic_reader import PARTITION, TopicReader
 from kitlib.lab.clients import Cluster
 from kitlib.trace import in_log_order
 

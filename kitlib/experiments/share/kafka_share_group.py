@@ -16,8 +16,7 @@ from confluent_kafka import TopicCollection
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.kafka_operator import set_group
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
-from kitlib.experiments.kafka_group import DEADLINE_S
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic
 from kitlib.lab import created_resources
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess

@@ -8,8 +8,7 @@ from typing import Literal
 from confluent_kafka import Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.kafka_backend import KafkaBackend, write
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.kafka_backend import KafkaBackend, TopicReader, write
 from kitlib.lab.clients import client_config
 
 LINGER_MS = 500  # long enough for ten records to be one batch

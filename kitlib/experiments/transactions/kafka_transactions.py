@@ -17,9 +17,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_backend import KafkaBackend, consume_to_end, create_topic
-from kitlib.experiments.kafka_group import DEADLINE_S
-from kitlib.experiments.topic_reader import TopicReader
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, TopicReader, consume_to_end, create_topic
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
     Answer,
