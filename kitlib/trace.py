@@ -81,7 +81,7 @@ class Trace:
     parent: dict[str, Any] | None = None
     steps: list[Step] = field(default_factory=list)
     domain: str = "spout"  # whose words the steps are told in; TraceError when there is no such domain
-    script: list[str] = field(default_factory=list)  # what was done to the run, a line each (`kitlib.experiments.interventions`)
+    script: list[str] = field(default_factory=list)  # what was done to the run, a line each (`kitlib.experiments.script`)
     simulated: str = ""  # what was not real in a run on a broker: "spout, bolt and clock"; else ""
     vocabulary: Domain = field(init=False, repr=False, compare=False)
     named: int = field(default=0, init=False, repr=False, compare=False)  # records in the ranges of the steps that were read

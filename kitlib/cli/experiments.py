@@ -15,9 +15,8 @@ from typer.core import TyperCommand, TyperGroup
 from kitlib import experiments
 from kitlib.cli import app, dashed
 from kitlib.experiments.experiment import BACKENDS
-from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.knobs import UNLIMITED, Knob
-from kitlib.experiments.script import MOST_CHARS, Script
+from kitlib.experiments.script import MOST_CHARS, Script, ScriptError
 from kitlib.experiments.stored import compare_logs
 from kitlib.lab import workspace
 from kitlib.monitor.delivery import Verdict, judge

@@ -19,10 +19,9 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Concatenate, TypeVar, get_type_hints
 
 from kitlib.errors import KnobError, LabError, TraceError
-from kitlib.experiments.interventions import Intervention, Interventions, ScriptError
 from kitlib.experiments.knobs import Knob, bind, check_seed, settle
 from kitlib.experiments.run import Fork, RunIsOver
-from kitlib.experiments.script import Script
+from kitlib.experiments.script import Intervention, Interventions, Script, ScriptError
 from kitlib.monitor.figures import Figure
 from kitlib.settings import WITHOUT_KNOB, Settings
 from kitlib.text import plain_text

@@ -20,9 +20,8 @@ from typing import Any, Self
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import settle
-from kitlib.experiments.script import Script
+from kitlib.experiments.script import Intervention, Script
 from kitlib.monitor.delivery import judge
 
 MOST_RUNS = 200_000

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention, Interventions, MissedError
+from kitlib.experiments.script import Intervention, Interventions, MissedError
 from kitlib.settings import Settings
 from kitlib.trace import Trace, add_to_ranges
 from kitlib.words.word import Range

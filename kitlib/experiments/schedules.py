@@ -16,7 +16,7 @@ from typing import Any
 from kitlib.errors import KnobError
 from kitlib.experiments import every
 from kitlib.experiments.grid import AND, Grid
-from kitlib.experiments.interventions import TO_A_PROCESS, MissedError
+from kitlib.experiments.script import TO_A_PROCESS, MissedError
 
 MOST_FAULTS, MOST_SCHEDULES = 3, 2_000
 MISSED = MissedError.__name__

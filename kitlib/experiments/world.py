@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
+from kitlib.experiments.script import Intervention
 
 Action = Callable[[], None]
 NEVER = 2**63  # later than any time of a run

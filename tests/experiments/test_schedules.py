@@ -10,8 +10,8 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments.grid import AND
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.schedules import FaultGrid
+from kitlib.experiments.script import Intervention
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.views import every_fault
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KitError
 from kitlib.experiments import every, get, run
-from kitlib.experiments.interventions import MOST_MS, Intervention, ScriptError
-from kitlib.experiments.script import Script
+from kitlib.experiments.script import MOST_MS, Intervention, Script, ScriptError
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import LOST_MS, World
 from kitlib.settings import Settings
 from kitlib.trace import Trace

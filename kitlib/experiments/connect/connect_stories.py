@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
+from kitlib.experiments.script import Intervention
 from kitlib.monitor.figures import COPIES, MOVES, TASK_IDLE
 from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
 from kitlib.more.connect.source_task import Produced, SourceSettings, SourceTask

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 from kitlib.errors import LateError
 from kitlib.experiments.groups.group import GroupView, MemberSettings, ModelGroup, ModelMember
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
+from kitlib.experiments.script import Intervention
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 from kitlib.mechanisms.positions import BY_DURATION
 from kitlib.trace import add_to_ranges

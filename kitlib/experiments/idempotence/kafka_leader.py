@@ -20,8 +20,8 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
-from kitlib.experiments.interventions import ScriptError
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader
+from kitlib.experiments.script import ScriptError
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until

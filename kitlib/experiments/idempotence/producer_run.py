@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader
 from kitlib.experiments.idempotence.producer_knobs import producer_config
-from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.producer.batch import ProducerBatch

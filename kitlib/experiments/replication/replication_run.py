@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.script import Intervention
 from kitlib.mechanisms.replication.controller import NO_LEADER
 from kitlib.mechanisms.replication.epochs import NO_EPOCH, TRUNCATED, resume
 from kitlib.mechanisms.replication.partition import Replica, ReplicaEvent, ReplicatedPartition, ReplicationConfig

@@ -31,7 +31,7 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
 from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import Outcome

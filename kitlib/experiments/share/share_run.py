@@ -13,8 +13,8 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import NEVER, Action, World
 from kitlib.more.share_partition import (
     Acknowledge,

@@ -18,8 +18,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.backend import NotedTopic, Topic
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import PartitionLedger
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import NEVER, Action, World
 from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME
 from kitlib.mechanisms.offset_store import read_stored_offset

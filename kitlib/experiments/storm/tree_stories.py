@@ -27,9 +27,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.interventions import Intervention, MissedError
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
+from kitlib.experiments.script import Intervention, MissedError
 from kitlib.experiments.storm.knobs import CommitEveryMs, FailPercent, FetchRecords, MaxSpoutPending, Records
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, ShownLedgers
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
+from kitlib.experiments.script import Intervention
 from kitlib.monitor.figures import BAD_ANSWERS, BUSIEST, RESTORED, TASK_IDLE
 from kitlib.more.streams.app import StreamsApp, StreamsSettings, count_of_key, metadata_for_key, query
 from kitlib.more.streams.assignor import AssignmentSettings

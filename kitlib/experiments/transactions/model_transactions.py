@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention
+from kitlib.experiments.script import Intervention
 from kitlib.mechanisms.broker.append_checks import BatchRefusedError
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.entry import SENTINEL, EndTransactionMarker

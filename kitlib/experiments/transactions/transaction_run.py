@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.run import Run
+from kitlib.experiments.script import Intervention
 from kitlib.experiments.transactions.model_transactions import (
     PARTITION,
     STEP_MS,

@@ -19,9 +19,8 @@ from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.grid import uncollected
-from kitlib.experiments.interventions import Intervention
 from kitlib.experiments.knobs import Knob, settle
-from kitlib.experiments.script import Script, with_deed
+from kitlib.experiments.script import Intervention, Script, with_deed
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
 from kitlib.trace import Trace
