@@ -326,11 +326,6 @@ def named(keys: Iterable[bytes]) -> list[str]:
     return sorted(key.decode(errors="replace") for key in keys)
 
 
-def rows_of(keys: Iterable[str], value: str | None) -> list[tuple[str, str | None]]:
-    """A row of this value for each key."""
-    return [(key, value) for key in keys]
-
-
 CUSTOMERS = ("alice", "bob", "carol")
 
 AutoOffsetReset = Annotated[
@@ -391,7 +386,7 @@ def tombstones(
     new_records: Annotated[bool, Knob("Whether new records arrive in the meantime, so that the cleaner runs again.")] = True,
 ) -> None:
     """Bob is deleted while a reader is away. When the reader comes back, does it find out?"""
-    run.append(rows_of(CUSTOMERS, "order 1"))
+    run.append([(customer, "order 1") for customer in CUSTOMERS])
     run.start_reader()
     run.read()
     run.append([("bob", None), ("alice", "order 2")])

@@ -12,7 +12,7 @@ each figure is in a healthy cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kitlib.errors import KnobError
@@ -135,16 +135,9 @@ def alarms(looks: Sequence[Health]) -> list[Alarm]:
 
 def first_ring(looks: Sequence[Health], threshold: Threshold) -> Alarm | None:
     """When this one rings first; None when it never does. A look at which the figure is not known changes nothing."""
-    return next(_rings(looks, threshold), None)
-
-
-def _rings(looks: Sequence[Health], threshold: Threshold) -> Iterator[Alarm]:
-    """An alarm for each look at which it rings."""
     since_ms: int | None = None
-    before: Health | None = None
-    for look in looks:
+    for before, look in zip([None, *looks], looks, strict=False):
         value = threshold.figure(look, before)
-        before = look
         if value is None:
             continue
         if value <= threshold.bound:
@@ -152,4 +145,5 @@ def _rings(looks: Sequence[Health], threshold: Threshold) -> Iterator[Alarm]:
             continue
         since_ms = look.at_ms if since_ms is None else since_ms
         if look.at_ms - since_ms >= threshold.for_ms:
-            yield Alarm(threshold, look.at_ms, value)
+            return Alarm(threshold, look.at_ms, value)
+    return None

@@ -257,16 +257,11 @@ def _work(run: GroupRun, name: str, table: set[int], most: int, crash_at: int | 
                 table |= {offset} if settings.check == WITH else set()
                 run.kill(name, record)
                 return False
-            if settings.check != NO_CHECK:
-                _insert(run, table, offset)
+            if settings.check != NO_CHECK and offset in table:
+                run.record_lane("table", "refuse", 0, offset=offset)
+            table |= set() if settings.check == NO_CHECK else {offset}
         run.commit_done(name)
     return True
-
-
-def _insert(run: GroupRun, table: set[int], offset: int) -> None:
-    if offset in table:
-        run.record_lane("table", "refuse", 0, offset=offset)
-    table.add(offset)
 
 
 @experiment("An offset is reset by hand", GroupRun, figure=PROCESSED_AGAIN, front=("check", "crash_at", "rewind_to", "records"))
