@@ -5,11 +5,11 @@ An experiment's module is imported when the experiment is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from kitlib.errors import KnobError
 from kitlib.experiments.experiment import DECLARED, Experiment
@@ -17,6 +17,8 @@ from kitlib.experiments.script import Script
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.trace import Trace
 
+Key = TypeVar("Key")
+Answer = TypeVar("Answer")
 # In the order of the lessons: the modules below this one, and the experiments that each of them tells.
 LESSONS = (
     ("storm.stories",
@@ -91,3 +93,17 @@ def run(
         raise KnobError("run: neither an experiment's name nor a script was given. Give one of them.")
     found = get(name)
     return (found if manager is None else replace(found, manager=manager)).run(backend=backend, seed=seed, script=script, **knobs)
+
+
+def at_once(call: Callable[[Key], Answer], keys: Iterable[Key]) -> dict[Key, Answer]:
+    """What `call` gives for each key, a thread for each call, in the order of the keys: runs on real brokers mostly wait.
+
+    at_once(lambda library: run("transactional_lag", backend="kafka", library=library), ("librdkafka", "java"))
+
+    The first key's error, if calls fail.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    keys = list(keys)
+    with ThreadPoolExecutor(max_workers=max(1, len(keys))) as threads:
+        return dict(zip(keys, threads.map(call, keys), strict=True))

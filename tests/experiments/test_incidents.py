@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments import get, run
+from kitlib.experiments import at_once, get, run
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.model_topic import ModelTopic
 from kitlib.experiments.offsets.health import alarms
 from kitlib.experiments.offsets.incident_stories import DAY_MS, HOUR_MS, IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import first_step, left_in_log, signs_in_topic
-from kitlib.experiments.parallel import at_once
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.rewinds import Excuse
 from kitlib.more.offsets.records import decode
