@@ -328,10 +328,6 @@ def named(keys: Iterable[bytes]) -> list[str]:
 
 CUSTOMERS = ("alice", "bob", "carol")
 
-AutoOffsetReset = Annotated[
-    Literal["earliest", "latest", "none"], Knob("Where the reader continues when its offset is out of range.")
-]
-
 
 @experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "key_count", "read_first", "min_compaction_lag_ms", "records"))
 def compacted_topic(
@@ -344,7 +340,9 @@ def compacted_topic(
         int, Knob("Minimum age of a record before the cleaner may remove it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
     ] = 0,
     age_ms: Annotated[int, Knob("Age of the records when the cleaner runs.", "ms", 0, 7_200_000)] = 0,
-    auto_offset_reset: AutoOffsetReset = "earliest",
+    auto_offset_reset: Annotated[
+        Literal["earliest", "latest", "none"], Knob("Where the reader continues when its offset is out of range.")
+    ] = "earliest",
 ) -> None:
     """A reader comes back at offset 3, and the records from there to 8 are gone. What does it receive, and has anything
     been lost?

@@ -38,22 +38,13 @@ MaxBlockMs = Annotated[
 BatchSize = Annotated[
     int, Knob("A batch is closed when the next record would not fit.", "bytes", 100, 1_000_000, scale="log")
 ]
-BufferMemory = Annotated[
-    int, Knob("Memory for all batches together.", "bytes", 100, 100_000_000, scale="log")
-]
 RecordBytes = Annotated[int, Knob("Size of a record.", "bytes", 1, 10_000)]
 RetryBackoffMs = Annotated[int, Knob("How long to wait before a retry, including metadata requests.", "ms", 10, 10_000)]
 MetadataMaxAgeMs = Annotated[
     int, Knob("Age at which metadata is refreshed even if no one needs it.", "ms", 100, 3_600_000, scale="log")
 ]
-MetadataMaxIdleMs = Annotated[
-    int, Knob("A topic that has received nothing for this long is forgotten.", "ms", 100, 3_600_000, scale="log")
-]
 MaxInFlight = Annotated[int, Knob("How many requests may be in flight at once.", "requests", 1, 5)]
 RoundTripMs = Annotated[int, Knob("How long a request and its answer take.", "ms", 0, 5_000)]
-Jitter = Annotated[
-    bool, Knob("Whether each backoff's jitter is random (from the seed), as in real clients, or fixed at its mean. Model only.")
-]
 
 
 def send_config(settings: Settings) -> SendConfig:
@@ -77,8 +68,6 @@ def send_config(settings: Settings) -> SendConfig:
 TOPIC = "events"
 WARM_UP_MS = 1_000  # until the producer knows the topic and has a connection to its leader
 
-WaitMs = Annotated[int, Knob("How long the application waits before the first send.", "ms", 0, 60_000)]
-PauseMs = Annotated[int, Knob("How long the application waits between the two.", "ms", 0, 60_000)]
 Partitions = Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 20)]
 
 
@@ -96,8 +85,8 @@ SOURCE_TIMES_MS = {
 def two_sends(
     run: SendRun,
     partitions: Partitions = 3,
-    wait_ms: WaitMs = 10_000,
-    pause_ms: PauseMs = 1_000,
+    wait_ms: Annotated[int, Knob("How long the application waits before the first send.", "ms", 0, 60_000)] = 10_000,
+    pause_ms: Annotated[int, Knob("How long the application waits between the two.", "ms", 0, 60_000)] = 1_000,
     release: Release = "0.10",
     request_timeout_ms: RequestTimeoutMs = 30_000,
     metadata_max_age_ms: MetadataMaxAgeMs = 300_000,
@@ -121,31 +110,31 @@ def two_sends(
     run.finish()
 
 
-WhatIsWrong = Annotated[
-    Literal["none", "dead bootstrap", "missing topic", "wrong advertised address", "buffer full"], Knob("What is wrong.")
-]
-FirstSendAfterMs = Annotated[int, Knob("How long after the producer's start the first send is.", "ms", 0, 10_000)]
-
-
 @experiment(
     "Who holds up send?", SendRun,
     figure=SEND_TIME, front=("fault", "max_block_ms", "buffer_memory", "first_send_after_ms", "records"),
 )
 def blocked_send(
     run: SendRun,
-    fault: WhatIsWrong = "missing topic",
+    fault: Annotated[
+        Literal["none", "dead bootstrap", "missing topic", "wrong advertised address", "buffer full"], Knob("What is wrong.")
+    ] = "missing topic",
     records: Records = 5,
-    first_send_after_ms: FirstSendAfterMs = 0,
+    first_send_after_ms: Annotated[int, Knob("How long after the producer's start the first send is.", "ms", 0, 10_000)] = 0,
     max_block_ms: MaxBlockMs = 2_000,
     delivery_timeout_ms: DeliveryTimeoutMs = 4_000,
     request_timeout_ms: RequestTimeoutMs = 1_500,
     linger_ms: LingerMs = 0,
     batch_size: BatchSize = 200,
-    buffer_memory: BufferMemory = 500,
+    buffer_memory: Annotated[
+        int, Knob("Memory for all batches together.", "bytes", 100, 100_000_000, scale="log")
+    ] = 500,
     record_bytes: RecordBytes = 100,
     retry_backoff_ms: RetryBackoffMs = 100,
     round_trip_ms: RoundTripMs = 10,
-    jitter: Jitter = False,
+    jitter: Annotated[
+        bool, Knob("Whether each backoff's jitter is random (from the seed), as in real clients, or fixed at its mean. Model only.")
+    ] = False,
     release: Release = "4.3",
 ) -> None:
     """The broker cannot be reached, or the topic does not exist, or the memory is full. Which of these fails after
@@ -272,7 +261,9 @@ def stale_metadata(
     ] = 0,
     names_new_leader: Annotated[bool, Knob("Whether the broker that refuses names the new leader, as brokers have done since 3.7.")] = True,
     metadata_max_age_ms: MetadataMaxAgeMs = 300_000,
-    metadata_max_idle_ms: MetadataMaxIdleMs = 300_000,
+    metadata_max_idle_ms: Annotated[
+        int, Knob("A topic that has received nothing for this long is forgotten.", "ms", 100, 3_600_000, scale="log")
+    ] = 300_000,
     retry_backoff_ms: RetryBackoffMs = 100,
     retries: Retries = MAX_INT,
     round_trip_ms: RoundTripMs = 10,

@@ -18,9 +18,6 @@ MaxOffsetBehind = Annotated[
 MaxSpoutPending = Annotated[
     int, Knob("How many tuples may be in flight at once.", "tuples", 1, 10_000, scale="log", live=True)
 ]
-ProcessMs = Annotated[
-    int, Knob("Mean time per tuple; each takes 50 to 150 % of it.", "ms", 1, 5_000, live=True)
-]
 FailPercent = Annotated[int, Knob("Share of tuples that fail, at random.", "%", 0, 100, live=True)]
 CommitEveryMs = Annotated[int, Knob("How often the spout commits.", "ms", 10, 60_000, live=True)]
 ForceFromStart = Annotated[
@@ -41,7 +38,9 @@ class WorkKnobs:
 
     fetch_records: FetchRecords = 10
     max_spout_pending: MaxSpoutPending = 10
-    process_ms: ProcessMs = 40
+    process_ms: Annotated[
+        int, Knob("Mean time per tuple; each takes 50 to 150 % of it.", "ms", 1, 5_000, live=True)
+    ] = 40
     commit_every_ms: CommitEveryMs = 50
 
 

@@ -42,7 +42,6 @@ def happy_path(run: SpoutRun, records: Records = 40) -> None:
     run.finish()
 
 
-OutageFromMs = Annotated[int, Knob("When the bolt's database goes away.", "ms", 0, 10_000, live=True)]
 OutageMs = Annotated[
     int, Knob("How long it is down; every tuple that finishes in that time fails.", "ms", 0, 10_000, live=True)
 ]
@@ -57,7 +56,7 @@ def small_max_offset_behind(
     records: Records = 60,
     fetch_records: FetchRecords = 20,
     max_offset_behind: MaxOffsetBehind = 5,
-    outage_from_ms: OutageFromMs = 50,
+    outage_from_ms: Annotated[int, Knob("When the bolt's database goes away.", "ms", 0, 10_000, live=True)] = 50,
     outage_ms: OutageMs = 600,
     max_spout_pending: MaxSpoutPending = 8,
 ) -> None:

@@ -262,9 +262,6 @@ class TopologyStory(Run):
 TopologyAckers = Annotated[
     int, Knob("Number of acker tasks; 0: a tuple counts as acked when it is emitted.", "ackers", 0, 50)
 ]
-MessageTimeoutSecs = Annotated[
-    int, Knob("How often the pending maps rotate: a tree times out after one to two times this.", "s", 1, 3_600, scale="log", live=True)
-]
 IdBits = Annotated[int, Knob("Bits of a tuple's id; Storm uses 64.", "bits", 1, 64)]
 AckerRelease = Annotated[
     Literal["0.9.3", "2.4.0"], Knob("Which rules the acker follows: those of Storm 0.9.3 or of Storm 2.")
@@ -275,16 +272,15 @@ ExecuteMs = Annotated[int, Knob("Time a bolt takes per tuple.", "ms", 0, 5_000, 
 Anchored = Annotated[bool, Knob("Whether the bolts anchor the tuples that they send.")]
 MessageIds = Annotated[bool, Knob("Whether the spout emits tuples with a message id.")]
 MessageTimeouts = Annotated[bool, Knob("Whether trees time out at all; otherwise, what is lost stays pending.", live=True)]
-TransferJitterMs = Annotated[
-    int, Knob("How much longer than 1 ms a message may take, at random; acks may overtake inits.", "ms", 0, 1_000, live=True)
-]
 Parallelism = Annotated[int, Knob("How many tasks each bolt has.", "tasks", 1, 20)]
 
 
 class TopologyKnobs:
     """What a topology's spout fetches, keeps in flight and commits, and how long its bolts work."""
 
-    topology_message_timeout_secs: MessageTimeoutSecs = 30
+    topology_message_timeout_secs: Annotated[
+        int, Knob("How often the pending maps rotate: a tree times out after one to two times this.", "s", 1, 3_600, scale="log", live=True)
+    ] = 30
     max_spout_pending: MaxSpoutPending = 10
     execute_ms: ExecuteMs = 10
     fetch_records: FetchRecords = 10
@@ -411,13 +407,6 @@ def planted(settings: Settings) -> list[Fault]:
 LANE_WORDS = frozenset({"append", "start", "emit", "process", "ack", "fail", "commit", "late", "sample"})
 
 
-PlantedFault = Annotated[
-    Literal["none", "fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose"],
-    Knob("What goes wrong once at the last bolt; with unanchored, at the last one that sends."),
-]
-FaultNth = Annotated[int, Knob("Which tuple hits the fault, counted as they reach the bolt.", "", 1, 10_000, live=True)]
-
-
 @experiment(
     "A tree of tuples, tracked by a single number", TopologyStory, shared=(TreeKnobs,),
     figure=ACKER_MESSAGES, front=("fan_out", "depth", "fault", "join", "max_spout_pending"),
@@ -428,14 +417,19 @@ def tuple_tree(
     depth: Depth = 2,
     join: Annotated[bool, Knob("Whether a bolt joins the children of one parent, so that the tree becomes a DAG.")] = False,
     fail_percent: FailPercent = 0,
-    fault: PlantedFault = "none",
-    fault_nth: FaultNth = 5,
+    fault: Annotated[
+        Literal["none", "fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose"],
+        Knob("What goes wrong once at the last bolt; with unanchored, at the last one that sends."),
+    ] = "none",
+    fault_nth: Annotated[int, Knob("Which tuple hits the fault, counted as they reach the bolt.", "", 1, 10_000, live=True)] = 5,
     topology_ackers: TopologyAckers = 1,
     id_bits: IdBits = 16,
     max_spout_pending: MaxSpoutPending = 3,
     anchored: Anchored = True,
     acker_release: AckerRelease = "0.9.3",
-    transfer_jitter_ms: TransferJitterMs = 0,
+    transfer_jitter_ms: Annotated[
+        int, Knob("How much longer than 1 ms a message may take, at random; acks may overtake inits.", "ms", 0, 1_000, live=True)
+    ] = 0,
 ) -> None:
     """The acker keeps one number for a whole tree. How does it know that the last tuple is done?"""
     begin(story, lambda: planted(story.settings))
@@ -543,16 +537,14 @@ Source = Annotated[
     Literal["kafka", "kestrel"],
     Knob("Where the records come from: a topic with a stored offset, or a queue that redelivers open messages."),
 ]
-CrashAtMs = Annotated[int, Knob("When the task dies.", "ms", 1, 600_000)]
-RestartMs = Annotated[int, Knob("How long until a new one has started.", "ms", 1, 600_000)]
 
 
 class CrashKnobs(TreeKnobs):
     """What the three have in common."""
 
     records: Records = 20
-    crash_at_ms: CrashAtMs = 60
-    restart_ms: RestartMs = 1_000
+    crash_at_ms: Annotated[int, Knob("When the task dies.", "ms", 1, 600_000)] = 60
+    restart_ms: Annotated[int, Knob("How long until a new one has started.", "ms", 1, 600_000)] = 1_000
     source: Source = "kafka"
     depth: Depth
     fail_percent: FailPercent
