@@ -9,7 +9,6 @@ Left out: for groups of the newer protocols, the number of members is known, but
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -110,15 +109,3 @@ class CommitHistory:
     def _add_end(self, order: int, at_ms: int, now: GroupNow, group: str) -> None:
         now.members, now.owners = set(), {}
         self.groups.setdefault(group, []).append(GroupSeen(order, at_ms, 0, is_gone=True))
-
-
-def history_of(records: Iterable[tuple[int, int, OffsetsRecord]]) -> CommitHistory:
-    """The history in (offset, time in the log in ms, record) of one partition of __consumer_offsets, in any order.
-
-    A record that was read twice counts once.
-    """
-    history = CommitHistory()
-    by_order = {order: (at_ms, record) for order, at_ms, record in records}
-    for order in sorted(by_order):
-        history.add(order, *by_order[order])
-    return history

@@ -39,7 +39,7 @@ from kitlib.lab import created_resources, workspace
 from kitlib.pipelines.topics import first_line, one_sentence
 from kitlib.spark import sessions as kit_spark
 
-SCHEMA = 1
+SCHEMA = 2
 STATES_KEPT = 2
 
 

@@ -19,7 +19,6 @@ share a file system with the driver, which Spark's own checkpoint needs too.
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import os
@@ -31,7 +30,7 @@ from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
@@ -49,7 +48,6 @@ from kitlib.monitor.commit_history import CommitHistory, Committed, GroupNow, Gr
 from kitlib.monitor.lag_window import CommitRing, GroupOffsets, LagStorage
 from kitlib.monitor.rewinds import WEEK_MS, Rewind, Vanished, rewinds, vanished
 from kitlib.more.hashes import group_partition
-from kitlib.more.offsets.commits import LEGACY, commit_key, commit_value
 from kitlib.more.offsets.records import TOLD_BROKEN, BrokenRecord, Reading, decode
 from kitlib.more.offsets.wire import BrokenRecordError
 from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
@@ -60,9 +58,7 @@ from kitlib.text import html_table, plain_text, text_table
 Ends = Mapping[tuple[str, int], int]
 Rings = Mapping[tuple[str, int], Sequence[int]]  # of each topic's partition the log ends that were seen last, newest last
 Record = tuple[int, int, bytes | None, bytes | None]  # offset, ms in the log, key, value
-Found = tuple[int | None, int, bytes]  # of a commit: offset (None: taken away), its time, the topic's id
 
-NEVER_MS = -(2**63)
 STEPS_KEPT = 300  # commits around steps back and tombstones, of a place
 ENDS_KEPT = 8  # of a group; they excuse what vanished in the same batch
 SIGNS_TOLD = 5  # of a partition, that nothing excuses
@@ -110,18 +106,10 @@ class Place:
 
     where: GroupPartition
     commits: int = 0  # how many there were, tombstones not among them
-    last: tuple[int, int, int | None, bytes] | None = None  # of the last record: its order, time, offset (None: taken away), topic's id
+    last: Committed | None = None
     steps: list[Committed] = field(default_factory=list)  # steps back, tombstones, and what comes before and after them
     open: list[int] = field(default_factory=list)  # offsets that a commit has to reach before a finding can change no more
     later: int = 0  # commits since that finding
-    is_legacy: bool = False  # whether a key of it has the old format, whose values are read one by one
-    # Of the batch that is read the commits that stay in the window (order, offset, their slot's time, their
-    # own), and the time of the newest slot with them.
-    recent: deque[tuple[int, int, int, int]] = field(default_factory=deque)
-    slot_ms: int = 0
-
-
-OUTSIDE: Final = Place(GroupPartition("", "", -1))  # of all groups that were not asked for
 
 
 @dataclass(slots=True)
@@ -134,7 +122,6 @@ class OffsetsLedger:
     rules: LagRules = field(default_factory=LagRules)
     group: str | None = None  # the one that is asked for; None: all
     places: dict[GroupPartition, Place] = field(default_factory=dict)
-    keys: dict[bytes | None, Place] = field(default_factory=dict)  # by a commit's key
     storage: LagStorage = field(init=False)
     ends_ms: dict[str, list[int]] = field(default_factory=dict)  # by group: when it ended, the last few times
     history: CommitHistory = field(default_factory=CommitHistory)  # only what it knows of the groups now
@@ -151,110 +138,58 @@ class OffsetsLedger:
 
         `log_ends` are those known when the records were read, at `now_ms`: a commit's lag is counted against them.
         """
-        rules, touched = self.rules, list[Place]()
-        oldest_ms, too_soon_ms = (now_ms // 1000 - rules.expire_group_s) * 1000, rules.min_distance_s * 1000
+        self.storage.log_ends = {where: deque(ends, self.rules.intervals) for where, ends in log_ends.items()}
         for order, log_ms, key, value in records:
             if order < self.next_order:
                 continue
             self.next_order = order + 1
             self.clock_went_back += log_ms < self.newest_ms
             self.newest_ms = max(self.newest_ms, log_ms)
-            place = self.keys.get(key) or self._place_of(key)
-            if place is OUTSIDE:
+            try:
+                record = decode(key, value)
+            except BrokenRecordError as error:
+                self.reading.broken += 1
+                if len(self.reading.told) < TOLD_BROKEN:
+                    self.reading.told.append(BrokenRecord(order, str(error)))
                 continue
-            found = self._read(place, order, log_ms, key, value)
-            if found is None or place is None:
-                continue
-            self.reading.decoded += 1
-            offset, at_ms, topic_id = found
-            last = place.last and place.last[2]
-            is_step = offset is None or (last is not None and offset < last)
-            if is_step or place.open:
-                self._keep_step(place, order, at_ms, offset, topic_id, is_step)
-            else:
-                place.last = (order, at_ms, offset, topic_id)
-            if offset is None:
-                continue
-            place.commits += 1
-            if at_ms < oldest_ms or (not place.recent and place.where[1:] not in log_ends):
-                continue
-            if not place.recent:
-                touched.append(place)
-                newest = (self.window(place.where) or (None,))[-1]
-                place.slot_ms = NEVER_MS if newest is None else newest.timestamp_ms
-            slot_ms = at_ms
-            if at_ms - place.slot_ms >= too_soon_ms:
-                place.slot_ms = at_ms
-            elif place.recent:
-                slot_ms = place.recent.pop()[2]  # it takes that slot, which keeps its time
-            place.recent.append((order, offset, slot_ms, at_ms))
-        self.storage.log_ends = {where: deque(ends, rules.intervals) for where, ends in log_ends.items()}
-        for order, offset, slot_ms, at_ms, where in sorted((*each, place.where) for place in touched for each in place.recent):
-            self.storage.add_commit(*where, Commit(offset, slot_ms, order=order), now_ms)
-            self.storage.groups[where.group].last_commit_ms = at_ms
-        for place in touched:
-            place.recent.clear()
+            if self.group in (None, record.group):
+                self.reading.decoded += 1
+                self.history.add(order, log_ms, record)
+                self._take(now_ms)
 
-    def _place_of(self, key: bytes | None) -> Place | None:
-        """The place of a commit's key, which is remembered, or OUTSIDE for another group's; None for a record of another kind."""
-        if key is None or (found := commit_key(key)) is None:
-            return None
-        where = GroupPartition(*found[1:])
-        place = OUTSIDE
-        if self.group in (None, where.group):
-            place = self.places.setdefault(where, self.new_place(where))
-            place.is_legacy |= found.type == LEGACY
-        self.keys[key] = place
-        return place
-
-    def new_place(self, where: GroupPartition) -> Place:
-        """A place without a commit."""
-        return Place(where, recent=deque(maxlen=self.rules.intervals))
-
-    def _read(self, place: Place | None, order: int, log_ms: int, key: bytes | None, value: bytes | None) -> Found | None:
-        """A commit; None for a group's own record, which is heard, and a broken one, which is counted."""
-        if place is not None and value is None:
-            return None, log_ms, b""
-        if place is not None and value is not None and not place.is_legacy and (found := commit_value(value)) is not None:
-            return found
-        try:
-            record = decode(key, value)
-        except BrokenRecordError as error:
-            self.reading.broken += 1
-            if len(self.reading.told) < TOLD_BROKEN:
-                self.reading.told.append(BrokenRecord(order, str(error)))
-            return None
-        if record.is_commit and record.value is not None:
-            raw = base64.urlsafe_b64decode(record.value.get("topicId", "") + "==")
-            return record.value["offset"], record.value["commitTimestamp"], raw if any(raw) else b""
-        if self.group not in (None, record.group):
-            return None
-        self.reading.decoded += 1
-        self.history.add(order, log_ms, record)
+    def _take(self, now_ms: int) -> None:
+        """What the history has heard of one record: a commit or a tombstone, or that a group has ended."""
+        for where, commits in self.history.commits.items():
+            for commit in commits:
+                self._follow(self.places.setdefault(where, Place(where)), commit)
+                if commit.offset is not None:
+                    self.storage.add_commit(*where, Commit(commit.offset, commit.at_ms, order=commit.order), now_ms)
         for group, seen in self.history.groups.items():
             if ended := [each.at_ms for each in seen if each.is_gone]:
                 self.ends_ms[group] = [*self.ends_ms.get(group, ()), *ended][-ENDS_KEPT:]
+        self.history.commits.clear()
         self.history.groups.clear()
-        return None
 
-    def _keep_step(self, place: Place, order: int, at_ms: int, offset: int | None, topic_id: bytes, is_step: bool) -> None:
-        """A commit, or a tombstone, that is a sign or may still change one."""
-        before, place.last = place.last, (order, at_ms, offset, topic_id)
-        now = self.history.now.get(place.where.group) or GroupNow()
-        members = None if now.members is None else len(now.members)
-        commit = Committed(order, at_ms, offset, told_id(topic_id), now.owners.get(place.where[1:]), members)
+    def _follow(self, place: Place, commit: Committed) -> None:
+        """The next commit, or tombstone, which is kept where it is a sign or may still change one."""
+        before, place.last, offset = place.last, commit, commit.offset
+        told = None if before is None else before.offset
+        place.commits += offset is not None
+        is_step = offset is None or (told is not None and offset < told)
+        if not is_step and not place.open:
+            return
         is_reached = offset is not None and any(offset >= each for each in place.open)
         place.later = 0 if is_step else place.later + 1
         if not is_step and not is_reached and place.later > self.rules.made_good_within:
             return  # between a finding and the commit that ends it, only the first few tell anything
-        if before is not None and (not place.steps or place.steps[-1].order != before[0]):
-            place.steps.append(Committed(*before[:3], told_id(before[3])))
+        if before is not None and (not place.steps or place.steps[-1].order != before.order):
+            place.steps.append(before)
         place.steps = [*place.steps, commit][-STEPS_KEPT:]
         if offset is None:
             place.open = [0]
         else:
             place.open = [each for each in place.open if each > offset][-STEPS_KEPT:]
-            place.open += [before[2]] if is_step and before is not None and before[2] is not None else []
+            place.open += [told] if is_step and told is not None else []
 
     def signs(self, place: Place, topic_now: str | None = None) -> list[Rewind | Vanished]:
         """The findings of one place, in the order of the log; `topic_now` as in `vanished`."""
@@ -275,7 +210,7 @@ class OffsetsLedger:
         """Write it, whole or not at all. DiskError when the disk is full."""
         told: dict[str, Any] = {name: getattr(self, name) for name in PLAIN} | {
             "places": [
-                [each.where, each.commits, each.last and [*each.last[:3], each.last[3].hex()], list(map(VALUES[Committed], each.steps)),
+                [each.where, each.commits, each.last and VALUES[Committed](each.last), list(map(VALUES[Committed], each.steps)),
                  each.open, each.later, [slot and VALUES[Commit](slot) for slot in self.window(each.where)]]
                 for each in self.places.values()
             ],
@@ -307,10 +242,7 @@ class OffsetsLedger:
         """What was saved, into a new ledger. ValueError when it does not fit."""
         self.storage.groups = {group: GroupOffsets({}, seen_ms) for group, seen_ms in told["seen_ms"].items()}
         for where, commits, last, steps, opened, later, slots in told["places"]:
-            place = self.new_place(GroupPartition(*where))
-            place.commits, place.open, place.later = commits, opened, later
-            place.last = last and (*last[:3], bytes.fromhex(last[3]))
-            place.steps = [Committed(*each) for each in steps]
+            place = Place(GroupPartition(*where), commits, last and Committed(*last), [Committed(*each) for each in steps], opened, later)
             self.places[place.where] = place
             if slots:
                 ring = self.storage.groups[place.where.group].windows[place.where[1:]] = CommitRing(self.rules.intervals)
@@ -328,11 +260,6 @@ class OffsetsLedger:
 
 PLAIN = ("clock_went_back", "newest_ms", "next_order", "ends_ms")  # of the ledger, as they are
 VALUES = {kind: attrgetter(*kind.__slots__) for kind in (Commit, Committed, BrokenRecord)}
-
-
-def told_id(raw: bytes) -> str | None:
-    """A topic's id as Kafka tells it; None for none."""
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=") if raw else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +371,7 @@ def report_of(ledgers: Iterable[OffsetsLedger], ends: Rings, now_ms: int, topics
                 counts = place.commits, back, len(faults) - back, len(signs) - len(faults)
                 told = tuple(str(each) for each in faults[-SIGNS_TOLD:])
                 judged = judgement(ledger, place.where, ends.get(place.where[1:], ()), now_ms)
-                found.append(PartitionReport(place.where, *judged, place.last[2], *counts, told))
+                found.append(PartitionReport(place.where, *judged, place.last.offset, *counts, told))
     return OffsetsReport(tuple(sorted(found, key=badness)), reading, went_back)
 
 
@@ -555,7 +482,7 @@ class OffsetsStream(FoldedStream[OffsetsReport]):
             when_ms = round(time.time() * 1000) if now_ms is None else now_ms
             ledgers = [OffsetsLedger.load(path, self.rules, self.group) for path in ledgers_in(self.checkpoint.facts(kept[0]))]
         last = [(place.where.topic, place.last) for ledger in ledgers for place in ledger.places.values()]
-        gone = {topic for topic, commit in last if commit is not None and commit[2] is None}
+        gone = {topic for topic, commit in last if commit is not None and commit.offset is None}
         ids = {name: found for name, (found, _) in topics_now(self.topics.admin(), gone).items()}
         return report_of(ledgers, rings, when_ms, ids)
 

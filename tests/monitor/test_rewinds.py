@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import KnobError
-from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen, history_of
+from kitlib.monitor.commit_history import Committed, GroupPartition, GroupSeen
 from kitlib.monitor.rewinds import NO_TOPIC, WEEK_MS, Excuse, Sample, lag_spikes, rewinds, surges, vanished
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.records import OffsetsRecord
+from tests.more.offsets.commit_bytes import history_of
 
 
 def commits(*offsets: int | None) -> list[Committed]:
@@ -251,8 +252,8 @@ def test_history_tells_who_had_the_partition_and_whether_anyone_was_there() -> N
     """The members' last generation stands before the commit; a group that is gone has nobody."""
     gone = OffsetsRecord(RECORD_TYPES[2], {"group": "g"})
     history = history_of(
-        [(4, 40, commit(3, 40)), (1, 10, generation("a", "b")), (2, 20, commit(9, 19, topicId="ESIzRFVmd4iZqrvM3e7_AA")),
-         (0, 5, commit(8, 5)), (3, 30, generation()), (5, 50, gone), (6, 60, commit(None)), (6, 60, commit(None))]
+        [(0, 5, commit(8, 5)), (1, 10, generation("a", "b")), (2, 20, commit(9, 19, topicId="ESIzRFVmd4iZqrvM3e7_AA")),
+         (3, 30, generation()), (4, 40, commit(3, 40)), (5, 50, gone), (6, 60, commit(None))]
     )  # fmt: skip
     found = history.commits[WHERE]
     assert [(each.offset, each.at_ms, each.by, each.members) for each in found] == [

@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 
 from kitlib.errors import KnobError, LabError
 from kitlib.mechanisms.lag import Commit, Status
-from kitlib.monitor.commit_history import GroupPartition, history_of
+from kitlib.monitor.commit_history import GroupPartition
 from kitlib.monitor.lag_window import LagStorage
 from kitlib.monitor.rewinds import Excuse, Rewind, rewinds, vanished
-from kitlib.more.offsets.commits import commit_value
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode, read_records
 from kitlib.pipelines.offsets import NOT_JUDGED, LagRules, OffsetsLedger, OffsetsReport, report_of
-from tests.more.offsets.commit_bytes import TOPIC_ID, as_decoded, commit, values
+from tests.more.offsets.commit_bytes import TOPIC_ID, commit, history_of
 
 Record = tuple[int, bytes | None, bytes | None]  # ms in the log, key, value
 Step = tuple[dict[tuple[str, int], int], list[Record]]  # log ends by then, records
 
 NOW_MS = 10_000_500
 HERE = GroupPartition("g", "t", 0)
-KEY, _ = commit("g", "t", 0)
 
 
 def fold(ledger: OffsetsLedger, first: int, records: list[Record], ends: dict[tuple[str, int], int], now_ms: int = NOW_MS) -> None:
@@ -172,26 +170,6 @@ def test_ledger_is_the_plain_rules_over_the_whole_history(
             assert (row.complete, row.lag) == (found.complete, found.current_lag)
 
 
-@given(value=values())
-@settings(max_examples=300, deadline=None)
-def test_value_picked_from_its_bytes_is_what_decode_reads(value: bytes | None) -> None:
-    """Or it is left to `decode`."""
-    found = None if value is None else commit_value(value)
-    if value is not None and found is not None:
-        offset, at_ms, topic_id = as_decoded(KEY, value)
-        assert found == (offset, at_ms, topic_id or b"")
-
-
-@pytest.mark.parametrize("metadata", ["", "m", "m" * 126])
-def test_value_of_every_version_is_read_by_its_places(metadata: str) -> None:
-    """Offset and time of each version, whatever stands between them; version 4 alone has a topic's id, and one of zeros is none."""
-    plain = [commit("g", "t", 0, version, offset=2**40, commitTimestamp=7, metadata=metadata)[1] for version in range(5)]
-    assert [commit_value(value or b"") for value in plain] == [(2**40, 7, b"")] * 5
-    _, with_id = commit("g", "t", 0, offset=2**40, commitTimestamp=7, topicId=TOPIC_ID)
-    assert with_id is not None and commit_value(with_id) == (2**40, 7, b"\x00" * 15 + b"\x01")
-    assert commit_value(with_id[:-16] + b"\x00" * 16) == (2**40, 7, b"")
-
-
 def test_fault_is_told_with_when_by_how_much_and_who() -> None:
     """The member to which the partition was assigned is named."""
     ledger = folded(
@@ -254,7 +232,7 @@ def test_group_narrows_what_is_looked_at() -> None:
     """Nothing is known of other groups, nor of their members."""
     records = [(at_ms, *commit(group, "t", 0, offset=at_ms)) for at_ms in range(4) for group in ("g", "h")]
     ledger = folded(*records, (2, *generation("h", "m")), group="g")
-    assert (list(ledger.places), ledger.reading.decoded, ledger.history.now) == ([HERE], 4, {})
+    assert (list(ledger.places), ledger.reading.decoded, list(ledger.history.now)) == ([HERE], 4, ["g"])
 
 
 def test_what_no_ledger_can_read_is_skipped_and_told() -> None:
@@ -268,9 +246,9 @@ def test_what_no_ledger_can_read_is_skipped_and_told() -> None:
 
 
 def test_history_of_any_length_leaves_the_same_ledger(tmp_path: Path) -> None:
-    """A file after a thousand commits is as large as after a hundred thousand."""
+    """A file after a thousand commits is as large as after ten thousand."""
     sizes = []
-    for commits in (1_000, 100_000):
+    for commits in (1_000, 10_000):
         ledger = OffsetsLedger()
         key, _ = commit("g", "t", 0)
         rows = [(NOW_MS, key, commit("g", "t", 0, offset=10**9, commitTimestamp=NOW_MS)[1])] * 1_000
@@ -278,7 +256,7 @@ def test_history_of_any_length_leaves_the_same_ledger(tmp_path: Path) -> None:
             fold(ledger, 10**9 + first, rows, {("t", 0): 10**9})
         ledger.save(tmp_path / str(commits))
         sizes.append((tmp_path / str(commits)).stat().st_size)
-        assert len(ledger.keys) == 1
+        assert len(ledger.places) == 1
     assert abs(sizes[0] - sizes[1]) < 20  # the digits of larger numbers
 
 
