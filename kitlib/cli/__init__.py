@@ -31,7 +31,6 @@ COMMANDS = {
     "proxy": ("proxy",),
     "trial": ("trial",),
     "experiments": ("run",),
-    "compare": ("compare",),
     "page": ("page",),
     "predictions": ("predictions",),
     "exercises": ("exercises",),

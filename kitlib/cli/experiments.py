@@ -125,7 +125,7 @@ def _command(name: str) -> TyperCommand:
 
 
 class _TakesKnobs(TyperCommand):
-    """Knobs may also be written as scripts and `kit compare` write them, `records=60`; what stands behind an option is its value."""
+    """Knobs may also be written as scripts write them, `records=60`; what stands behind an option is its value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         pairs = [(before, word, word.partition("=")) for before, word in zip(["", *args], args, strict=False)]

@@ -95,7 +95,7 @@ def test_help_of_an_experiment_names_every_knob(kit: Callable[..., Any], name: s
     ("arguments", "words"),
     [
         (["dance"], "No such command 'dance'"), (["run", "dance"], "No such command 'dance'"), (["--dance"], "--dance"),
-        (["run", "happy_path", "--dance", "5"], "--dance"), (["compare"], "Missing argument"), (["run", "happy_path", "5"], "5"),
+        (["run", "happy_path", "--dance", "5"], "--dance"), (["audit"], "Missing argument"), (["run", "happy_path", "5"], "5"),
         (["run", "happy_path", "--seed", "x"], "--seed"), (["run", "happy_path", "--records"], "--records"),
     ],
 )  # fmt: skip
@@ -150,7 +150,7 @@ def test_version_is_the_packages(kit: Callable[..., Any]) -> None:
 
 
 def test_knob_written_as_in_a_notebook_is_understood(kit: Callable[..., Any]) -> None:
-    """--max-offset-behind 5, --max_offset_behind=5 and the max_offset_behind=5 of scripts and `kit compare` are the same."""
+    """--max-offset-behind 5, --max_offset_behind=5 and the max_offset_behind=5 of scripts are the same."""
     dashed = kit("run", "happy_path", "--json", "--max-offset-behind", "5")
     assert dashed == kit("run", "happy_path", "--json", "--max_offset_behind=5") == kit(
         "run", "happy_path", "--json", "--max_offset_behind", "5"
@@ -223,3 +223,20 @@ def test_all_that_is_printed_goes_through_the_door(err: bool, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         cli.main(["status"])
     assert capsys.readouterr()[err] == "a\\x07\tb\nc\nd\\u202e\n" and (sys.stdout, sys.stderr) == before
+
+
+@pytest.mark.parametrize("command", [("conform", "acker", "{0}"), ("run", "--script", "{0}")], ids=" ".join)
+@pytest.mark.parametrize("kind", ["a device", "a FIFO", "a folder", "500 MB"])
+def test_what_is_no_file_of_ours_is_not_read(kit: Callable[..., Any], tmp_path: Path, kind: str, command: tuple[str, ...]) -> None:
+    """A file that never ends, one that nobody writes to and one that is far too large are refused at once, by every command alike."""
+    path = Path("/dev/zero") if kind == "a device" else tmp_path / "given"
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "500 MB":
+        path.touch()
+        os.truncate(path, 500_000_000)
+    code, out, err = kit(*(word.format(path) for word in command))
+    assert code in (2, 4) and not out and str(path) in err
+    assert ("it has 500,000,000 bytes" if kind == "500 MB" else "Is a directory" if kind == "a folder" else "it is no regular file") in err
