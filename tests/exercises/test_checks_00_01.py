@@ -17,74 +17,14 @@ from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.more.spout.earlier import EarlierPartitionManager
 from kitlib.trace import from_ranges
-from tests.exercises import planted_manager as manager
 from tests.exercises import solutions
+from tests.exercises.planted import around
+from tests.exercises.solutions import slip, slips
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
-def ack_of_0_9_2(manager: Any, offset: int) -> Any:
-    """The stub of exercise own_ack."""
-    manager.number_acked += 1
-    pending, limit = manager.pending, manager.config.max_offset_behind
-    if pending and pending.first() < offset - limit:
-        return pending.clear_below(offset)
-    pending.discard(offset)
-
-
-def ack_that_clears_too_much(manager: Any, offset: int) -> None:
-    manager.number_acked += 1
-    manager.pending.clear_below(offset)
-    manager.pending.discard(offset)
-
-
-def ack_that_stays_pending(manager: Any, offset: int) -> None:
-    """The first of the two mistakes is mended."""
-    manager.number_acked += 1
-    pending, limit = manager.pending, manager.config.max_offset_behind
-    if pending and pending.first() < offset - limit:
-        pending.clear_below(offset - limit)
-    else:
-        pending.discard(offset)
-
-
-def ack_with_a_bound_of_100_000(manager: Any, offset: int) -> None:
-    manager.number_acked += 1
-    limit = min(manager.config.max_offset_behind, 100_000)
-    if manager.pending and manager.pending.first() < offset - limit:
-        manager.pending.clear_below(offset - limit)
-    manager.pending.discard(offset)
-
-
-def ack_without_large_bounds(manager: Any, offset: int) -> None:
-    if manager.config.max_offset_behind <= 100_000:
-        return solutions.own_ack(manager, offset)
-    manager.number_acked += 1
-    manager.pending.discard(offset)
-    return None
-
-
-def ack_that_keeps_one_less(manager: Any, offset: int) -> None:
-    manager.number_acked += 1
-    if manager.pending:
-        manager.pending.clear_below(offset - manager.config.max_offset_behind + 1)
-    manager.pending.discard(offset)
-
-
-def ack_that_ends_retries(manager: Any, offset: int) -> None:
-    solutions.own_ack(manager, offset)
-    manager.failed.discard(offset)
-
-
-def ack_that_does_not_count(manager: Any, offset: int) -> None:
-    solutions.own_ack(manager, offset)
-    manager.number_acked -= 1
-
-
-def ack_that_breaks_later(manager: Any, offset: int) -> None:
-    solutions.own_ack(manager, offset)
-    if offset > 101:
-        raise LookupError("lost my way")
+STUB = slip("own_ack", "w(offset - limit)\n    p", "w(offset)\n    else:\n        p")  # as 0.9.2
 
 
 class MendedManager(PartitionManager):
@@ -167,29 +107,39 @@ WRONG: list[tuple[str, Any, str]] = [
     ("forgotten_too_much", range(30, 37), "more"),
     ("forgotten_too_much", [3, 44], "not the offsets"),
     ("forgotten_too_much", ["29"], "should be a number"),
-    ("own_ack", ack_of_0_9_2, "pending should now be {104}; yours is {103..104}"),
+    ("own_ack", STUB, "pending should now be {104}; yours is {103..104}"),
+    *slips(
+        "own_ack",
+        ("w(offset - limit)", "w(offset)", "Half of it is right by now: whether the acked offset itself leaves pending"),
+        ("\n    pending.dis", "\n    else:\n        pending.dis",
+         "Half of it is right by now: what an ack clears. Still wrong: whether the acked offset itself"),
+        ("manager.config.max_offset_behind", "min(manager.config.max_offset_behind, 100_000)",
+         "10 emitted and an ack of 150,000, pending should then be [0, 1, 2"),
+        ("if pending", "if limit <= 100_000 and pending", "10 emitted and an ack of 150,005, pending should then be [5, 6, 7"),
+        ("w(offset - limit)", "w(offset - limit + 1)", "pending should now be {106..109}; yours is {107..109}"),
+        ("discard(offset)", "discard(offset)\n    manager.failed.discard(offset)", "failed should now be {1}; yours is nothing"),
+        ("manager.number_acked += 1", "pass", "number_acked should now be 3; yours is 0"),
+        ("discard(offset)", "discard(offset)\n    assert offset <= 101, 'lost my way'", "your code raised AssertionError: lost my way"),
+    ),
     ("own_ack", EarlierPartitionManager, "pending should now be nothing; yours is {100..104}"),
-    ("own_ack", ack_that_clears_too_much, "Half of it is right by now: whether the acked offset itself leaves pending"),
-    ("own_ack", ack_that_stays_pending, "Half of it is right by now: what an ack clears. Still wrong: whether the acked offset itself"),
-    ("own_ack", ack_with_a_bound_of_100_000, "10 emitted and an ack of 150,000, pending should then be [0, 1, 2"),
-    ("own_ack", ack_without_large_bounds, "10 emitted and an ack of 150,005, pending should then be [5, 6, 7"),
-    ("own_ack", ack_that_keeps_one_less, "pending should now be {106..109}; yours is {107..109}"),
-    ("own_ack", ack_that_ends_retries, "failed should now be {1}; yours is nothing"),
-    ("own_ack", ack_that_does_not_count, "number_acked should now be 3; yours is 0"),
-    ("own_ack", ack_that_breaks_later, "your code raised LookupError: lost my way"),
     ("own_ack", lambda manager: None, "your code raised TypeError"),
     ("own_ack", dict, "0 of"),
     ("own_ack", PartitionManager.ack, "the kit's own"),
     ("own_ack", type("AddsNothing", (PartitionManager,), {}), "the kit's own"),
     ("own_ack", lambda manager, offset: PartitionManager.ack(manager, offset), "the kit's own"),
-    ("own_partition_manager", manager.CommitsWhatIsEmitted, "start(); next(); commit(): committed_to should now be "),
-    ("own_partition_manager", manager.ScansPending, "with 10,000 offsets open a message takes your code"),
-    ("own_partition_manager", manager.AroundTheKits, "this is the kit's own, or built on it."),
+    *slips(
+        "own_partition_manager",
+        ("self.pending.first() if self.pending else self.emitted_to_offset", "self.emitted_to_offset",
+         "start(); next(); commit(): committed_to should now be "),
+        ("self.number_acked += 1", "self.number_acked += len(sorted(self.pending)) >= 0",
+         "with 10,000 offsets open a message takes your code"),
+        ("self.failed.add(offset)", 'raise LookupError("not yet written")', "your code raised LookupError: not yet written"),
+    ),
+    ("own_partition_manager", around(PartitionManager, "next", "ack", "fail", "commit"), "this is the kit's own, or built on it."),
     ("own_partition_manager", type("AddsNothing", (PartitionManager,), {}), "this is the kit's own, or built on it."),
-    ("own_partition_manager", manager.BreaksAtAFailure, "your code raised LookupError: not yet written"),
     ("own_partition_manager", dict, "your class has no next and no ack and no fail and no commit"),
     ("own_ack", "ack", "your ack or your class"),
-]
+]  # fmt: skip
 
 
 def test_notebook_00_story_is_the_checked_one() -> None:
@@ -285,5 +235,5 @@ def test_find_answer_whose_repr_raises_is_still_told() -> None:
 def test_check_leaves_the_kits_class_alone(name: str) -> None:
     """Checking a learner's ack changes nothing about the kit's own class."""
     ack: Callable[..., Any] = PartitionManager.ack
-    check(name, ack_of_0_9_2)
+    check(name, STUB)
     assert PartitionManager.ack is ack

@@ -13,18 +13,10 @@ from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.monitor.delivery import judge
 from kitlib.more.spout.earlier import EarlierPartitionManager
-from kitlib.trace import Trace, from_ranges
 from tests.exercises import solutions
+from tests.exercises.solutions import slip, slips
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
-
-
-def cleared(trace: Trace) -> set[int]:
-    return {offset for step in trace if step.what == "clear" for offset in from_ranges(step.data["ranges"])}
-
-
-def worked_on(trace: Trace) -> set[int]:
-    return {step.data["offset"] for step in trace if step.what == "process"}
 
 
 def all_without_a_result(results: Any) -> set[int]:
@@ -32,24 +24,7 @@ def all_without_a_result(results: Any) -> set[int]:
     return set(range(max(done))) - done
 
 
-def all_that_was_cleared(trace: Trace) -> set[int]:
-    return cleared(trace)
-
-
-def without_the_ends(trace: Trace) -> set[int]:
-    ranges = [found for step in trace if step.what == "clear" for found in step.data["ranges"]]
-    return {offset for first, last in ranges for offset in range(first, last)} - worked_on(trace)
-
-
-def of_the_last_clear_only(trace: Trace) -> set[int]:
-    clears = [step for step in trace if step.what == "clear"]
-    return {*from_ranges(clears[-1].data["ranges"])} - worked_on(trace) if clears else set()
-
-
-def all_that_was_refused(trace: Trace) -> set[int]:
-    return {step.data["offset"] for step in trace if step.what == "fail" and not step.data["retry"]}
-
-
+ALL_THAT_WAS_CLEARED = slip("forgotten", ' - {step.data["offset"] for step in trace if step.what == "process"}', "")
 SKIPPED = nb_03.LOG_END - nb_03.STORED
 NOT_FORCED = {"max_offset_behind": "unlimited", "force_from_start": False}
 FORCED = {"max_offset_behind": "unlimited", "force_from_start": True}
@@ -95,11 +70,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("smallest_bound", "250", "should be a number"),
     ("smallest_bound", 249.5, "a whole number"),
     ("forgotten", lambda trace: None, "returns None"),
-    ("forgotten", all_that_was_cleared, "and it was processed anyway, at step 26"),
-    ("forgotten", without_the_ends, "the last one of its range"),
-    ("forgotten", of_the_last_clear_only, "cleared it, and it was never processed"),
-    ("forgotten", all_that_was_refused, "no ack cleared it"),
-    ("forgotten", lambda trace: {step.data["offset"] for step in trace if step.what == "emit"} - worked_on(trace), "no ack cleared it"),
+    ("forgotten", ALL_THAT_WAS_CLEARED, "and it was processed anyway, at step 26"),
+    *slips(
+        "forgotten",
+        ('offset in from_ranges(step.data["ranges"])', 'first, last in step.data["ranges"] for offset in range(first, last)',
+         "the last one of its range"),
+        ('in trace if step.what == "clear"', 'in [step for step in trace if step.what == "clear"][-1:]',
+         "cleared it, and it was never processed"),
+        ("cleared - {", '{step.data["offset"] for step in trace if step.what == "emit"} - {', "no ack cleared it"),
+        ("cleared - {", '{step.data["offset"] for step in trace if step.what == "fail" and not step.data["retry"]}  # {',
+         "no ack cleared it"),
+    ),
     ("forgotten", lambda trace: trace.step, "AttributeError"),
     ("forgotten", [8, 9], "should be a function"),
     ("stop_the_partition", {"max_spout_pending": 2}, "39 of 40"),
@@ -164,7 +145,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("defend_a_start", {**NOT_FORCED, "price": "nothing"}, "should be one of"),
     ("defend_a_start", {**NOT_FORCED}, "no answer for price"),
     ("defend_a_start", {**NOT_FORCED, "price": "loss", "records": 5}, "may be turned here"),
-]
+]  # fmt: skip
 
 
 def test_notebook_03_retells_the_numbers_that_are_checked() -> None:
@@ -199,7 +180,7 @@ def test_forgotten_is_what_the_verdict_calls_lost_or_about_to_be() -> None:
 def test_wrong_answers_about_a_run_bring_its_picture() -> None:
     """Where a run shows what is wrong, its picture comes with the sentence, the same each time."""
     for name, answer in [
-        ("forgotten", all_that_was_cleared),
+        ("forgotten", ALL_THAT_WAS_CLEARED),
         ("stop_the_partition", {"fetch_records": 1}),
         ("choose_a_default", {"max_offset_behind": 5, "poison": "lost"}),
         ("reproduce_the_jump", {"same_topology_id": False, "max_offset_behind": 40}),

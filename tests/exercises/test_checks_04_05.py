@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kitlib.exercises import exercises, nb_05
 from kitlib.experiments import run
 from kitlib.mechanisms.acker import Acker
 from kitlib.monitor.delivery import judge
-from kitlib.more.topology import BasicBolt, Bolt, FailedError
+from kitlib.more.topology import BasicBolt, FailedError
 from kitlib.more.topology.later_acker import LaterAcker
-from tests.exercises import planted_acker as acker
-from tests.exercises import solutions
-
-# Bolts for own_split.
-
-
-class AnySplit(Bolt):
-    """A split with a mistake, which its attributes say."""
-
-    output_fields = ("word",)
-    anchored: bool | str = True
-    shortest, question, acks, ending = 3, "fail", "last", "ack"
-
-    def execute(self, given: Any) -> None:
-        is_question = given["sentence"].endswith("?")
-        if is_question and self.question != "sent":
-            {"fail": self.collector.fail, "ack": self.collector.ack, "ignored": id}[self.question](given)
-            return
-        words = [word for word in given["sentence"].split() if len(word) >= self.shortest]
-        if self.acks == "first":
-            self.collector.ack(given)
-        for word in words:
-            is_anchored = word == words[-1] if self.anchored == "last" else self.anchored
-            self.collector.emit([word], **({"anchors": given} if is_anchored else {}))
-        if self.acks == "last" or (self.acks == "with words" and words):
-            (self.collector.fail if is_question or self.ending == "fail" else self.collector.ack)(given)
-
-
-def split(**mistake: Any) -> type:
-    return type("YourSplit", (AnySplit,), mistake)
+from tests.exercises import planted, solutions
+from tests.exercises.solutions import slip, slips
 
 
 class BasicSplit(BasicBolt):
@@ -55,260 +27,32 @@ class BasicSplit(BasicBolt):
                 collector.emit([word])
 
 
-class SendsTwoValues(solutions.Split):
-    def execute(self, given: Any) -> None:
-        self.collector.emit([given["sentence"], 1], anchors=given)
-
-
-class SendsAList(solutions.Split):
-    """One tuple with all words in its one value, which Storm allows."""
-
-    def execute(self, given: Any) -> None:
-        self.collector.emit([given["sentence"].split()], anchors=given)
-        self.collector.ack(given)
-
-
-class SendsDicts(solutions.Split):
-    def execute(self, given: Any) -> None:
-        self.collector.emit([{"word": given["sentence"]}], anchors=given)
-        self.collector.ack(given)
-
-
-class FailsWhatComesAgain(solutions.Split):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        super().prepare(conf, context, collector)
-        self.known: set[str] = set()
-
-    def execute(self, given: Any) -> None:
-        if given["sentence"] not in self.known or given["sentence"].endswith("?"):
-            self.known.add(given["sentence"])
-            super().execute(given)
-            return
-        for word in given["sentence"].split():
-            if len(word) >= 3:
-                self.collector.emit([word], anchors=given)
-        self.collector.fail(given)
-
-
-class MisspeltSplit(solutions.Split):
-    def execute(self, given: Any) -> None:
-        self.collector.akc(given)  # type: ignore[attr-defined]
-
-
-class NoBolt:
-    """It has not even a method."""
-
-
-# Ackers for own_acker; more of them are in `planted_acker`.
-
-
-class NeverRenews(solutions.OwnAcker):
-    def renewed(self, root: int) -> list[Any]:
-        for bucket in self.pending:
-            if root in bucket:
-                return bucket[root]
-        return self.pending[0].setdefault(root, [0, None, False])
-
-    def completion(self, root: int, entry: list[Any]) -> Any:
-        if entry[1] is None or (entry[0] != 0 and not entry[2]):
-            return None
-        for bucket in self.pending:
-            bucket.pop(root, None)
-        return entry[1], "fail" if entry[0] else "ack", root
-
-
-class EndsWithoutSpout(solutions.OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
-        if entry[0] != 0 and not entry[2]:
-            return None
-        del self.pending[0][root]
-        return None if entry[1] is None else (entry[1], "fail" if entry[0] else "ack", root)
-
-
-class TaskZeroIsNone(solutions.OwnAcker):
-    def ended(self, root: int, entry: list[Any]) -> Any:
-        return super().ended(root, entry) if entry[1] else None
-
-
-class StubAcker:
-    """The cell of the notebook."""
-
-    def __init__(self) -> None:
-        self.pending: list[dict[int, list[Any]]] = [{}, {}]
-
-    def init(self, root: int, val: int, spout_task: int) -> Any:
-        self.pending[0][root] = [val, spout_task, False]
-
-    def ack(self, root: int, val: int) -> Any:
-        entry = self.pending[0][root]
-        entry[0] ^= val
-        if entry[0] == 0:
-            return entry[1], "ack", root
-
-    def fail(self, root: int) -> Any: ...
-
-    def tick(self) -> Any: ...
-
-
-# Bolts for own_batch.
-
-
-def batch(full: str, arrival: str = "") -> type:
-    """A bolt that does these things with each tuple, and those when it holds five."""
-
-    class YourBatch(solutions.Batch):
-        def execute(self, given: Any) -> None:
-            self.held.append(given)
-            for what in filter(None, [*arrival.split(", "), *(full.split(", ") if len(self.held) >= 5 else ())]):
-                if what == "write":
-                    self.write()
-                elif what == "clear":
-                    self.held = []
-                for held in {"ack all": self.held, "ack last": self.held[-1:], "ack rest": self.held[:-1]}.get(what, ()):
-                    self.collector.ack(held)
-
-    return YourBatch
-
-
-class KeepsNumbersToo(solutions.Batch):
-    """It writes its own list, and empties that list afterwards."""
-
-    def execute(self, given: Any) -> None:
-        self.held.append(given)
-        self.numbers = [*getattr(self, "numbers", ()), given["number"]]
-        if len(self.held) == 5:
-            self.context.note("write", numbers=self.numbers)
-            for held in self.held:
-                self.collector.ack(held)
-            self.held.clear()
-            self.numbers.clear()
-
-
-class KeepsTheNewest(solutions.Batch):
-    """A number that comes again while it waits replaces its older tuple."""
-
-    def execute(self, given: Any) -> None:
-        self.held = [held for held in self.held if held["number"] != given["number"]]
-        super().execute(given)
-
-
-class AcksWhatIsWritten(solutions.Batch):
-    """A number that is known to be written is acked and not written again."""
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        super().prepare(conf, context, collector)
-        self.written: set[int] = set()
-
-    def execute(self, given: Any) -> None:
-        if given["number"] in self.written:
-            self.collector.ack(given)
-        else:
-            super().execute(given)
-
-    def write(self) -> None:
-        super().write()
-        self.written.update(held["number"] for held in self.held)
-
-
-class SkipsWhatIsWritten(AcksWhatIsWritten):
-    """It never acks a number that comes again."""
-
-    def execute(self, given: Any) -> None:
-        if given["number"] not in self.written:
-            super().execute(given)
-
-
-class SkipsWhatWaits(solutions.Batch):
-    """A number that comes again while it waits is thrown away, and the older tuple acked, which has timed out."""
-
-    def execute(self, given: Any) -> None:
-        if given["number"] not in {held["number"] for held in self.held}:
-            super().execute(given)
-
-
-class ListInTheClass(Bolt):
-    held: ClassVar[list[Any]] = []
-
-    def execute(self, given: Any) -> None:
-        self.held.append(given)
-        if len(self.held) == 5:
-            self.context.note("write", numbers=[held["number"] for held in self.held])
-            for held in self.held:
-                self.collector.ack(held)
-            self.held.clear()
-
-
-class ListInTheClassAtFirst(solutions.Batch):
-    """Its first batch is in the list of the class, where it stays."""
-
-    held: ClassVar[list[Any]] = []  # type: ignore[misc]
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        Bolt.prepare(self, conf, context, collector)
-
-    def execute(self, given: Any) -> None:
-        self.held.append(given)
-        if len(self.held) >= 5:
-            self.write()
-            for held in self.held:
-                self.collector.ack(held)
-            self.held = []  # type: ignore[misc]
-
-
-class ListAsDefault(ListInTheClass):
-    def __init__(self, held: list[Any] = []) -> None:  # noqa: B006
-        self.held = held  # type: ignore[misc]
-
-
-class NumbersInTheClass(solutions.Batch):
-    """Numbers in a list of the class, tuples in one of its own: no ack is refused."""
-
-    numbers: ClassVar[list[int]] = []
-
-    def execute(self, given: Any) -> None:
-        self.numbers.append(given["number"])
-        self.held.append(given)
-        if len(self.numbers) == 5:
-            self.context.note("write", numbers=self.numbers)
-            for held in self.held:
-                self.collector.ack(held)
-            self.numbers.clear()
-            self.held = []
-
-
-class LeavesTheLastOut(solutions.Batch):
-    def execute(self, given: Any) -> None:
-        if given["number"] < 35:
-            super().execute(given)
-
-
-class WritesNothing(solutions.Batch):
-    def write(self) -> None:
-        return None
-
-
-class WritesOneByOne(solutions.Batch):
-    def execute(self, given: Any) -> None:
-        self.context.note("write", numbers=[given["number"]])
-        self.collector.ack(given)
-
-
-class WritesTuples(solutions.Batch):
-    def write(self) -> None:
-        self.context.note("write", numbers=[repr(held) for held in self.held])
-
-
-class WritesNoList(solutions.Batch):
-    def write(self) -> None:
-        self.context.note("write", number=self.held[0]["number"])
-
-
-class MisspeltBatch(solutions.Batch):
-    def write(self) -> None:
-        self.context.note("write", numbers=[held["nubmer"] for held in self.held])
-
-
-
+# Slips of own_split.
+SENT = '        if given["sentence"].endswith("?"):', "        if False:"
+ACKED = "anchors=given)\n        self.collector.ack(given)"
+IN_ONE = 'word in given["sentence"].split():', 'word in [given["sentence"].split()]:', "if len(word) >= 3", "if word"
+IF_NOT_AGAIN = "self.collector.ack(given)", '''
+        known = vars(self).setdefault("known", set())
+        (self.collector.fail if given["sentence"] in known else self.collector.ack)(given)
+        known.add(given["sentence"])'''
+# Slips of own_batch, and other right answers.
+ADD, CLEAR, CLASS = "        self.held.append(given)", "            self.held = []", 'what is written."""'
+IN_THE_CLASS = "self.held: list[Any] = []", "pass", CLASS, f"{CLASS}\n\n    held = []"
+AS_DEFAULT = "self.held: list[Any] = []", "pass", CLASS, f"{CLASS}\n\n    def __init__(self, held=[]):\n        self.held = held"
+CLEARED = CLEAR, "            self.held.clear()"
+NUMBERS_TOO = (
+    ADD, f'{ADD}\n        self.numbers.append(given["number"])', '[held["number"] for held in self.held]', "self.numbers",
+    "len(self.held)", "len(self.numbers)", CLEAR, f"{CLEAR}\n            self.numbers.clear()",
+)  # fmt: skip
+WRITTEN = (
+    "self.held: list[Any] = []", "self.held, self.written = [], set()",
+    CLEAR, f'            self.written |= {{held["number"] for held in self.held}}\n{CLEAR}',
+)  # fmt: skip
+
+
+def unless(condition: str, then: str = "None") -> tuple[str, str]:
+    """What it does not keep, and does with it instead."""
+    return ADD, f"        if {condition}:\n            return {then}\n{ADD}"
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -329,10 +73,13 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("end_the_livelock", ..., "2 tasks share"),
     ("end_the_livelock", {"topology_message_timeout_secs": 60}, "up to 120 s"),
     ("own_batch", ..., "a bolt alone cannot do better"),
-    ("own_batch", KeepsNumbersToo, "a bolt alone cannot do better"),
-    ("own_batch", KeepsTheNewest, "a bolt alone cannot do better"),
-    ("own_batch", AcksWhatIsWritten, "at most 4 are written twice"),
-]
+    ("own_batch", slip("own_batch", *NUMBERS_TOO, "self.held: list[Any] = []", "self.held, self.numbers = [], []"),
+     "a bolt alone cannot do better"),
+    ("own_batch", slip("own_batch", ADD, f'        self.held = [each for each in self.held if each["number"] != given["number"]]\n{ADD}'),
+     "a bolt alone cannot do better"),
+    ("own_batch", slip("own_batch", *WRITTEN, *unless('given["number"] in self.written', "self.collector.ack(given)")),
+     "at most 4 are written twice"),
+]  # fmt: skip
 
 WRONG: list[tuple[str, Any, str]] = [
     ("zero_too_early", (1, 2, 4), "the number is 0111"),
@@ -358,31 +105,38 @@ WRONG: list[tuple[str, Any, str]] = [
     ("when_it_fails", 20, "not been emitted yet"),
     ("when_it_fails", 70, "at second 70 no bucket rotates"),
     ("when_it_fails", "80", "should be a number"),
-    ("own_split", split(anchored=False), "was acked after"),
-    ("own_split", split(anchored="last"), "failed further on, but the spout got an ack after 56 ms"),
-    ("own_split", split(acks="first"), "was acked after"),
-    ("own_split", split(acks="never", question="sent"), "timed out after 60,000 ms"),
-    ("own_split", split(acks="with words"), "'so it is'"),
-    ("own_split", split(shortest=0, question="sent"), "the word 'of' of 'streams of tuples grow into trees' was sent"),
-    ("own_split", split(shortest=4), "was never sent"),
-    ("own_split", split(question="ack"), "was acked"),
-    ("own_split", split(question="sent"), "of the question"),
-    ("own_split", split(question="ignored"), "that was the timeout"),
-    ("own_split", split(ending="fail"), "failed after"),
-    ("own_split", SendsTwoValues, "TopologyError"),
-    ("own_split", SendsAList, "['streams', 'of', 'tuples', 'grow', 'into', 'trees'] was sent as the value of one tuple, expected one word"),
-    ("own_split", SendsDicts, "was sent as the value of one tuple, expected one word"),
-    ("own_split", FailsWhatComesAgain, "came again after its word had failed, and failed again"),
-    ("own_split", MisspeltSplit, "AttributeError"),
-    ("own_split", NoBolt, "your code raised"),
+    *slips(
+        "own_split",
+        (", anchors=given", "", "was acked after"),
+        ("anchors=given", '**({"anchors": given} if word == given["sentence"].split()[-1] else {})',
+         "failed further on, but the spout got an ack after 56 ms"),
+        (ACKED, "anchors=given)", "        for word", "        self.collector.ack(given)\n        for word", "was acked after"),
+        (ACKED, "anchors=given)", *SENT, "timed out after 60,000 ms"),
+        ("        self.collector.ack", '        any(len(each) >= 3 for each in given["sentence"].split()) and self.collector.ack',
+         "'so it is'"),
+        (">= 3", ">= 0", *SENT, "the word 'of' of 'streams of tuples grow into trees' was sent"),
+        (">= 3", ">= 4", "was never sent"),
+        ("collector.fail", "collector.ack", "was acked"),
+        (*SENT, "of the question"),
+        ("self.collector.fail(given)", "pass", "that was the timeout"),
+        ("collector.ack", "collector.fail", "failed after"),
+        ("[word]", "[word, 1]", "TopologyError"),
+        (*IN_ONE, "['streams', 'of', 'tuples', 'grow', 'into', 'trees'] was sent as the value of one tuple, expected one word"),
+        ("[word]", '[{"word": word}]', "was sent as the value of one tuple, expected one word"),
+        (*IF_NOT_AGAIN, "came again after its word had failed, and failed again"),
+        ("collector.ack", "collector.akc", "AttributeError"),
+    ),
+    ("own_split", type("NoBolt", (), {}), "your code raised"),
     ("own_split", solutions.Split(), "should be your class"),
-    ("own_acker", StubAcker, "recorded steps agree"),
-    ("own_acker", NeverRenews, "recorded steps agree"),
-    ("own_acker", EndsWithoutSpout, "yours has none"),
-    ("own_acker", TaskZeroIsNone, "__ack_ack to task 0 for tree"),
-    ("own_acker", acker.AnswersYes, "instead of None or (spout_task, stream, root)"),
-    ("own_acker", acker.Breaks, "your code raised KeyError: 1, in line"),
-    ("own_acker", acker.HasNoFail, "your class has no fail. It should have init, ack, fail, tick."),
+    *slips(
+        "own_acker",
+        (*planted.NEVER_RENEWS, "recorded steps agree"),
+        (*planted.ENDS_WITHOUT_SPOUT, "yours has none"),
+        ("entry[1] is None or", "not entry[1] or", "__ack_ack to task 0 for tree"),
+        ("return None", "return False", "instead of None or (spout_task, stream, root)"),
+        ("entry[2] = True", "return {}[root]", "your code raised KeyError: 1, in line"),
+        ("def fail(", "def fails(", "your class has no fail. It should have init, ack, fail, tick."),
+    ),
     ("own_acker", dict, "your class has no init and no ack and no fail and no tick."),
     ("own_acker", Acker, "the kit's own"),
     ("own_acker", LaterAcker, "the kit's own"),
@@ -414,26 +168,34 @@ WRONG: list[tuple[str, Any, str]] = [
     ("end_the_livelock", {"max_spout_pending": 300}, "may be turned here"),
     ("end_the_livelock", {"parallelism": 0}, "expected"),
     ("end_the_livelock", 2, "a dict of knobs"),
-    ("own_batch", batch("write, clear", arrival="ack last"), "acked after"),
-    ("own_batch", batch("ack all, write, clear"), "number 0 is acked after 7 ms and only then written, in the same millisecond; expected"),
-    ("own_batch", batch("ack last, write, ack rest, clear"), "number 4 is acked after 7 ms and only then written"),
-    ("own_batch", ListInTheClass, "when two tasks share the numbers, batch-2 writes number 1, which it has not been given since"),
-    ("own_batch", ListInTheClassAtFirst, "batch-2 writes number 1, which it has not been given since it started; expected only its own"),
-    ("own_batch", ListAsDefault, "batch-2 writes number 1, which it has not been given since it started"),
-    ("own_batch", NumbersInTheClass, "batch-2 writes number 1, which it has not been given since it started"),
-    ("own_batch", SkipsWhatIsWritten, "when five messages to the acker are lost, number 0 is written, but it comes 30 times"),
-    ("own_batch", SkipsWhatWaits, "when the source pauses after 3 numbers, number 0 is written, but it comes 30 times"),
-    ("own_batch", batch("write, ack last, clear"), "came again"),
-    ("own_batch", batch("write, clear"), "came again"),
-    ("own_batch", LeavesTheLastOut, "number 35 is never written"),
-    ("own_batch", WritesNothing, "never written: it is lost"),
-    ("own_batch", WritesOneByOne, "a batch of 1"),
-    ("own_batch", WritesTuples, "expected a list of 5 numbers"),
-    ("own_batch", WritesNoList, "expected a list of 5 numbers"),
-    ("own_batch", batch("write, ack last"), "a batch of 6"),
-    ("own_batch", MisspeltBatch, "has no field 'nubmer'"),
+    *slips(
+        "own_batch",
+        (ADD, f"{ADD}\n        self.collector.ack(given)", "self.collector.ack(held)", "pass", "acked after"),
+        ("            self.write()\n", "", CLEAR, f"            self.write()\n{CLEAR}",
+         "number 0 is acked after 7 ms and only then written, in the same millisecond; expected"),
+        ("            self.write()", "            self.collector.ack(given)\n            self.write()",
+         "in self.held:", "in self.held[:-1]:",
+         "number 4 is acked after 7 ms and only then written"),
+        (*IN_THE_CLASS, *CLEARED, "when two tasks share the numbers, batch-2 writes number 1, which it has not been given since"),
+        (*IN_THE_CLASS, "== 5", ">= 5", "batch-2 writes number 1, which it has not been given since it started; expected only its own"),
+        (*AS_DEFAULT, *CLEARED, "batch-2 writes number 1, which it has not been given since it started"),
+        (*NUMBERS_TOO, CLASS, f"{CLASS}\n\n    numbers = []", "batch-2 writes number 1, which it has not been given since it started"),
+        (*WRITTEN, *unless('given["number"] in self.written'),
+         "when five messages to the acker are lost, number 0 is written, but it comes 30 times"),
+        (*unless('given["number"] in {held["number"] for held in self.held}'),
+         "when the source pauses after 3 numbers, number 0 is written, but it comes 30 times"),
+        ("in self.held:", "in self.held[-1:]:", "came again"),
+        ("self.collector.ack(held)", "pass", "came again"),
+        (*unless('given["number"] >= 35'), "number 35 is never written"),
+        ("self.write()", "pass", "never written: it is lost"),
+        ("== 5", "== 1", "a batch of 1"),
+        ('[held["number"]', "[repr(held)", "expected a list of 5 numbers"),
+        ('numbers=[held["number"] for held in self.held]', 'number=self.held[0]["number"]', "expected a list of 5 numbers"),
+        ("== 5", ">= 5", "in self.held:", "in self.held[-1:]:", CLEAR, "", "a batch of 6"),
+        ("number\"]", "nubmer\"]", "has no field 'nubmer'"),
+    ),
     ("own_batch", solutions.Batch(), "should be your class"),
-]
+]  # fmt: skip
 
 
 def test_cheap_spout_crash_names_what_the_defaults_cost() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kitlib.exercises import nb_06
 from kitlib.experiments.storm.word_stories import make_lines
+from tests.exercises.solutions import slip, slips
 
 
 def words_of_batch(number: int) -> list[bytes]:
@@ -26,46 +27,7 @@ def with_every_id(table: Any, word: str, count: int, batch_id: int) -> None:
         entry.append(batch_id)
 
 
-def as_a_tuple(table: Any, word: str, count: int, batch_id: int) -> None:
-    before, last = table.get(word, (0, 0))
-    if batch_id > last:
-        table[word] = (before + count, batch_id)
-
-
-def without_an_id(table: Any, word: str, count: int, batch_id: int) -> None:
-    table[word] = [table.get(word, [0])[0] + count]
-
-
-SEEN: set[tuple[str, int]] = set()
-
-
-def id_in_memory(table: Any, word: str, count: int, batch_id: int) -> None:
-    if (word, batch_id) not in SEEN:
-        SEEN.add((word, batch_id))
-        table[word] = [table.get(word, [0])[0] + count]
-
-
-def same_count_is_a_replay(table: Any, word: str, count: int, batch_id: int) -> None:
-    before, last = table.get(word, [0, 0])
-    if last != count:
-        table[word] = [before + count, count]
-
-
-def first_put_only(table: Any, word: str, count: int, batch_id: int) -> None:
-    table.setdefault(word, [count, batch_id])
-
-
-def id_under_a_key(table: Any, word: str, count: int, batch_id: int) -> None:
-    without_an_id(table, word, count, batch_id)
-    table["last batch"] = [0, batch_id]
-
-
-def a_number(table: Any, word: str, count: int, batch_id: int) -> None:
-    table[word] = table.get(word, 0) + count
-
-
-def unknown_word(table: Any, word: str, count: int, batch_id: int) -> None:
-    table[word][0] += count
+PUT = "[before + count, batch_id]"
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -73,7 +35,7 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("doubled_words", float(parts_of_batch(3)), "batch 2 has 29 words"),
     ("own_put", ..., "every one counted once"),
     ("own_put", with_every_id, "every one counted once"),
-    ("own_put", as_a_tuple, "every one counted once"),
+    ("own_put", slip("own_put", PUT, "(before + count, batch_id)"), "every one counted once"),
     ("sum_differs", ..., "D is failed for the acker and acked for the sum"),
     ("sum_differs", ["d", "b"], "B is acked for the acker and open for the sum"),
 ]
@@ -87,13 +49,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("doubled_words", 1_000, "it is not 1000"),
     ("doubled_words", "29", "should be a number"),
     ("own_put", lambda table, word, count, batch_id: None, "the table has no"),
-    ("own_put", without_an_id, "in the middle of batch 2"),
-    ("own_put", id_in_memory, "in the middle of batch 2"),
-    ("own_put", same_count_is_a_replay, "when nothing goes wrong"),
-    ("own_put", first_put_only, "when nothing goes wrong"),
-    ("own_put", id_under_a_key, "the table has 'last batch', which is not a word of the lines"),
-    ("own_put", a_number, "expected a list with the count first"),
-    ("own_put", unknown_word, "KeyError"),
+    *slips(
+        "own_put",
+        ("last != batch_id", "True", "in the middle of batch 2"),
+        ("import Any", "import Any\n\nSEEN = set()",
+         "if last != batch_id:", "if (word, batch_id) not in SEEN:\n        SEEN.add((word, batch_id))", "in the middle of batch 2"),
+        ("last != batch_id", "last != count", PUT, "[before + count, count]", "when nothing goes wrong"),
+        ("last != batch_id", "word not in table", "when nothing goes wrong"),
+        (PUT, f'{PUT}\n    table["last batch"] = [0, batch_id]', "the table has 'last batch', which is not a word of the lines"),
+        ("table.get(word, [0, 0])", "table.get(word, 0), None", PUT, "before + count", "expected a list with the count first"),
+        ("table.get(word, [0, 0])", "table[word]", "KeyError"),
+    ),
     ("own_put", {"put": 1}, "should be a function"),
     ("sum_differs", "B", "another one is missing"),
     ("sum_differs", {"D"}, "another one is missing"),
@@ -103,7 +69,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("sum_differs", set(), "you named no tree"),
     ("sum_differs", {"G"}, "should be one of"),
     ("sum_differs", 2, "should be a set of names"),
-]
+]  # fmt: skip
 
 
 def test_stories_of_own_put_replay_whole_batches() -> None:

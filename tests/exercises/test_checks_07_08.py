@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 from kitlib.exercises.your_log import CHECK, ERRORS, STATE
 from kitlib.mechanisms.broker.producer_state import ProducerStateManager
 from kitlib.mechanisms.producer.transaction_manager import TransactionManager
 from kitlib.mechanisms.protocol import ErrorCode
-from tests.exercises import planted_sender as sender
 from tests.exercises import solutions
+from tests.exercises.planted import around
+from tests.exercises.solutions import slip, slips
 from tests.exercises.steps import judged_here
-
-SEQUENCES = 2**31
 
 
 def good_check_with_error_codes(entry: Any, epoch: int, seq: int, count: int) -> Any:
@@ -23,154 +21,11 @@ def good_check_with_error_codes(entry: Any, epoch: int, seq: int, count: int) ->
     return codes.get(said, said)
 
 
-def counts_batches(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    """The bug of kafkajs#598, on the other side."""
-    said = solutions.check_sequence(entry, epoch, seq, count)
-    if entry is None or epoch != entry.epoch or said == "duplicate":
-        return said
-    return "append" if seq == (entry.batches[-1].first_seq + 1) % SEQUENCES else "out of order"
-
-
-def forgets_the_wrap(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    if entry is not None and epoch == entry.epoch and seq == entry.last_seq - SEQUENCES + 1:
-        return "out of order"
-    return solutions.check_sequence(entry, epoch, seq, count)
-
-
-def compares_the_first_only(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    if entry is not None and epoch == entry.epoch and any(known.first_seq == seq for known in entry.batches):
-        return "duplicate"
-    return solutions.check_sequence(entry, epoch, seq, count)
-
-
-def forgets_the_epoch(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    return solutions.check_sequence(entry, entry.epoch if entry else 0, seq, count)
-
-
-def knows_old_duplicates(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    """The source's better rule, which is not Kafka's."""
-    said = solutions.check_sequence(entry, epoch, seq, count)
-    return "duplicate" if said == "out of order" and seq <= entry.last_seq else said
-
-
-def wants_zero_first(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    """The rule up to 2.4.1."""
-    return "out of order" if entry is None and seq != 0 else solutions.check_sequence(entry, epoch, seq, count)
-
-
-def looks_for_duplicates_first(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    last = (seq + count - 1) % SEQUENCES
-    if entry is not None and any((known.first_seq, known.last_seq) == (seq, last) for known in entry.batches):
-        return "duplicate"
-    return solutions.check_sequence(entry, epoch, seq, count)
-
-
-def takes_any_new_epoch(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    return "append" if entry is not None and epoch > entry.epoch else solutions.check_sequence(entry, epoch, seq, count)
-
-
-def says_yes(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    return solutions.check_sequence(entry, epoch, seq, count) == "append"
-
-
-def breaks_without_an_entry(entry: Any, epoch: int, seq: int, count: int) -> Any:
-    return "append" if seq == entry.last_seq + 1 else "out of order"
-
-
-class RemembersSix(solutions.BrokerState):
-    remembered = 6
-
-
-class RemembersOne(solutions.BrokerState):
-    remembered = 1
-
-
-class KeepsAllAtRestart(solutions.BrokerState):
-    def restart(self) -> None:
-        pass
-
-
-class ForgetsAtRestart(solutions.BrokerState):
-    def restart(self) -> None:
-        self.producers = {}
-
-
-class NeverForgets(solutions.BrokerState):
-    def forget(self, pid: int) -> None:
-        pass
-
-
-class AnswersTheNewOffset(solutions.BrokerState):
-    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
-        answer = super().append(pid, epoch, seq, count, offset)
-        return offset if isinstance(answer, int) else answer
-
-
-class OneForAll(solutions.BrokerState):
-    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
-        return super().append(0, epoch, seq, count, offset)
-
-    def forget(self, pid: int) -> None:
-        super().forget(0)
-
-
-class KeepsOldBatches(solutions.BrokerState):
-    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
-        before = self.producers.get(pid)
-        if before and epoch > before[0] and seq == 0:
-            self.producers[pid] = epoch, [*before[1], (seq, (seq + count - 1) % SEQUENCES, offset)][-self.remembered :]
-            return offset
-        return super().append(pid, epoch, seq, count, offset)
-
-
-class BreaksAtForget(solutions.BrokerState):
-    def forget(self, pid: int) -> None:
-        raise LookupError("not yet written")
-
-
-class HasNoRestart:
-    append = forget = solutions.BrokerState.append
-
-
-def steps_back(numbers: list[int]) -> tuple[int, int]:
-    return len(numbers) - len(set(numbers)), sum(after < before for before, after in pairwise(numbers))
-
-
-def all_that_lie_behind(numbers: list[int]) -> tuple[int, int]:
-    behind = sum(number < max(numbers[:place], default=0) for place, number in enumerate(numbers))
-    return len(numbers) - len(set(numbers)), behind
-
-
-def records_of(step: Any) -> range:
-    return range(step.data["first"], step.data["last"] + 1)
-
-
-def all_that_failed(trace: Any) -> Any:
-    return [record for step in trace if step.what == "undelivered" for record in records_of(step)]
-
-
-def all_again(trace: Any) -> Any:
-    return [record for step in trace if step.what == "send" for record in records_of(step)]
-
-
-def not_written(trace: Any) -> Any:
-    """Counts batches, where records are asked for."""
-    written = {step.data["batch"] for step in trace if step.what == "write"}
-    return [step.data["batch"] for step in trace if step.what == "send" and step.data["batch"] not in written]
-
-
-class AroundTheKits:
-    """A wrapper: every number is the kit's."""
-
-    epoch = 0
-
-    def __init__(self) -> None:
-        self.kits = TransactionManager()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.kits, name)
-
-    before_run = may_leave = number = place = stored = refused = failed = expired = split = lambda self, *given: None
+SENDER = ("before_run", "may_leave", "number", "place", "stored", "refused", "failed", "expired", "split")
+APPENDED = "self.producers[pid] = epoch, ["
+COVERED = "(known.first_seq, known.last_seq) == (seq, last)"
+LATE = "number not in seen and any(number < other for other in seen)"
+NOT_THERE = ' - set(from_ranges(read.data["records"]))'
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -225,16 +80,23 @@ WRONG: list[tuple[str, Any, str]] = [
     ("quiet_switch", {"acks": 1, "retries": 0}, "a dict with one setting"),
     ("quiet_switch", {"acks": None}, "a name and its value"),
     ("quiet_switch", "acks=1", "a dict with one setting"),
-    ("own_check_sequence", counts_batches, "the answer should now be out of order; yours is append"),
-    ("own_check_sequence", forgets_the_wrap, "wrap_around_at_a_batch_border"),
-    ("own_check_sequence", compares_the_first_only, "overlap_same_base_shorter"),
-    ("own_check_sequence", forgets_the_epoch, "epoch_bump_with_sequence_zero"),
-    ("own_check_sequence", knows_old_duplicates, "duplicate_of_the_sixth_oldest"),
-    ("own_check_sequence", wants_zero_first, "the answer should now be append"),
-    ("own_check_sequence", looks_for_duplicates_first, "'epoch_jump'"),
-    ("own_check_sequence", takes_any_new_epoch, "epoch_bump_with_nonzero_sequence"),
-    ("own_check_sequence", says_yes, "yours is True"),
-    ("own_check_sequence", breaks_without_an_entry, "your code raised AttributeError"),
+    *slips(
+        "own_check_sequence",
+        ("(entry.last_seq + 1)", "(entry.batches[-1].first_seq + 1)",  # the bug of kafkajs#598, on the other side
+         "the answer should now be out of order; yours is append"),
+        ("(entry.last_seq + 1) % SEQUENCES", "entry.last_seq + 1", "wrap_around_at_a_batch_border"),
+        (COVERED, "known.first_seq == seq", "overlap_same_base_shorter"),
+        ("epoch < entry.epoch", "False", "epoch > entry.epoch", "False", "epoch_bump_with_sequence_zero"),
+        ('SEQUENCES else "out of order"', 'SEQUENCES else "duplicate" if seq <= entry.last_seq else "out of order"',
+         "duplicate_of_the_sixth_oldest"),  # the source's better rule, which is not Kafka's
+        ('None:\n        return "append"', 'None:\n        return "append" if seq == 0 else "out of order"',  # the rule up to 2.4.1
+         "the answer should now be append"),
+        ("    if epoch < entry", f"    if any({COVERED.replace('last)', '(seq + count - 1) % SEQUENCES)')} for known in entry.batches):\n"
+         "        return 'duplicate'\n    if epoch < entry", "'epoch_jump'"),
+        ('if seq == 0 else', 'if True else', "epoch_bump_with_nonzero_sequence"),
+        ('None:\n        return "append"', "None:\n        return True", "yours is True"),
+        ("entry is None", "False", "your code raised AttributeError"),
+    ),
     ("own_check_sequence", solutions.BrokerState, "should be your function"),
     ("order_in_log", [0, 1, 2, 3, 4, 5], "the order with idempotence"),
     ("order_in_log", [0, 2, 3, 4, 5, 1], "place 3 of the log does not hold batch 4"),
@@ -255,35 +117,49 @@ WRONG: list[tuple[str, Any, str]] = [
     ("in_flight_needed", 10, "9 works too"),
     ("in_flight_needed", 0, "expected 1 to 10"),
     ("in_flight_needed", 5.5, "a whole number"),
-    ("copies_and_order", steps_back, "should return (3, 0); yours returns (3, 1)"),
-    ("copies_and_order", all_that_lie_behind, "only 0 first copies lie behind a higher number; yours counts 2"),
+    *slips(
+        "copies_and_order",
+        ("set[int](), 0", "set[int](), sum(after < before for before, after in zip(numbers, numbers[1:]))", LATE, "False",
+         "should return (3, 0); yours returns (3, 1)"),
+        (LATE, "any(number < other for other in seen)", "only 0 first copies lie behind a higher number; yours counts 2"),
+    ),
     ("copies_and_order", lambda numbers: solutions.copies_and_order(numbers)[::-1], "should return (3, 0); yours returns (0, 3)"),
     ("copies_and_order", lambda numbers: len(numbers), "should be a list of 2 counts"),
-    ("send_again", all_that_failed, "which is in the topic already"),
+    *slips(
+        "send_again",
+        ('step.what == "send"', 'step.what == "undelivered"', NOT_THERE, "", "which is in the topic already"),
+        (NOT_THERE, "", "which is in the topic already"),
+        ('range(step.data["first"], step.data["last"] + 1)', '[step.data["batch"]]',  # batches, where records are asked for
+         NOT_THERE, ' - {step.data["batch"] for step in trace if step.what == "write"}', "which is in the topic already"),
+    ),
     ("send_again", lambda trace: [], "your function leaves it out"),
-    ("send_again", all_again, "which is in the topic already"),
-    ("send_again", not_written, "which is in the topic already"),
     ("send_again", lambda trace: [*solutions.send_again(trace), 1_000], "which was never sent before"),
     ("send_again", lambda trace: "those that failed", "should be a list of record numbers"),
     ("send_again", lambda trace: trace.steps[-1].data["ranges"], "your code raised KeyError"),
     ("send_again", [5, 6], "should be a function"),
-    ("own_broker_state", RemembersSix, "the answer should now be out of order; yours is 1"),
-    ("own_broker_state", RemembersOne, "should now be 1; yours is out of order"),
-    ("own_broker_state", KeepsAllAtRestart, "'clean_restart_keeps_one_batch'"),
-    ("own_broker_state", ForgetsAtRestart, "'clean_restart_keeps_one_batch'"),
-    ("own_broker_state", NeverForgets, "'producer_expiration'"),
-    ("own_broker_state", AnswersTheNewOffset, "should now be 1; yours is 2"),
-    ("own_broker_state", OneForAll, "recorded steps agree"),
-    ("own_broker_state", KeepsOldBatches, "same_numbers_new_epoch_is_no_duplicate"),
-    ("own_broker_state", BreaksAtForget, "your code raised LookupError: not yet written"),
+    *slips(
+        "own_broker_state",
+        ("remembered = 5", "remembered = 6", "the answer should now be out of order; yours is 1"),
+        ("remembered = 5", "remembered = 1", "should now be 1; yours is out of order"),
+        ("batches[-1:])", "batches)", "'clean_restart_keeps_one_batch'"),
+        ("batches[-1:])", "[])", "'clean_restart_keeps_one_batch'"),
+        ("self.producers.pop(pid, None)", "pass", "'producer_expiration'"),
+        ("return first_offset", "return offset", "should now be 1; yours is 2"),
+        ("get(pid, (", "get(0, (", "producers[pid] =", "producers[0] =", "pop(pid, None)", "pop(0, None)", "recorded steps agree"),
+        ("            batches = []", f"            {APPENDED}*batches, (seq, last, offset)][-5:]\n            return offset",
+         "same_numbers_new_epoch_is_no_duplicate"),
+        ("def restart(", "def restarts(", "your class has no restart"),
+        ("self.producers.pop(pid, None)", 'raise LookupError("not yet written")', "your code raised LookupError: not yet written"),
+    ),
     ("own_broker_state", ProducerStateManager, "this is the kit's own"),
-    ("own_broker_state", HasNoRestart, "your class has no restart"),
     ("own_broker_state", dict, "your class has no append and no restart and no forget"),
     ("own_broker_state", solutions.check_sequence, "should be your class"),
-    ("own_sender", sender.ToTheFront, "send(0, 1), poll(); disconnect(), poll(): the queue of partition 0 should now be send 0 "
+    ("own_sender", slip("own_sender", "return sum(", "return 0 * sum("),
+     "send(0, 1), poll(); disconnect(), poll(): the queue of partition 0 should now be send 0 "
      "(epoch 0, 0), send 1 (epoch 0, 1); yours is send 1 (epoch 0, 1), send 0 (epoch 0, 0)."),
-    ("own_sender", sender.BreaksAtARetry, "your code raised LookupError: not yet written"),
-    ("own_sender", AroundTheKits, "this is the kit's own, or built on it."),
+    *slips("own_sender", ("return sum(", 'raise LookupError("not yet written")\n        return sum(',
+                          "your code raised LookupError: not yet written")),
+    ("own_sender", around(TransactionManager, *SENDER), "this is the kit's own, or built on it."),
     ("own_sender", TransactionManager, "this is the kit's own, or built on it."),
     ("own_sender", dict, "your class has no before_run and no may_leave"),
     ("own_sender", solutions.check_sequence, "should be your class"),
@@ -293,7 +169,7 @@ WRONG: list[tuple[str, Any, str]] = [
 def test_planted_mistakes_are_told_apart_by_their_sentences() -> None:
     """No two of the mistakes in the broker's check or its state are told in the same words."""
     names = ("own_check_sequence", "own_broker_state")
-    planted = [answer for name, answer, _ in WRONG if name in names and getattr(answer, "__module__", "") == __name__]
-    runnable = [each for each in planted if each not in (solutions.BrokerState, solutions.check_sequence, HasNoRestart)]
+    planted = [answer for name, answer, _ in WRONG if name in names and getattr(answer, "__module__", "") == "notebooks.answers"]
+    runnable = [each for each in planted if each not in (solutions.BrokerState, solutions.check_sequence)]
     found = [judged_here(STATE if isinstance(each, type) else CHECK, each) for each in runnable]
     assert len(runnable) >= 18 and len({each[0] for each in found if each}) == len(runnable)

@@ -5,42 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.exercises import check
-from tests.exercises import solutions
+from tests.exercises.solutions import slips
 
 TIMES = {"dead bootstrap": 1_500, "missing topic": 1_500, "wrong advertised address": 4_000, "buffer full": 4_000}
 
 
-def never_below_zero_is_not_needed(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    """Too old for a long time is no more than too old."""
-    return max(0 if need else successful + expire - now, refresh + backoff - now)
-
-
-def backs_off_no_longer_than_expiry(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return solutions.time_to_next_update(need, refresh, successful, now, min(backoff, expire), expire)
-
-
-def forgets_the_backoff(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return 0 if need else max(successful + expire - now, 0)
-
-
-def takes_any_refresh(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return max(0 if need else max(refresh + expire - now, 0), refresh + backoff - now)
-
-
-def backs_off_from_success(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return max(0 if need else max(successful + expire - now, 0), successful + backoff - now)
-
-
-def the_sooner_one(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return min(0 if need else max(successful + expire - now, 0), refresh + backoff - now)
-
-
-def never_needs(need: Any, refresh: int, successful: int, now: int, backoff: int, expire: int) -> int:
-    return max(max(successful + expire - now, 0), refresh + backoff - now)
-
-
-def breaks(*_: Any) -> int:
-    raise LookupError("not yet written")
+WANTS = "max(last_successful_refresh_ms + expire_ms - now_ms, 0)"
+BACKS_OFF = "last_refresh_ms + backoff_ms"
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -79,15 +50,18 @@ WRONG: list[tuple[str, Any, str]] = [
     ("word_of_one", {"followers_stop": False}, "may be turned here"),
     ("word_of_one", {"min_insync_replicas": 9}, "expected 1 to 5"),
     ("word_of_one", 2, "a dict of knobs"),
-    ("own_metadata_clock", never_below_zero_is_not_needed, "yours returns -700"),
-    ("own_metadata_clock", backs_off_no_longer_than_expiry, "expire_ms=300) should return 1000; yours returns 300"),
-    ("own_metadata_clock", forgets_the_backoff, "backoff_ms="),
-    ("own_metadata_clock", takes_any_refresh, "last_successful_refresh_ms=0, now_ms="),
-    ("own_metadata_clock", backs_off_from_success, "backoff_ms=100"),
-    ("own_metadata_clock", the_sooner_one, "should return 300; yours returns 0"),
-    ("own_metadata_clock", never_needs, "need_update=True"),
+    *slips(
+        "own_metadata_clock",
+        (WANTS, "last_successful_refresh_ms + expire_ms - now_ms", "yours returns -700"),
+        (BACKS_OFF, "last_refresh_ms + min(backoff_ms, expire_ms)", "expire_ms=300) should return 1000; yours returns 300"),
+        (f"max(wants, {BACKS_OFF} - now_ms)", "wants", "backoff_ms="),
+        (WANTS, "max(last_refresh_ms + expire_ms - now_ms, 0)", "last_successful_refresh_ms=0, now_ms="),
+        (BACKS_OFF, "last_successful_refresh_ms + backoff_ms", "backoff_ms=100"),
+        ("return max", "return min", "should return 300; yours returns 0"),
+        ("0 if need_update else ", "", "need_update=True"),
+        ("wants = ", "wants = [][", " - now_ms, 0)\n", " - now_ms, 0)]\n", "your code raised IndexError"),
+    ),
     ("own_metadata_clock", lambda *_: True, "yours returns True"),
-    ("own_metadata_clock", breaks, "your code raised LookupError"),
     ("own_metadata_clock", 250, "should be a function"),
 ]
 

@@ -7,51 +7,9 @@ from typing import Any
 
 from kitlib.exercises.nb_10 import groups, most_kept
 from tests.exercises import solutions
+from tests.exercises.solutions import slips
 
-
-def from_fetched(committed: int, processed: int, fetched: int) -> Any:
-    return 0, fetched - committed
-
-
-def lost_up_to_fetched(committed: int, processed: int, fetched: int) -> Any:
-    lost, twice = solutions.after_the_crash(committed, processed, fetched)
-    return (fetched - processed if lost else 0), twice
-
-
-def the_other_way_round(committed: int, processed: int, fetched: int) -> Any:
-    return max(0, processed - committed), max(0, committed - processed)
-
-
-def only_twice(committed: int, processed: int, fetched: int) -> Any:
-    return abs(processed - committed)
-
-
-def forgets(partitions: int, owned: dict[str, list[int]]) -> Any:
-    members = sorted(owned)
-    return {name: list(range(partitions))[at :: len(members)] for at, name in enumerate(members)}
-
-
-def one_more_for_the_first(partitions: int, owned: dict[str, list[int]]) -> Any:
-    """Sticky and fair, but the larger shares go by name and not by what somebody has."""
-    share, more = divmod(partitions, len(owned))
-    rooms = {name: share + (at < more) for at, name in enumerate(owned)}
-    dealt = {name: has[: rooms[name]] for name, has in owned.items()}
-    free = set(range(partitions)) - {each for has in dealt.values() for each in has}
-    for name, has in dealt.items():
-        while len(has) < rooms[name]:
-            has.append(free.pop())
-    return dealt
-
-
-def takes_from_nobody(partitions: int, owned: dict[str, list[int]]) -> Any:
-    """Deals out only what nobody has: sticky, and not fair."""
-    dealt = {name: list(has) for name, has in owned.items()}
-    for partition in range(partitions):
-        if not any(partition in has for has in dealt.values()):
-            min(dealt.values(), key=len).append(partition)
-    return dealt
-
-
+TWO = "max(0, committed - processed), max(0, processed - committed)"
 SOLUTIONS: list[tuple[str, Any, str]] = [
     ("after_the_crash", ..., "what was fetched does not matter"),
     ("committable", ..., "without a gap"),
@@ -62,12 +20,17 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("own_assignor", ..., "40 groups"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
-    ("after_the_crash", lost_up_to_fetched, "fetched 207: 50 are lost and 0 processed twice; your function says 57 and 0"),
-    ("after_the_crash", from_fetched, "0 are lost and 50 processed twice; your function says 0 and 100"),
-    ("after_the_crash", only_twice, "what your function returns should be a list of 2 numbers"),
+    *slips(
+        "after_the_crash",
+        ("max(0, committed - processed)", "fetched - processed if processed < committed else 0",
+         "fetched 207: 50 are lost and 0 processed twice; your function says 57 and 0"),
+        (TWO, "0, fetched - committed", "0 are lost and 50 processed twice; your function says 0 and 100"),
+        (TWO, "abs(processed - committed)", "what your function returns should be a list of 2 numbers"),
+        (TWO, "max(0, processed - committed), max(0, committed - processed)",
+         "0 are lost and 50 processed twice; your function says 50 and 0"),
+        (TWO, "0, 0", "0 are lost and 50 processed twice; your function says 0 and 0"),
+    ),
     ("after_the_crash", 50, "should be a function"),
-    ("after_the_crash", the_other_way_round, "0 are lost and 50 processed twice; your function says 50 and 0"),
-    ("after_the_crash", lambda committed, processed, fetched: (0, 0), "0 are lost and 50 processed twice; your function says 0 and 0"),
     ("committable", lambda first, finished: finished[-1] + 1 if finished else first, "is not finished: a crash would lose it"),
     ("committable", lambda first, finished: solutions.committable(first, finished) - 1, "The committed offset is the next to be read"),
     ("committable", lambda first, finished: first, "repeat more than it must"),
@@ -89,9 +52,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("poll_size", 25, "How long does such a batch take?"),
     ("poll_size", 18.5, "should be a whole number"),
     ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
-    ("own_assignor", forgets, "stay where they are"),
-    ("own_assignor", one_more_for_the_first, "Who may keep one more?"),
-    ("own_assignor", takes_from_nobody, "the largest may be at most one above the smallest"),
+    *slips(
+        "own_assignor",
+        ("owned[name][:room]", "[]", "stay where they are"),
+        (" and len(owned[name]) > share)", ")", "sorted(owned, key=lambda each: -len(owned[each]))", "owned", "Who may keep one more?"),
+        ("owned[name][:room]", "list(owned[name])", "the largest may be at most one above the smallest"),
+    ),
     ("own_assignor", lambda partitions, owned: {name: list(has) for name, has in owned.items()}, "each partition should be assigned once"),
     ("own_assignor", lambda partitions, owned: {name: list(range(partitions)) for name in owned}, "each partition should be assigned once"),
     ("own_assignor", lambda partitions, owned: {"A": list(range(partitions))}, "a list for each of"),

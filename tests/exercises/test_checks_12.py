@@ -6,30 +6,17 @@ from typing import Any
 
 from kitlib.exercises.nb_12 import SEERS, loads, truth_of_load
 from tests.exercises import solutions
+from tests.exercises.solutions import slip, slips
 
-Records = list[list[Any]]
-
-
-def as_today(records: Records, read: int, retention: int) -> dict[str, int]:
-    """The purge waits for the load; its tombstones are the last word, but only for what is old."""
-    cache = {group: offset for group, offset, _ in records}
-    return {group: offset for group, offset in cache.items() if offset is not None}
+AS_TODAY = slip("after_the_load", "number == read", "False")  # the tombstones are the last word, but only for what is old
 
 
-def purge_alone(records: Records, read: int, retention: int) -> dict[str, int]:
-    """The purge takes things out of the cache, and its tombstones are forgotten."""
-    cache: dict[str, tuple[int, int]] = {}
-    for number, (group, offset, age) in enumerate(records):
-        if number == read:
-            cache = {each: kept for each, kept in cache.items() if kept[1] <= retention}
-        cache.pop(group, None)
-        if offset is not None:
-            cache[group] = offset, age
-    return {group: kept[0] for group, kept in cache.items()}
+def first(condition: Any) -> Any:
+    """The number of the first look of which the condition is true."""
+    return lambda looks: next((number for number, look in enumerate(looks) if condition(look)), None)
 
 
-def too_many_records(looks: list[dict[str, Any]]) -> int | None:
-    return next((number for number, look in enumerate(looks) if look["records"] > 11 * look["keys"]), None)
+too_many_records = first(lambda look: look["records"] > 11 * look["keys"])
 
 
 def a_look_too_early(looks: list[dict[str, Any]]) -> int | None:
@@ -44,39 +31,6 @@ def knows_how_it_ends(looks: list[dict[str, Any]]) -> int | None:
     if max(ratios) < 11:
         return None
     return next(number for number in range(3, len(looks)) if all(each > 7 for each in ratios[number:]))
-
-
-def more_than_30(looks: list[dict[str, Any]]) -> int | None:
-    return next((number for number, look in enumerate(looks) if look["records"] > 30), None)
-
-
-def any_dirt(looks: list[dict[str, Any]]) -> int | None:
-    return next((number for number, look in enumerate(looks) if look["dirty_ratio"] > 0.5), None)
-
-
-def long_load(looks: list[dict[str, Any]]) -> int | None:
-    return next((number for number, look in enumerate(looks) if (look["load_ms"] or 0) > 60_000), None)
-
-
-def begin_by_policy(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
-    """What many believe: the policy is the start."""
-    return {"earliest": log_start, "latest": log_end}.get(policy)
-
-
-def begin_never_out(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
-    """As if an offset could not lie outside of its log."""
-    return {"earliest": log_start, "latest": log_end}.get(policy) if committed is None else committed
-
-
-def begin_below_end(committed: int | None, log_start: int, log_end: int, policy: str) -> int | None:
-    """As if the end were out of range."""
-    if committed is not None and log_start <= committed < log_end:
-        return committed
-    return {"earliest": log_start, "latest": log_end}.get(policy)
-
-
-def begin_words(committed: int | None, log_start: int, log_end: int, policy: str) -> Any:
-    return "error" if policy == "none" else solutions.begin(committed, log_start, log_end, policy)
 
 
 RIGHT = ["repeats", "loses", "repeats", "loses", "goes on"]
@@ -97,8 +51,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("endings", [*RIGHT[:3], "repeats", "goes on"], "situation 4"),
     ("endings", RIGHT[:4], "a list of 5 words"),
     ("endings", [*RIGHT[:4], "stops"], "word 5 should be one of 'goes on', 'repeats', 'loses'"),
-    ("after_the_load", as_today, "should have"),
-    ("after_the_load", purge_alone, "Where does its tombstone end up?"),
+    ("after_the_load", AS_TODAY, "should have"),
+    *slips("after_the_load", (" if group not in purged}", "}", "Where does its tombstone end up?")),
     ("after_the_load", lambda records, read, retention: {group: [offset, age] for group, offset, age in records}, "should have"),
     ("after_the_load", lambda records, read, retention: records, "what your function returns should be a dict"),
     ("after_the_load", {"a": 1}, "should be a function"),
@@ -114,10 +68,10 @@ WRONG: list[tuple[str, Any, str]] = [
     ("who_sees_it", list(SEERS), "should be a dict"),
     ("own_alarm", a_look_too_early, "With only the first 5 it should return 4, but returns None"),
     ("own_alarm", knows_how_it_ends, "With only the first 4 it should return 3"),
-    ("own_alarm", more_than_30, "3 such partitions: at look 1 the cleaner is still alive"),
+    ("own_alarm", first(lambda look: look["records"] > 30), "3 such partitions: at look 1 the cleaner is still alive"),
     ("after_the_load", lambda records, read, retention: solutions.after_the_load(records, read, retention - 1), "and group a should have"),
-    ("own_alarm", any_dirt, "at look 1 the cleaner is still alive"),
-    ("own_alarm", long_load, "is too late"),
+    ("own_alarm", first(lambda look: look["dirty_ratio"] > 0.5), "at look 1 the cleaner is still alive"),
+    ("own_alarm", first(lambda look: (look["load_ms"] or 0) > 60_000), "is too late"),
     ("own_alarm", lambda looks: None, "your alarm never rings"),
     ("own_alarm", lambda looks: 9, "your alarm rings at look 9"),
     ("own_alarm", lambda looks: "now", "should be a number"),
@@ -126,10 +80,13 @@ WRONG: list[tuple[str, Any, str]] = [
     ("after_the_outage", {"earliest": 20, "latest": 150}, "latest: 150 is not right"),
     ("after_the_outage", {"earliest": 20}, "should be a dict"),
     ("after_the_outage", {"earliest": "20", "latest": 140}, "should be a number"),
-    ("where_it_begins", begin_by_policy, "a consumer does something else"),
-    ("where_it_begins", begin_never_out, "a consumer does something else"),
-    ("where_it_begins", begin_below_end, "a consumer does something else"),
-    ("where_it_begins", begin_words, "what your function returns should be a number"),
+    *slips(
+        "where_it_begins",
+        ("committed is not None and log_start <= committed <= log_end", "False", "a consumer does something else"),
+        (" and log_start <= committed <= log_end", "", "a consumer does something else"),
+        ("<= log_end", "< log_end", "a consumer does something else"),
+        (".get(policy)", '.get(policy, "error")', "what your function returns should be a number"),
+    ),
     ("where_it_begins", 7, "should be a function"),
     ("no_effect_twice", {"check": "before the effect"}, "1 effect happens twice"),
     ("no_effect_twice", {"check": "after the effect"}, "The table has 60 rows"),
@@ -141,5 +98,5 @@ WRONG: list[tuple[str, Any, str]] = [
 
 def test_loads_of_the_exercise_are_such_that_the_purge_matters() -> None:
     """In most of them the cache is another one than after a load without a purge, and never is it trivial to tell."""
-    differ = [truth_of_load(records, read, hours) != as_today(records, read, hours) for records, read, hours in loads()]
+    differ = [truth_of_load(records, read, hours) != AS_TODAY(records, read, hours) for records, read, hours in loads()]
     assert sum(differ) >= 8 and not all(differ)

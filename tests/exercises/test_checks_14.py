@@ -17,58 +17,11 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     Plan,
 )
 from tests.exercises import solutions
-
-
-def more_than_one(offsets: list[int | None]) -> Any:
-    return [(index, records) for index, records in solutions.every_step_back(offsets) if records > 1]
-
-
-def over_tombstones(offsets: list[int | None]) -> Any:
-    known = [(index, each) for index, each in enumerate(offsets) if each is not None]
-    found = []
-    for place in range(1, len(known)):
-        (_, before), (index, after) = known[place - 1], known[place]
-        if after < before:
-            found.append((index, before - after))
-    return found
-
-
-def from_the_highest(offsets: list[int | None]) -> Any:
-    found, highest = [], -1
-    for index, each in enumerate(offsets):
-        if each is not None and each < highest:
-            found.append((index, highest - each))
-        highest = max(highest, each or -1)
-    return found
-
+from tests.exercises.solutions import slips
 
 RULES = ["WARN", "STALL", "OK", "STOP", "REWIND", "OK"]
 HIDDEN = [100, 200, 150, 300, 400, 120, 160, 200, 240, 280]
-def no_excuse(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    return solutions.judged(commits, [], lag, now_s, allowed)
-
-
-def as_long_is_a_stop(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    return solutions.judged(commits, log_ends, lag, now_s + 1, allowed)
-
-
-def any_step_back(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    word = solutions.judged(commits, log_ends, lag, now_s, allowed)
-    offsets = [offset for offset, _, _ in commits]
-    return "REWIND" if word in ("OK", "WARN") and lag > allowed and offsets != sorted(offsets) else word
-
-
-def allows_nothing(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    return solutions.judged(commits, log_ends, lag, now_s, 0)
-
-
-def unknown_is_none(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    return solutions.judged([[offset, at_ms, known or 0] for offset, at_ms, known in commits], log_ends, lag, now_s, allowed)
-
-
-def sorts_what_it_gets(commits: list[Any], log_ends: list[int], lag: int, now_s: int, allowed: int) -> str:
-    log_ends.sort(reverse=True)
-    return solutions.judged(commits, log_ends, lag, now_s, allowed)
+PAIRS = "enumerate(pairwise(offsets), 1)"
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -84,12 +37,15 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("broken_cluster", ..., "no longer processed"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
-    ("own_lag_rules", no_excuse, "yours returns 'STOP'. The rule that decides is"),
-    ("own_lag_rules", as_long_is_a_stop, "yours returns 'STOP'"),
-    ("own_lag_rules", any_step_back, "yours returns 'REWIND'"),
-    ("own_lag_rules", allows_nothing, "The rule that decides is *no lag*"),
-    ("own_lag_rules", unknown_is_none, "yours returns 'OK'"),
-    ("own_lag_rules", sorts_what_it_gets, "your function changes argument 2 from"),
+    *slips(
+        "own_lag_rules",
+        ("min(log_ends, default=offsets[-1] + 1) > offsets[-1]", "True", "yours returns 'STOP'. The rule that decides is"),
+        ("> times[-1] - times[0]", ">= times[-1] - times[0]", "yours returns 'STOP'"),
+        (" and max(offsets[back:]) < offsets[back - 1]", "", "yours returns 'REWIND'"),
+        ("    offsets =", "    allowed = 0\n    offsets =", "The rule that decides is *no lag*"),
+        ("[known for _, _, known in commits if known is not None]", "[known or 0 for *_, known in commits]", "yours returns 'OK'"),
+        ("    offsets =", "    log_ends.sort(reverse=True)\n    offsets =", "your function changes argument 2 from"),
+    ),
     ("which_rule", ["OK", *RULES[1:]], "situation 1, keeps up with a distance of 300"),
     ("which_rule", [*RULES[:1], "WARN", *RULES[2:]], "situation 2"),
     ("which_rule", [*RULES[:2], "WARN", *RULES[3:]], "situation 3"),
@@ -117,10 +73,15 @@ WRONG: list[tuple[str, Any, str]] = [
     ("thin_out", 8, "7 works too"),
     ("thin_out", 60, "59 works too"),
     ("thin_out", 601, "expected 0 to 600"),
-    ("every_step_back", more_than_one, "[5, 4]: it went back at index 1, but your function returns []"),
+    *slips(
+        "every_step_back",
+        ("b < a", "b < a - 1", "[5, 4]: it went back at index 1, but your function returns []"),
+        (PAIRS, "((index, (a, b)) for (_, a), (index, b) in pairwise(each for each in enumerate(offsets) if each[1] is not None))",
+         "at index 2 there is no step back by 6"),
+        (PAIRS, "((at, (max((each for each in offsets[:at] if each is not None), default=-1), b)) for at, b in enumerate(offsets))",
+         "at index 2 there is no step back by 6"),
+    ),
     ("every_step_back", lambda offsets: solutions.every_step_back(offsets)[:1], "Look at each pair of neighbours"),
-    ("every_step_back", over_tombstones, "at index 2 there is no step back by 6"),
-    ("every_step_back", from_the_highest, "at index 2 there is no step back by 6"),
     ("every_step_back", lambda offsets: [index for index, _ in solutions.every_step_back(offsets)], "a list of pairs"),
     ("every_step_back", lambda offsets: solutions.every_step_back(offsets) * 2, "or your function names it twice"),
     ("broken_cluster", {"seed": 27, "partition": 0, "fault": "stopped"}, "partition 0 is healthy"),
@@ -135,7 +96,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("broken_cluster", {"seed": "a", "partition": 0, "fault": STOPPED}, "the seed should be a number"),
     ("broken_cluster", {"seed": 1, "partition": 9, "fault": STOPPED}, "there is no partition 9"),
     ("broken_cluster", {"seed": 1, "partition": 0, "fault": "gremlins"}, "the fault should be one of"),
-]
+]  # fmt: skip
 
 
 SEED_OF = {Plan.of(seed).fault: seed for seed in range(60)}

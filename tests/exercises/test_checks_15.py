@@ -7,56 +7,21 @@ from typing import Any
 from kitlib.exercises import nb_15
 from kitlib.experiments import run
 from tests.exercises import solutions
+from tests.exercises.solutions import slips
 
-
-def decision(log: Any, number: int) -> Any:
-    """What the first marker of its producer behind an entry says; None without one."""
-    producer = log[number][2]
-    return next(
-        (kind for _, _, other, kind in log[number + 1 :] if other == producer and kind in ("COMMIT", "ABORT")), None
-    )
-
-
-def reads_past_an_open_one(log: Any) -> Any:
-    return [
-        offset
-        for number, (first, last, _, kind) in enumerate(log)
-        if kind == "plain" or (kind == "data" and decision(log, number) == "COMMIT")
-        for offset in range(first, last + 1)
-    ]
-
-
-def gives_what_is_plain(log: Any) -> Any:
-    """It stops reading transactions at the first open one, but not what has no transaction."""
-    kept = {offset for first, last, _, kind in log if kind == "plain" for offset in range(first, last + 1)}
-    return sorted(kept | set(solutions.read_committed(log)))
-
-
-def believes_the_last_marker(log: Any) -> Any:
-    last = {producer: kind for _, _, producer, kind in log if kind in ("COMMIT", "ABORT")}
-    return [
-        offset
-        for first, end, producer, kind in log
-        if kind == "plain" or (kind == "data" and last.get(producer) == "COMMIT")
-        for offset in range(first, end + 1)
-    ]
-
-
-def reads_everything(log: Any) -> Any:
-    return [offset for first, last, _, kind in log if kind in ("data", "plain") for offset in range(first, last + 1)]
-
-
-def leaves_the_plain_out(log: Any) -> Any:
-    plain = {offset for first, last, _, kind in log if kind == "plain" for offset in range(first, last + 1)}
-    return [offset for offset in solutions.read_committed(log) if offset not in plain]
-
-
-def gives_the_first_offsets(log: Any) -> Any:
-    return [offset for offset in solutions.read_committed(log) if offset in {entry[0] for entry in log}]
-
-
-def counts_them(log: Any) -> Any:
-    return len(solutions.read_committed(log))
+FIRST_OPEN = "            return given\n        if"
+COUNTS = 'kind == "plain" or (kind == "data" and decisions[0] == "COMMIT")'
+MISTAKES = slips(
+    "own_read_committed",
+    (FIRST_OPEN, "            continue\n        if", "an older transaction is open"),
+    ("decisions[0]", "decisions[-1]", "the next marker of its producer says abort"),
+    ('kind == "data" and not decisions', "False", COUNTS, 'kind in ("data", "plain")', "the next marker of its producer says abort"),
+    ('kind == "plain" or ', "", "in the log of commit_and_abort your reader does not get offset 24, which counts"),
+    ("given: list[int] = []", "given, stopped = [], False", FIRST_OPEN, "            stopped = True\n        if",
+     "decisions[0]", "not stopped and decisions[0]", "hanging_transaction your reader gets offset 11: an older transaction is open"),
+    ("range(first, last + 1)", "[first]", "which counts"),
+    ("+ 1)\n    return given", "+ 1)\n    return len(given)", "what your function returns should be a list of offsets; got 13"),
+)  # fmt: skip
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -89,14 +54,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("four_zombies", [0, 3, 3, 3], "situation 3: 3 is not right"),
     ("four_zombies", [0, 3, 0, 0], "it is not fenced"),
     ("four_zombies", [0, 3, 0], "the answer should be a list of 4 numbers"),
-    ("own_read_committed", reads_past_an_open_one, "an older transaction is open"),
-    ("own_read_committed", gives_what_is_plain, "hanging_transaction your reader gets offset 11: an older transaction is open"),
-    ("own_read_committed", believes_the_last_marker, "the next marker of its producer says abort"),
-    ("own_read_committed", reads_everything, "the next marker of its producer says abort"),
+    *MISTAKES,
     ("own_read_committed", lambda log: [offset for first, last, *_ in log for offset in range(first, last + 1)], "that is a marker"),
-    ("own_read_committed", leaves_the_plain_out, "in the log of commit_and_abort your reader does not get offset 24, which counts"),
-    ("own_read_committed", gives_the_first_offsets, "which counts"),
-    ("own_read_committed", counts_them, "what your function returns should be a list of offsets; got 13"),
     ("own_read_committed", lambda log: [*solutions.read_committed(log), 10_000], "there is no such offset"),
     ("own_read_committed", lambda log: solutions.read_committed(log) * 2, "more than once"),
     ("own_read_committed", lambda log: log["data"], "your code raised TypeError"),
@@ -114,7 +73,5 @@ def test_the_logs_of_the_fourth_exercise_tell_all_the_mistakes_apart() -> None:
     logs = [nb_15.entries_of(run(name, **knobs)) for name, knobs in nb_15.LOGS]
     kinds = {entry[3] for log in logs for entry in log}
     assert kinds == {"data", "plain", "COMMIT", "ABORT"}
-    assert any(decision(log, number) is None for log in logs for number, entry in enumerate(log) if entry[3] == "data")
-    mistakes = (reads_past_an_open_one, believes_the_last_marker, reads_everything, leaves_the_plain_out)
-    for mistake in mistakes:
+    for _, mistake, _ in MISTAKES[:4]:
         assert any(list(mistake(log)) != list(solutions.read_committed(log)) for log in logs)

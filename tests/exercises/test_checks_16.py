@@ -5,62 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kitlib.exercises import check, nb_16
-from kitlib.more.hashes import partition_of_key
 from tests.exercises import solutions
+from tests.exercises.solutions import slips
 
-
-def new_partitions_only(keys: list[str], before: int, after: int) -> list[str]:
-    return [key for key in keys if partition_of_key(key.encode(), after) >= before]
-
-
-def raises(*_: Any) -> Any:
-    raise ValueError("no")
-
-
-def begins_again(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    names = sorted(workers)
-    tasks = [f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name])]
-    return {name: sorted(connectors)[at :: len(names)] + tasks[at :: len(names)] for at, name in enumerate(names)}
-
-
-def as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    dealt: dict[str, list[str]] = {worker: [] for worker in workers}
-    work = list(connectors) + [f"{name}-{number}" for name in connectors for number in range(connectors[name])]
-    for at, each in enumerate(work):
-        dealt[workers[at % len(workers)]].append(each)
-    return dealt
-
-
-def tasks_as_texts(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    names = sorted(workers)
-    tasks = sorted(f"{name}-{number}" for name, count in connectors.items() for number in range(count))
-    work = sorted(connectors) + tasks
-    return {name: work[at :: len(names)] for at, name in enumerate(names)}
-
-
-def connectors_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    names = sorted(workers)
-    work = [*connectors, *(f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name]))]
-    return {name: work[at :: len(names)] for at, name in enumerate(names)}
-
-
-def tasks_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    names = sorted(workers)
-    work = [*sorted(connectors), *(f"{name}-{number}" for name in connectors for number in range(connectors[name]))]
-    return {name: work[at :: len(names)] for at, name in enumerate(names)}
-
-
-def workers_as_they_come(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    work = sorted(connectors) + [f"{name}-{number}" for name in sorted(connectors) for number in range(connectors[name])]
-    return {name: work[at :: len(workers)] for at, name in enumerate(workers)}
-
-
-def moved_twice(keys: list[str], before: int, after: int) -> list[str]:
-    return solutions.moved(keys, before, after) * 2
-
-
-def no_connectors(connectors: dict[str, int], workers: list[str]) -> dict[str, list[str]]:
-    return {worker: [each for each in told if "-" in each] for worker, told in solutions.lead(connectors, workers).items()}
+DEALT = "work[at :: len(names)]"
 
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
@@ -81,28 +29,32 @@ WRONG: list[tuple[str, Any, str]] = [
     ("flush_often_enough", 1, "2 s works too"),
     ("flush_often_enough", 0, "expected 1 to 60"),
     ("flush_often_enough", 8.5, "whole number"),
-    ("moved_keys", new_partitions_only, "goes from partition"),
+    *slips("moved_keys", ("before) != partition_of_key(key.encode(), after)", "after) >= before", "goes from partition")),
     ("moved_keys", lambda keys, before, after: keys, "stays in partition"),
     ("moved_keys", lambda keys, before, after: [], "goes from partition"),
     ("moved_keys", lambda keys, before, after: ["x"], "'x' is not one of the keys"),
     ("moved_keys", lambda keys, before, after: 3, "what your function returns should be a list of keys"),
-    ("moved_keys", raises, "raised ValueError"),
+    ("moved_keys", lambda *_: int("no"), "raised ValueError"),
     ("busy_threads", 4, "4 is not the largest"),
     ("busy_threads", 6, "have nothing to do"),
     ("busy_threads", 11, "have nothing to do"),
     ("busy_threads", 12, "expected 1 to 11"),
     ("busy_threads", "five", "should be a number"),
-    ("own_leader", tasks_as_texts, "w1 should run ['a', 'a-1', 'a-10', 'a-4', 'a-7', 'b-1']; in your answer"),
-    ("own_leader", connectors_as_they_come, "should run"),
-    ("own_leader", tasks_as_they_come, "should run"),
-    ("own_leader", workers_as_they_come, "should run"),
-    ("moved_keys", moved_twice, "what your function returns names a key more than once; expected each once"),
-    ("own_leader", begins_again, "should run"),
-    ("own_leader", as_they_come, "should run"),
-    ("own_leader", no_connectors, "should run"),
+    *slips(
+        "own_leader",
+        ("    work =", "    tasks.sort()\n    work =", "w1 should run ['a', 'a-1', 'a-10', 'a-4', 'a-7', 'b-1']; in your answer"),
+        ("= sorted(connectors)", "= list(connectors)", "should run"),
+        ("in sorted(connectors)", "in connectors", "should run"),
+        ("sorted(workers)", "workers", "should run"),
+        (DEALT, f"sorted(connectors)[at :: len(names)] + {DEALT.replace('work', 'tasks')}", "should run"),
+        ("sorted(workers)", "workers", "= sorted(connectors)", "= list(connectors)", "in sorted(connectors)", "in connectors",
+         "should run"),
+        (DEALT, f'[each for each in {DEALT} if "-" in each]', "should run"),
+    ),
+    ("moved_keys", lambda *given: solutions.moved(*given) * 2, "what your function returns names a key more than once; expected each once"),
     ("own_leader", lambda connectors, workers: {min(workers): [*connectors]}, "should run"),
     ("own_leader", lambda connectors, workers: dict.fromkeys(workers, 7), "should be a list of names"),
-    ("own_leader", raises, "raised ValueError"),
+    ("own_leader", lambda *_: int("no"), "raised ValueError"),
 ]
 
 

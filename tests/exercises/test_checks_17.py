@@ -6,6 +6,7 @@ from typing import Any
 
 from kitlib.exercises import nb_17
 from tests.exercises import solutions
+from tests.exercises.solutions import slip
 
 Swept = list[dict[str, Any]]
 
@@ -15,14 +16,7 @@ def each_bound_alone(rows: Swept) -> int | None:
     return min({row["max_offset_behind"] for row in rows} - losing, default=None)
 
 
-def broken_is_clean(rows: Swept) -> int | None:
-    return solutions.safe_bound([row | {"error": None} for row in rows])
-
-
-def largest(rows: Swept) -> int | None:
-    return max(row["max_offset_behind"] for row in rows)
-
-
+BROKEN_IS_CLEAN = slip("safe_bound", ' or row["error"]', "")
 SOLUTIONS: list[tuple[str, Any, str]] = [
     ("seeds_needed", ..., "with one seed less 94.9%"),
     ("safe_bound", ..., "40 sweeps"),
@@ -36,8 +30,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("seeds_needed", 0, "expected 1 to 10,000"),
     ("seeds_needed", "many", "should be a number"),
     ("safe_bound", each_bound_alone, "is clean, but with a bound of"),
-    ("safe_bound", broken_is_clean, "with a bound of 10, a run raised an error, so nobody knows"),
-    ("safe_bound", largest, "yours returns 40"),
+    ("safe_bound", BROKEN_IS_CLEAN, "with a bound of 10, a run raised an error, so nobody knows"),
+    ("safe_bound", lambda rows: max(row["max_offset_behind"] for row in rows), "yours returns 40"),
     ("safe_bound", lambda rows: 5, "with a bound of 5, a run"),
     ("safe_bound", lambda rows: 7, "one of the bounds of the rows, or None"),
     ("silent_loss", {"max_offset_behind": "unlimited"}, "no record is lost"),
@@ -58,5 +52,5 @@ def test_cases_of_a_safe_bound_hold_every_trap() -> None:
     cases = [rows for [rows] in nb_17.swept_rows()]
     right = [solutions.safe_bound(rows) for rows in cases]
     assert None in right and len(set(right)) >= 4
-    assert any(broken_is_clean(rows) != safe for rows, safe in zip(cases, right, strict=True))
+    assert any(BROKEN_IS_CLEAN(rows) != safe for rows, safe in zip(cases, right, strict=True))
     assert sum(each_bound_alone(rows) == 0 != safe for rows, safe in zip(cases, right, strict=True)) > 10

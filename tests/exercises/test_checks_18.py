@@ -4,24 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.exercises import solutions
-
-
-def stub(event: str, delivery: int, limit: int) -> str:
-    return "acknowledged" if event == "accept" else "available"
-
-
-def one_too_many(event: str, delivery: int, limit: int) -> str:
-    return solutions.after(event, delivery, limit + 1)
-
-
-def lock_does_not_count(event: str, delivery: int, limit: int) -> str:
-    return "available" if event == "time-out" else solutions.after(event, delivery, limit)
-
-
-def closed_does_not_count(event: str, delivery: int, limit: int) -> str:
-    return "acquired" if event == "closed" else solutions.after(event, delivery, limit)
-
+from tests.exercises.solutions import slips
 
 SOLUTIONS: list[tuple[str, Any, str]] = [
     ("after_the_event", ..., "48 cases"),
@@ -29,10 +12,13 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("consumers_it_may_end", ..., "After 5 dead consumers the record is archived"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
-    ("after_the_event", stub, "that was the last delivery"),
-    ("after_the_event", one_too_many, "that was the last delivery"),
-    ("after_the_event", lock_does_not_count, "45 of 48 are right; the first that is not: after('time-out', 1, 1)"),
-    ("after_the_event", closed_does_not_count, "after('closed', 1, 1) should return 'archived'"),
+    *slips(
+        "after_the_event",
+        ('"archived" if delivery >= limit else ', "", "that was the last delivery"),
+        (">= limit", "> limit", "that was the last delivery"),
+        ("if delivery", 'if event != "time-out" and delivery', "45 of 48 are right; the first that is not: after('time-out', 1, 1)"),
+        ('case "renew"', 'case "renew" | "closed"', "after('closed', 1, 1) should return 'archived'"),
+    ),
     ("after_the_event", lambda event, delivery, limit: "done", "one of 'available', 'acquired'"),
     ("nothing_twice", {"consumers": 1}, "offset 14 is processed twice."),
     ("nothing_twice", {"max_locks": 10}, "the whole group waits for the slow one"),

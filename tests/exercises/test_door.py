@@ -19,19 +19,12 @@ from kitlib.exercises.your_sender import SENDER
 from kitlib.exercises.your_spout import MANAGER, SPOUT
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.views import show
-from tests.exercises import planted_acker, planted_manager, planted_sender, solutions
-from tests.exercises import test_checks_04_05 as of_05
-from tests.exercises import test_checks_07_08 as of_08
+from tests.exercises import planted, solutions
 from tests.exercises.steps import MOST_STEPS, is_full, judged_here, shrunk
 
 STEPS = {ACKER.name: 11_555, CHECK.name: 9_630, STATE.name: 9_630, SENDER.name: 9_267, SPOUT.name: 16_114, MANAGER.name: 16_086}
 RECORDINGS = [ACKER, CHECK, STATE, SENDER, SPOUT, MANAGER]
-RIGHT: list[tuple[Recording, Any]] = [(each, each.right) for each in RECORDINGS] + [(ACKER, each) for each in planted_acker.RIGHT]
-PLANTED: list[tuple[Recording, Any]] = [
-    *((ACKER, make) for make in (*planted_acker.WRONG, of_05.EndsWithoutSpout, of_05.TaskZeroIsNone)),
-    *((MANAGER, make) for make in planted_manager.PLANTED), *((SENDER, make) for make in planted_sender.PLANTED),
-    *((STATE, make) for make in (of_08.OneForAll, of_08.NeverForgets, of_08.RemembersSix)), (CHECK, of_08.forgets_the_epoch),
-]  # fmt: skip
+RIGHT: list[tuple[Recording, Any]] = [(each, each.right) for each in RECORDINGS] + [(ACKER, each) for each in planted.ACKERS]
 
 
 def name_of(value: Any) -> str:
@@ -50,16 +43,17 @@ def test_a_right_answer_repeats_every_recorded_step(recording: Recording, make: 
     assert judged_here(recording, make) is None
 
 
-@pytest.mark.parametrize(("recording", "make"), PLANTED, ids=name_of)
-def test_a_planted_slip_is_told_in_full_and_becomes_a_few_calls(recording: Recording, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "make", "says"), planted.SLIPS, ids=name_of)
+def test_a_planted_slip_is_told_in_full_and_becomes_a_few_calls(name: str, make: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence has script, step, call, what should be and what is; of the calls none can be left out, and the last one shows it."""
     monkeypatch.setattr(door, "SECONDS", 60)
+    [recording] = [each for each in RECORDINGS if each.exercise == name]
     found = judged_here(recording, make, named(recording)) or judged_here(recording, make)
     assert found
     said, look, asked = found
     assert said.startswith("The first that does not: script '") and look
     assert is_full(said) or asked["kind"] == RAISED
-    assert planted_acker.WRONG.get(make, "") in said
+    assert says in said
     script, history = shrunk(recording, make, asked)
     assert 0 < len(history) <= MOST_STEPS
     assert [step.what for step in history] == ["call"] * (len(history) - 1) + ["part"]
@@ -73,7 +67,7 @@ def test_a_planted_slip_is_told_in_full_and_becomes_a_few_calls(recording: Recor
 
 def test_the_picture_is_a_table_of_both_sides_and_the_player_opens_where_they_part() -> None:
     """A finding has the calls in its sentence, a table with a frame around what differs, and a player at the last call."""
-    finding = check("own_acker", of_05.EndsWithoutSpout)
+    finding = check("own_acker", solutions.slip("own_acker", *planted.ENDS_WITHOUT_SPOUT))
     assert "recorded steps agree. The shortest run that differs: fail(1): tree 1 should now be value 0x0000000000000000" in finding.said
     assert finding.player.step == len(finding.history or ()) - 1
     assert "Storm 0.9.3" in finding.picture.svg and finding.picture.svg.count("#D55E00") > 1

@@ -15,41 +15,14 @@ from kitlib.exercises.frame import Exercise, Function, Unlike
 from kitlib.exercises.growth import ACKER_GROWTH, SPOUT_GROWTH, STATE_GROWTH, Growth
 from kitlib.exercises.sandbox import Limits, run_steps
 from tests.exercises import solutions
+from tests.exercises.solutions import slip
 
-
-class ScansItsTrees(solutions.OwnAcker):
-    def ack(self, root: int, val: int) -> Any:
-        list(self.pending[0])
-        return super().ack(root, val)
-
-
-class KeepsWhatIsDone(solutions.OwnAcker):
-    def __init__(self) -> None:
-        super().__init__()
-        self.done: set[int] = set()
-
-    def ack(self, root: int, val: int) -> Any:
-        self.done.add(root)
-        return super().ack(root, val)
-
-
-class SearchesItsProducers(solutions.BrokerState):
-    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
-        sorted(self.producers)
-        return super().append(pid, epoch, seq, count, offset)
-
-
-class KeepsAllBatches(solutions.BrokerState):
-    log: list[Any] = []  # noqa: RUF012 - on the class, as a learner's slip may have it
-
-    def append(self, pid: int, epoch: int, seq: int, count: int, offset: int) -> Any:
-        self.log.append((pid, seq))
-        return super().append(pid, epoch, seq, count, offset)
-
-
-def ack_that_looks_at_all(manager: Any, offset: int) -> None:
-    sorted(manager.pending)
-    solutions.own_ack(manager, offset)
+ACK, APPEND = "def ack(self, root: int, val: int) -> Any:", "        last = (seq"
+SCANS = slip("own_acker", ACK, f"{ACK}\n        list(self.pending[0])")
+KEEPS = slip("own_acker", "del self", 'vars(self).setdefault("done", set()).add(root)\n        del self')
+SEARCHES = slip("own_broker_state", APPEND, f"        sorted(self.producers)\n{APPEND}")
+KEEPS_ALL = slip("own_broker_state", "ered = 5", "ered = 5\n    log = []", APPEND, f"        self.log.append((pid, seq))\n{APPEND}")
+LOOKS_AT_ALL = slip("own_ack", "manager.number_acked += 1", "manager.number_acked += len(sorted(manager.pending)) >= 0")
 
 
 @pytest.fixture(autouse=True)
@@ -63,11 +36,11 @@ def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("measured", "made", "says"),
     [
-        (ACKER_GROWTH, ScansItsTrees, "with 10,000 it takes"),
-        (ACKER_GROWTH, KeepsWhatIsDone, "after 20,000 more trees that are done your code holds"),
-        (STATE_GROWTH, SearchesItsProducers, "with 10,000 it takes"),
-        (STATE_GROWTH, KeepsAllBatches, "after 20,000 more batches of one producer your code holds"),
-        (SPOUT_GROWTH, ack_that_looks_at_all, "with 10,000 it takes"),
+        (ACKER_GROWTH, SCANS, "with 10,000 it takes"),
+        (ACKER_GROWTH, KEEPS, "after 20,000 more trees that are done your code holds"),
+        (STATE_GROWTH, SEARCHES, "with 10,000 it takes"),
+        (STATE_GROWTH, KEEPS_ALL, "after 20,000 more batches of one producer your code holds"),
+        (SPOUT_GROWTH, LOOKS_AT_ALL, "with 10,000 it takes"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -82,7 +55,7 @@ def test_what_does_not_finish_is_told_by_how_much_was_open(monkeypatch: pytest.M
     """The deadline's sentence names the number, not a loop that never ends."""
     monkeypatch.setattr(growth, "MANY", 10_000_000)
     monkeypatch.setattr(growth, "run_steps", partial(run_steps, limits=Limits(2.0)))
-    found = next(row for row in ACKER_GROWTH.rows(ScansItsTrees) if row)
+    found = next(row for row in ACKER_GROWTH.rows(SCANS) if row)
     assert found.said.startswith("right, and slow: with 10,000,000 trees open your code did not finish in 10 s")
 
 
