@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from kitlib.settings import Settings
@@ -25,7 +26,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.film import differences
 from kitlib.views.look import AGAIN, BADGES, LOOK_OF, LOSSES, ONCE
-from kitlib.views.partition.reader import Lane, codes_of, flip
+from kitlib.views.partition.reader import Lane
 from kitlib.words.word import Domain, Word, place_name
 
 PLACED = frozenset({"record", "marker"})  # kinds whose names begin with a topic and a partition
@@ -166,55 +167,31 @@ def actor_name(step: Step) -> str:
 
 def changes_of(lane: Lane) -> Iterator[Change]:
     """Each change of a lane's boxes, runs of records alike in one."""
-    length, base = lane.end - lane.base, lane.base
-    flags, codes, badges = bytearray(length), bytearray(b"." * length), bytearray(b"0" * length)
-    marks: tuple[int, ...] = (base,) * 4
-    for place, step in enumerate(lane.steps):
-        start, _, committed, emitted = now = lane.marks[place]
-        flip(flags, lane.toggles[place])
-        spans = [(first, first + count) for first, count, _ in lane.toggles[place]]
-        for before, after in ((marks[0], start), (marks[2], committed), (marks[3], emitted)):
-            low, high = sorted((min(max(before - base, 0), length), min(max(after - base, 0), length)))
-            spans.append((low, high))
-        marks = now
-        for low, high in _joined(spans):
-            fresh = codes_of(flags[low:high], base + low, now).encode()
-            band = flags[low:high].translate(_BADGE)
-            if fresh == codes[low:high] and band == badges[low:high]:
-                continue
-            for first, last in _differing(low, fresh, band, (codes, badges)):
-                yield Change(step, base + first, base + last, state_of(chr(fresh[first - low]), int(chr(band[first - low]))))
-            codes[low:high], badges[low:high] = fresh, band
+    length = lane.end - lane.base
+    shown = b"." * length, b"0" * length  # codes, badges
+    for step, view in lane.views():
+        now, before = (view.codes.ljust(length, ".").encode(), view.flags.translate(_BADGE)), shown
+        shown = now
+        differing = 0  # the bytes that are not zero
+        for fresh, old in zip(now, before, strict=True):
+            differing |= int.from_bytes(fresh) ^ int.from_bytes(old)
+        places = range(length - (differing.bit_length() + 7) // 8, length - ((differing & -differing).bit_length() - 1) // 8)
+        for look, alike in groupby(places if differing else (), partial(_look_at, now, before)):
+            if look:
+                first, *rest = alike
+                yield Change(step, lane.base + first, lane.base + (rest or [first])[-1], state_of(*look))
+
+
+def _look_at(now: tuple[bytes, bytes], before: tuple[bytes, bytes], at: int) -> tuple[str, int] | None:
+    """The code and badge of the box at a place; None where they are as before."""
+    look = now[0][at], now[1][at]
+    return None if look == (before[0][at], before[1][at]) else (chr(look[0]), int(chr(look[1])))
 
 
 @cache
 def state_of(code: str, badge: int) -> str:
     """What a record's box shows, in words: `in flight, already processed`, `lost: given up`."""
     return "lost: " * (code in LOSSES) + LOOK_OF[code].name + BADGE_WORDS.get(badge, "")
-
-
-def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans in ascending order, those that touch as one."""
-    joined: list[tuple[int, int]] = []
-    for low, high in sorted(span for span in spans if span[0] < span[1]):
-        if joined and low <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(high, joined[-1][1])
-        else:
-            joined.append((low, high))
-    return joined
-
-
-def _differing(low: int, codes: bytes, badges: bytes | bytearray, before: tuple[bytearray, bytearray]) -> Iterator[tuple[int, int]]:
-    """Runs of places that look another way than before, each alike in itself."""
-    first = -1
-    for at in range(low, low + len(codes) + 1):
-        here = at - low
-        is_other = here < len(codes) and (codes[here], badges[here]) != (before[0][at], before[1][at])
-        if first >= 0 and not (is_other and (codes[here], badges[here]) == (codes[first - low], badges[first - low])):
-            yield first, at - 1
-            first = -1
-        if is_other and first < 0:
-            first = at
 
 
 def _told(names: Numbered, mention: Mention) -> list[int]:

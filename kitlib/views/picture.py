@@ -197,7 +197,7 @@ def _draw_log(parts: list[Svg], frames: Frames, number: int, views: list[LaneVie
     y += 26 if len(parts) > 2 else 48
     for view in views:
         parts.append(draw_lane(view, y))
-        y += lane_tall(view.has_bar)
+        y += lane_tall(view.lane.has_bar)
     legend, height = legend_of(strip_legend(), {key for view in views for key in seen_in(view)}, y)
     parts.append(legend)
     return y + height + 14
@@ -212,7 +212,7 @@ def _heading(question: str, detail: str, y: int) -> Svg:
 def _sentence(frames: Frames, number: int, views: list[LaneView]) -> str:
     if number < 0:
         return f"{plain_text(frames.trace.experiment, 60)}: the trace has no steps."
-    found = [f"{view.name}: {summary_of(view)}" for view in views]
+    found = [f"{view.lane.name}: {summary_of(view)}" for view in views]
     if frames.forest and frames.forest.focus[number] >= 0:
         found.insert(0, _tree_sentence(frames.forest, frames.forest.focus[number], number))
     told = "; ".join(found) or "no partition"
@@ -225,5 +225,5 @@ def _with_cut(sentence: str, frames: Frames) -> str:
 
 def _tree_sentence(forest: Forest, tree: int, number: int) -> str:
     row = forest.row_of(tree, number)
-    known = f", the acker's number is {row.after}" if row and row.after and forest.trees[tree].is_tracked else ""
+    known = f", the acker's number is {row.after:x}" if row and row.after is not None and forest.trees[tree].is_tracked else ""
     return f"{tree_name(forest, tree)[0].lower()}{tree_name(forest, tree)[1:]}: {tree_summary(forest, tree, number)}{known}"

@@ -108,9 +108,9 @@ def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, kn
         for view in frames.lanes_after(step):
             drawn.append(draw_lane(view, y))
             if step == 0:
-                end = next(lane for lane in frames.lanes if lane.name == view.name).after(len(frames) - 1)
-                drawn.append(group(draw_ghost(view, end), transform=f"translate(0 {y + strip_y(view.has_bar)})"))
-            y += lane_tall(view.has_bar)
+                end = next(lane for lane in frames.lanes if lane.name == view.lane.name).after(len(frames) - 1)
+                drawn.append(group(draw_ghost(view, end), transform=f"translate(0 {y + strip_y(view.lane.has_bar)})"))
+            y += lane_tall(view.lane.has_bar)
             seen.update(seen_in(view))
         assert sent.leaves(0, step) == leaves_of(to_node(Svg("", drawn))), step
         assert sent.meanings(0, step) == {item.meaning for item in strip_legend() if item.key in seen - {"."}}

@@ -125,7 +125,7 @@ def test_false_completion_is_told_where_it_happens() -> None:
     forest = forest_of(grove.trace)
     step = next(s.number for s in grove.trace if s.what == "acker_ack" and s.data["end"] == "ack")
     row = forest.row_of(0, step)
-    assert row is not None and row.is_false and row.after == "0"
+    assert row is not None and row.is_false and row.after == 0
     assert lines_of(forest, 0, step).endswith(
         "ZERO BY CHANCE: 1011 ⊕ 1011 = 0. They came only once, yet the tree counts as done."
     )
@@ -160,7 +160,7 @@ def test_ledger_says_what_a_message_is_made_of() -> None:
     last = len(grove.trace) - 1
     row = forest.row_of(0, last)
     assert row is not None
-    assert (row.title, row.before, row.message, row.after) == ("ack of split-2", "6", "d", "b")
+    assert (row.title, row.before, row.message, row.after) == ("ack of split-2", 0x6, 0xD, 0xB)
     assert lines_of(forest, 0, last) == "Its own id 0110 ⊕ sent 1010 ⊕ 0001. Not zero: told once so far 1010 ⊕ 0001."
     assert lines_of(forest, 0, 1) == "The id of the tuple sent. Not zero: told once so far 0110."
     assert forest.row_of(0, 0) is None
@@ -168,7 +168,7 @@ def test_ledger_says_what_a_message_is_made_of() -> None:
 
 @pytest.mark.parametrize("bits", [4, 8, 16, 64])
 def test_ledger_rows_are_the_ackers_own_numbers(bits: int) -> None:
-    """Before XOR message is after, as 64-bit hexadecimal texts, negative numbers included."""
+    """Before XOR message is after, as 64 bits without a sign, negative numbers included."""
     trace = large(400, bits=bits)
     forest = forest_of(trace)
     by_step = {row.step: row for tree in forest.trees for row in tree.ledger}
@@ -176,7 +176,7 @@ def test_ledger_rows_are_the_ackers_own_numbers(bits: int) -> None:
     assert forest.bits == bits and len(told) > 80
     for step in told:
         row = by_step[step.number]
-        before, message, after = (int(text or "0", 16) for text in (row.before, row.message, row.after))
+        before, message, after = (number or 0 for number in (row.before, row.message, row.after))
         assert before ^ message == after < 2**bits
         assert before == (step.data["before"] or 0) & (2**64 - 1) and message == step.data["val"] & (2**64 - 1)
 

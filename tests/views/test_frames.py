@@ -105,8 +105,8 @@ def check(trace: Trace, numbers: list[int]) -> None:
     frames = to_frames(trace)
     for number in numbers:
         for view in frames.lanes_after(number):
-            expected = brute_force(trace, number, view.name)
-            shown = enumerate(zip(view.codes.ljust(len(view.flags), "."), view.flags, strict=True), view.base)
+            expected = brute_force(trace, number, view.lane.name)
+            shown = enumerate(zip(view.codes.ljust(len(view.flags), "."), view.flags, strict=True), view.lane.base)
             found = {offset: (code, badge_of(flags)) for offset, (code, flags) in shown if offset in expected}
             assert found == expected, (number, frames.said[number])
 
@@ -188,7 +188,7 @@ def test_window_contains_the_record_of_the_step() -> None:
     frames = to_frames(long_trace(600, records=300))
     for step in range(len(frames)):
         view = frames.lanes[0].after(step)
-        assert view.current < 0 or 0 <= view.current - view.window < view.boxes, frames.said[step]
+        assert view.current < 0 or 0 <= view.current - view.at.window < view.lane.boxes, frames.said[step]
 
 
 def test_frames_of_a_huge_jump_stay_small() -> None:
@@ -200,7 +200,7 @@ def test_frames_of_a_huge_jump_stay_small() -> None:
     state = {"log_start": 100, "log_end": end, "committed_to": end, "emitted_to_offset": end}
     trace.record(1, "spout", "start", **place, offset=end, stored=120, why="too far behind", state=state)
     frames = to_frames(trace)
-    assert list(map(len, frames.lanes[0].toggles)) == [1, 1]
+    assert [len(moment.toggles) for moment in frames.lanes[0].moments] == [1, 1]
     codes = frames.lanes[0].after(1).codes
     assert codes.count("S") == len(codes) == end - 100
     assert cells_of(codes, 120) == [(0, len(codes), "S")]

@@ -107,7 +107,7 @@ def test_changes_are_those_that_comparing_whole_strips_finds() -> None:
     lane = to_frames(trace).lanes[0]
     shown: dict[int, str] = {}
     found = list(changes_of(lane))
-    for step in lane.steps:
+    for step in [moment.step for moment in lane.moments]:
         for change in found:
             if change.step == step:
                 shown |= dict.fromkeys(range(change.first, change.last + 1), change.state.partition(",")[0])

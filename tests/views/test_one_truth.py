@@ -79,7 +79,7 @@ def stage_words(view: LaneView) -> dict[str, str]:
     told = numbers(sums_of(view)[1])
     failed = told.get("pending: failed", 0) + told.get("pending: lost", 0)  # since deleted, which the spout does not know
     words = {"spout": f"{told.get('pending', 0)} pending" + (f", {failed} failed" if failed else "")}
-    return words | ({"commit": f"{view.marks[2]}"} if view.is_stored else {})
+    return words | ({"commit": f"{view.at.marks[2]}"} if view.at.is_stored else {})
 
 
 def test_an_offset_store_is_empty_until_something_is_written() -> None:
@@ -95,4 +95,4 @@ def test_an_offset_store_is_empty_until_something_is_written() -> None:
     from_log = [each.label for each in stage.travellers if (each.source, each.target, each.style.name) == ("log", "spout", "answer")]
     assert from_log == [f"{step.data['offset']}" for step in starts]
     (view,) = frames.lanes_after(len(trace) - 1)
-    assert (view.is_stored, "C" in view.codes) == (False, False)
+    assert (view.at.is_stored, "C" in view.codes) == (False, False)

@@ -18,7 +18,7 @@ from kitlib.views.plot import curves_of
 from kitlib.views.trees.buckets import MapsOf
 from kitlib.views.trees.layout import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
 from kitlib.views.trees.ledger import bits_of_number
-from kitlib.views.trees.ledger_rows import WIDEST_TONED, to_hex, wrapped
+from kitlib.views.trees.ledger_rows import WIDEST_TONED, unsigned, wrapped
 from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
 from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
@@ -124,7 +124,7 @@ NUMBERS = [
 @pytest.mark.parametrize(("value", "bits", "digits", "sentence"), NUMBERS, ids=[case[3] for case in NUMBERS])
 def test_bits_of_number_case(value: int | None, bits: int, digits: str, sentence: str) -> None:
     """A signed number becomes the bits that Java would hold."""
-    assert bits_of_number(to_hex(value), bits) == digits, sentence
+    assert bits_of_number(unsigned(value), bits) == digits, sentence
 
 
 def test_ids_roots_and_widths_are_told_shortly() -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from kitlib.trace import Step, Trace
+from kitlib.trace import Step, Trace, to_ranges
 from kitlib.views.look import (
     ALARM,
     EXISTS,
@@ -57,39 +57,38 @@ class Beyond(NamedTuple):
 class LaneView(NamedTuple):
     """What one lane shows after one step."""
 
-    name: str
-    base: int
+    lane: Lane
+    at: Moment  # the newest one up to the step
     codes: str  # of offsets base, base + 1, ... as far as the log reaches now
     flags: bytes  # of all offsets of the lane
-    window: int  # first offset of the close-up
-    marks: Marks
     current: int  # the offset that the step is about, or -1
-    has_bar: bool
-    boxes: int  # of the close-up
-    beyond: Beyond
-    place: str  # "orders/0", for refs
-    is_stored: bool  # whether committed_to is what the store holds
 
     def counts(self) -> dict[str, int]:
         """Offsets by code, the calm codes first."""
         return {code: count for code in CALM if (count := self.codes.count(code))}
 
 
+class Moment(NamedTuple):
+    """What one step of a lane changes, and where its positions are then."""
+
+    step: int
+    toggles: list[Toggle]
+    marks: Marks
+    window: int  # first offset of the close-up
+    offset: int  # the record that the step is about, or -1
+    beyond: Beyond
+    is_stored: bool  # whether committed_to is what the store holds
+
+
 @dataclass(slots=True)
 class Lane:
-    """One partition, drawn as one strip: offsets base <= offset < end. The lists have one item for each of its steps."""
+    """One partition, drawn as one strip: offsets base <= offset < end."""
 
     name: str
     base: int
     end: int
     place: str = ""  # its topic and partition in refs: "orders/0"
-    steps: list[int] = field(default_factory=list)
-    toggles: list[list[Toggle]] = field(default_factory=list)
-    marks: list[Marks] = field(default_factory=list)
-    windows: list[int] = field(default_factory=list)  # first offset of the close-up
-    offsets: list[int] = field(default_factory=list)  # the record that the step is about, or -1
-    beyond: list[Beyond] = field(default_factory=list)
-    is_stored: list[bool] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)  # of its steps
 
     @property
     def has_bar(self) -> bool:
@@ -103,43 +102,29 @@ class Lane:
 
     def after(self, step: int) -> LaneView:
         """The lane after a step, its own or another lane's."""
-        place = bisect_right(self.steps, step) - 1
+        past = self.moments[: bisect_right(self.moments, step, key=lambda moment: moment.step)]
         flags = bytearray(self.end - self.base)
-        for toggles in self.toggles[: place + 1]:
-            flip(flags, toggles)
-        return self._view(place, flags, is_now=place >= 0 and self.steps[place] == step)
+        for moment in past:
+            flip(flags, moment.toggles)
+        return self._view(past[-1] if past else None, flags, step)
 
     def views(self) -> Iterator[tuple[int, LaneView]]:
         """Each step from which on the lane looks another way than before, and how; the first one is step 0."""
         flags = bytearray(self.end - self.base)
-        if not self.steps or self.steps[0] > 0:
-            yield 0, self._view(-1, flags)
-        for at, step in enumerate(self.steps):
-            flip(flags, self.toggles[at])
-            yield step, self._view(at, flags, is_now=True)
-            if self.offsets[at] >= 0 and step + 1 not in self.steps[at + 1 : at + 2]:
-                yield step + 1, self._view(at, flags)
+        if not self.moments or self.moments[0].step > 0:
+            yield 0, self._view(None, flags, 0)
+        for moment, after in zip_longest(self.moments, self.moments[1:]):
+            flip(flags, moment.toggles)
+            yield moment.step, self._view(moment, flags, moment.step)
+            if moment.offset >= 0 and (after is None or after.step > moment.step + 1):
+                yield moment.step + 1, self._view(moment, flags, moment.step + 1)
 
-    def _view(self, place: int, flags: bytearray, is_now: bool = False) -> LaneView:
-        marks = self.marks[place] if place >= 0 else (self.base,) * 4
-        is_stored = place >= 0 and self.is_stored[place]
-        codes = codes_of(flags, self.base, marks)[: max(0, marks[1] - self.base)]
-        codes = codes if is_stored else codes.replace("C", "D")
-        window, current = (self.windows[place], self.offsets[place]) if place >= 0 else (self.base, -1)
-        return LaneView(
-            self.name,
-            self.base,
-            codes,
-            bytes(flags),
-            window,
-            marks,
-            current if is_now else -1,
-            self.has_bar,
-            self.boxes,
-            self.beyond[place] if place >= 0 else Beyond(),
-            self.place,
-            is_stored,
-        )
+    def _view(self, moment: Moment | None, flags: bytearray, step: int) -> LaneView:
+        """The lane after a step, the newest of its own moments up to then."""
+        at = moment or Moment(-1, [], (self.base,) * 4, self.base, -1, Beyond(), False)
+        codes = codes_of(flags, self.base, at.marks)[: max(0, at.marks[1] - self.base)]
+        shown = codes if at.is_stored else codes.replace("C", "D")
+        return LaneView(self, at, shown, bytes(flags), at.offset if at.step == step else -1)
 
 
 def flip(flags: bytearray, toggles: Iterable[Toggle]) -> None:
@@ -254,14 +239,8 @@ class LaneReader:
             self.in_flight = self._in_flight()
         if what not in QUIET_WORDS:
             self._look_at(data.get("offset", data.get("to")))
-        lane = self.lane
-        lane.steps.append(step.number)
-        lane.toggles.append(self.toggles)
-        lane.marks.append(self.marks)
-        lane.windows.append(self.window)
-        lane.beyond.append(self.beyond)
-        lane.is_stored.append(self.is_stored)
-        lane.offsets.append(data.get("offset", -1) if what not in QUIET_WORDS else -1)
+        offset = data.get("offset", -1) if what not in QUIET_WORDS else -1
+        self.lane.moments.append(Moment(step.number, self.toggles, self.marks, self.window, offset, self.beyond, self.is_stored))
 
     def _read_state(self, state: dict[str, Any]) -> None:
         """The partition's own numbers. Where no spout is at work nothing is pending, and the next one starts
@@ -316,8 +295,8 @@ class LaneReader:
 
     def _on_append(self, data: dict[str, Any]) -> None:
         first, last = data["first"], data["last"]
-        for begin, after in _runs(data["offsets"]) if "offsets" in data else ((first, last + 1),):
-            self._toggle(begin, after, EXISTS)
+        for begin, end in to_ranges(data["offsets"]) if "offsets" in data else ([first, last],):
+            self._toggle(begin, end + 1, EXISTS)
         self.appended_to = max(self.appended_to, last + 1)
         parts = data.get("parts")
         if parts is None:
@@ -341,8 +320,8 @@ class LaneReader:
                 self._refuse(offset)
 
     def _remove(self, offsets: list[int]) -> None:
-        for begin, after in _runs(offsets):
-            self._toggle(begin, after, EXISTS)
+        for first, last in to_ranges(offsets):
+            self._toggle(first, last + 1, EXISTS)
         for offset in set(offsets):
             self._refuse(offset, False)
         self._count(removed=sum(self._is(offset, PROCESSED) for offset in set(offsets)))
@@ -354,8 +333,8 @@ class LaneReader:
         done = sum(bool(flags & PROCESSED) for flags in gone)
         self._count(cut_done=done, cut_lost=len(gone) - done)
         for flag in (EXISTS, PROCESSED, TWICE, REFUSED, SKIPPED):
-            for first, after in _runs(offset for offset in range(to, self.lane.end) if self._is(offset, flag)):
-                self._toggle(first, after, flag)
+            for first, last in to_ranges(offset for offset in range(to, self.lane.end) if self._is(offset, flag)):
+                self._toggle(first, last + 1, flag)
         self.refused = {offset for offset in self.refused if offset < to}
         self.effects = {effect for effect in self.effects if effect[0] < to}
         self.parts = {offset: left for offset, left in self.parts.items() if offset < to}
@@ -409,14 +388,3 @@ class LaneReader:
 
     def _count(self, **more: int) -> None:
         self.beyond = self.beyond._replace(**{name: getattr(self.beyond, name) + count for name, count in more.items()})
-
-
-def _runs(offsets: Iterable[int]) -> list[tuple[int, int]]:
-    """Offsets as (first, one after the last) runs."""
-    runs: list[tuple[int, int]] = []
-    for offset in sorted(set(offsets)):
-        if runs and runs[-1][1] == offset:
-            runs[-1] = (runs[-1][0], offset + 1)
-        else:
-            runs.append((offset, offset + 1))
-    return runs

@@ -71,7 +71,7 @@ def sums_of(view: LaneView) -> tuple[str, str]:
     The words and numbers are the verdict's. Offsets without a record are not counted.
     """
     kinds = [view.flags.translate(table).count(b"1") for table in (_TWICE, _PENDING, _PROCESSED_PENDING)]
-    return _sums(tuple(view.counts().items()), *kinds, view.beyond)
+    return _sums(tuple(view.counts().items()), *kinds, view.at.beyond)
 
 
 @lru_cache(4_000)
@@ -105,8 +105,8 @@ def _sum(name: str, parts: list[tuple[int, str]], of: int = 0) -> str:
 
 def draw_lane(view: LaneView, top: int) -> Svg:
     """The lane as SVG, its upper edge at y = `top`."""
-    row = group(*_row(view), transform=f"translate(0 {strip_y(view.has_bar)})")
-    if not view.has_bar:
+    row = group(*_row(view), transform=f"translate(0 {strip_y(view.lane.has_bar)})")
+    if not view.lane.has_bar:
         return group(*_told(view), row, transform=f"translate(0 {top})")
     (beam, bracket), (pieces, labels) = _looks(view), draw_bar(view)
     return group(beam, *pieces, bracket, *_told(view), *labels, row, transform=f"translate(0 {top})")
@@ -115,21 +115,21 @@ def draw_lane(view: LaneView, top: int) -> Svg:
 def _told(view: LaneView) -> list[Svg]:
     """The lane's name and its counts."""
     fates, ahead = sums_of(view)
-    return [_name(view.name), _words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
+    return [_name(view.lane.name), _words(ahead, RIGHT, NAME_Y), _words(fates, LEFT, NAME_Y + 17)]
 
 
 def _row(view: LaneView) -> list[Svg]:
     """The boxes and the positions; as many pieces at each step."""
     boxes = _boxes(view)
-    rest = [NOTHING] * (view.boxes // BLOCK + 1 - len(boxes))
-    ring = _ring(view.window, view.boxes, view.current)
+    rest = [NOTHING] * (view.lane.boxes // BLOCK + 1 - len(boxes))
+    ring = _ring(view.at.window, view.lane.boxes, view.current)
     return [*boxes, *rest, ring, *_marks(view)]
 
 
 def draw_ghost(view: LaneView, end: LaneView) -> Svg:
     """A faint strip at the foot of the boxes: how they end."""
-    width, first = STRIP // view.boxes, view.window - view.base
-    cells = cells_of(end.codes[first : first + view.boxes], view.boxes)
+    width, first = STRIP // view.lane.boxes, view.at.window - view.lane.base
+    cells = cells_of(end.codes[first : first + view.lane.boxes], view.lane.boxes)
     bands = [
         draw_frame(LOOK_OF[code], LEFT + at * width + 1, TALL - 9, (after - at) * width - 2, 8)
         for at, after, code in cells
@@ -170,8 +170,8 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
             bar.show(step, pieces)
             head.show(step, [*_told(view), *labels])
             row.show(step, _row(view))
-            if step == 0 and not only and lane.steps:  # before the first step is played
-                ghost.show(0, [draw_ghost(view, lane.after(lane.steps[-1]))])
+            if step == 0 and not only and lane.moments:  # before the first step is played
+                ghost.show(0, [draw_ghost(view, lane.after(lane.moments[-1].step))])
                 ghost.show(1, [])
             if lane.has_bar:
                 for track, piece in zip((beam, bracket), _looks(view), strict=True):
@@ -188,13 +188,13 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
 
 def _boxes(view: LaneView) -> list[Svg]:
     """The boxes of the close-up in groups, most of which stay as they were."""
-    width, end = STRIP // view.boxes, min(view.window + view.boxes, view.base + len(view.codes))
+    width, end = STRIP // view.lane.boxes, min(view.at.window + view.lane.boxes, view.lane.base + len(view.codes))
     parts = []
-    for start in range(view.window // BLOCK * BLOCK, end, BLOCK):
-        first, after = max(start, view.window), min(start + BLOCK, end)
-        shown = slice(first - view.base, after - view.base)
-        block = _block(view.codes[shown], view.flags[shown], first, width, view.place)
-        parts.append(Svg(_right(LEFT + (start - view.window) * width), [block]))
+    for start in range(view.at.window // BLOCK * BLOCK, end, BLOCK):
+        first, after = max(start, view.at.window), min(start + BLOCK, end)
+        shown = slice(first - view.lane.base, after - view.lane.base)
+        block = _block(view.codes[shown], view.flags[shown], first, width, view.lane.place)
+        parts.append(Svg(_right(LEFT + (start - view.at.window) * width), [block]))
     return parts
 
 
@@ -284,12 +284,12 @@ def _ring(window: int, boxes: int, current: int) -> Svg:
 
 def _marks(view: LaneView) -> list[Svg]:
     """Where the next fetch begins above the boxes, committed_to and the log's ends below."""
-    marks = view.marks
-    start, end, committed, emitted = (place_mark(view.window, view.boxes, mark) for mark in marks)
-    told = f"committed to {marks[2]}" if view.is_stored else f"starts at {marks[2]}, not stored"
+    marks = view.at.marks
+    start, end, committed, emitted = (place_mark(view.at.window, view.lane.boxes, mark) for mark in marks)
+    told = f"committed to {marks[2]}" if view.at.is_stored else f"starts at {marks[2]}, not stored"
     return [
         _mark(f"fetched to {marks[3]}", emitted, is_above=True),
-        _mark(told, committed, is_above=False, is_hollow=not view.is_stored),
+        _mark(told, committed, is_above=False, is_hollow=not view.at.is_stored),
         _end(marks[0], start, is_start=True),
         _end(marks[1], end, is_start=False),
     ]
@@ -355,23 +355,23 @@ def _scale(view: LaneView) -> float:
 def _looks(view: LaneView) -> tuple[Svg, Svg]:
     """The beam from the bar to the close-up, below the bar, and the bracket around what it shows, above."""
     scale = _scale(view)
-    places = [min(max(0, offset - view.base), len(view.flags)) for offset in (view.window, view.window + view.boxes)]
+    places = [min(max(0, offset - view.lane.base), len(view.flags)) for offset in (view.at.window, view.at.window + view.lane.boxes)]
     return look_of(LEFT + places[0] * scale, LEFT + places[1] * scale)
 
 
 def draw_bar(view: LaneView) -> tuple[list[Svg], list[Svg]]:
     """The bar's pieces, and the labels and positions, which may cross the bracket between the two."""
-    codes, flags, base, scale = view.codes, view.flags, view.base, _scale(view)
+    codes, flags, base, scale = view.codes, view.flags, view.lane.base, _scale(view)
 
     def at(offset: int) -> float:
         return LEFT + min(max(0, offset - base), len(flags)) * scale
 
-    _, _, committed, emitted = view.marks
+    _, _, committed, emitted = view.at.marks
     limit = max(1, CELLS * len(codes) // max(1, len(flags)))
     pieces, labels = bar_of(tuple(cells_of(codes, limit)), base, scale)
     twice = flags[: len(codes)].translate(AGAIN).decode("ascii")
     again = _duplicates(tuple(cells_of(twice, limit)), scale) if "X" in twice else NOTHING
-    return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed), view.is_stored)]
+    return [pieces, again], [labels, _emitted_to(at(emitted)), _committed_to(at(committed), view.at.is_stored)]
 
 
 @lru_cache(2_000)

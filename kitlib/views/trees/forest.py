@@ -34,11 +34,12 @@ from kitlib.views.trees.layout import (
     UNTRACKED,
     Layout,
 )
-from kitlib.views.trees.ledger_rows import LedgerRow
+from kitlib.views.trees.ledger_rows import LedgerRow, Told
 
 NEVER = -1
 GONE = -1  # the bucket of what is in none
-STATES = (("sent", SENT), ("executed", EXECUTED), ("acked", ACKED), ("failed", FAILED), ("lost", LOST))
+STATES = {"sent": SENT, "executed": EXECUTED, "acked": ACKED, "failed": FAILED, "lost": LOST}
+ENDED = ("acked", "failed", "lost")
 
 
 @dataclass(slots=True)
@@ -94,6 +95,30 @@ class TreeView:
 
 
 @dataclass(slots=True)
+class TupleView:
+    """One tuple over the whole run, and the steps at which it came to each of its states."""
+
+    name: object  # in the trace
+    values: str  # in words
+    task: int
+    ids: dict[int, int]  # tree -> id
+    parents: list[int]
+    last_heard: int  # the last step of the whole trace in which its task did something with it, or NEVER
+    children: list[int] = field(default_factory=list)  # anchored to it
+    steps: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES, NEVER))
+    fault: tuple[int, str] = (NEVER, "")  # when a planted fault acted on it, and which
+
+    @property
+    def end(self) -> int:
+        """The step at which it was acked, failed or lost, or NEVER."""
+        return min((step for name in ENDED if (step := self.steps[name]) != NEVER), default=NEVER)
+
+    def flags_at(self, step: int) -> int:
+        """What has happened to it by this step."""
+        return sum(flag for name, flag in STATES.items() if NEVER < self.steps[name] <= step)
+
+
+@dataclass(slots=True)
 class EntryView:
     """One entry of an acker's map."""
 
@@ -102,6 +127,8 @@ class EntryView:
     tree: int
     bucket: History = field(default_factory=History)
     value: History = field(default_factory=History)  # as a learner reads it
+    told: Told = field(default_factory=Told)
+    is_claimed: bool = False  # an init came, so somebody waits for its end
 
 
 @dataclass(slots=True)
@@ -116,10 +143,7 @@ class Forest:
     tasks: list[str] = field(default_factory=list)
     trees: list[TreeView] = field(default_factory=list)
     entries: list[EntryView] = field(default_factory=list)
-    steps_of: dict[str, list[int]] = field(default_factory=dict)  # "sent" -> the step for each tuple, or NEVER
-    names: list[object] = field(default_factory=list)  # of each tuple, in the trace
-    values: list[str] = field(default_factory=list)  # of each tuple, in words
-    faulty: dict[int, tuple[int, str]] = field(default_factory=dict)  # tuple -> (step, kind of the fault)
+    tuples: list[TupleView] = field(default_factory=list)
     focus: list[int] = field(default_factory=list)  # per step: the tree that it is about, or the one before, or NEVER
     current: list[int] = field(default_factory=list)  # per step: its tuple, or NEVER
     _tallies: dict[int, History] = field(default_factory=dict)  # per tree
@@ -127,15 +151,7 @@ class Forest:
 
     def ref_of(self, number: int) -> str:
         """By which a page asks for a tuple's life."""
-        return f"tuple:{plain_text(self.names[number], 40)}"
-
-    def flags_of(self, number: int, step: int) -> int:
-        """What has happened to a tuple by this step."""
-        flags = 0
-        for name, flag in STATES:
-            if 0 <= self.steps_of[name][number] <= step:
-                flags |= flag
-        return flags
+        return f"tuple:{plain_text(self.tuples[number].name, 40)}"
 
     def code_of(self, tree: int, place: int, step: int) -> str:
         """The code of one node of a tree; the spout's own record, which comes first, has its tree's."""
@@ -143,7 +159,7 @@ class Forest:
         if node.number < 0:
             return STATUSES[status][1]
         over = 0 if status in (OPEN, UNTRACKED) else OVER | (IS_FALSE if status == FALSELY_ACKED else 0)
-        return TUPLE_TABLE[self.flags_of(node.number, step) | over | (LOOSE if node.is_loose else 0)]
+        return TUPLE_TABLE[self.tuples[node.number].flags_at(step) | over | (LOOSE if node.is_loose else 0)]
 
     def codes_of(self, tree: int, step: int) -> list[str]:
         """The codes of all nodes of a tree."""
@@ -156,12 +172,11 @@ class Forest:
 
     def changes_of(self, tree: int, place: int) -> list[int]:
         """The steps at which a node may become another one, the first of which is its first."""
-        number = self.trees[tree].layout.nodes[place].number
+        number, ends = self.trees[tree].layout.nodes[place].number, self.trees[tree].status.steps
         if number < 0:
-            return self.trees[tree].status.steps or [0]
-        steps = {self.steps_of[name][number] for name, _ in STATES} | {self.faulty.get(number, (NEVER, ""))[0]}
-        sent = self.steps_of["sent"][number]
-        return sorted(step for step in steps.union(self.trees[tree].status.steps) if step >= sent)
+            return ends or [0]
+        given = self.tuples[number]
+        return sorted({step for step in (*given.steps.values(), given.fault[0], *ends) if step >= given.steps["sent"]})
 
     def status_of(self, tree: int, step: int) -> int:
         """What the spout knows of a tree: OPEN, TREE_ACKED, ..."""
@@ -174,7 +189,8 @@ class Forest:
             for node in self.trees[tree].layout.nodes:
                 if node.number < 0:
                     continue
-                sent, acked = self.steps_of["sent"][node.number], self.steps_of["acked"][node.number]
+                steps = self.tuples[node.number].steps
+                sent, acked = steps["sent"], steps["acked"]
                 for step, change in ((sent, (0, 0, 1) if node.is_loose else (1, 1, 0)), (acked, (0 if node.is_loose else -1, 0, 0))):
                     was = changes.get(step, (0, 0, 0))
                     changes[step] = was[0] + change[0], was[1] + change[1], was[2] + change[2]
@@ -214,10 +230,9 @@ class Forest:
         for view in self.trees:
             for at, status in zip(view.status.steps, view.status.values, strict=True):
                 trees[at] += 1 if status == OPEN else -1 if status != UNTRACKED else 0
-        ends = zip(*(self.steps_of[name] for name in ("acked", "failed", "lost")), strict=True)
-        for sent, found in zip(self.steps_of["sent"], ends, strict=True):
-            tuples[sent] += 1
-            tuples[min((end for end in found if end != NEVER), default=steps)] -= 1
+        for given in self.tuples:
+            tuples[given.steps["sent"]] += 1
+            tuples[given.end] -= 1  # of one without an end the last, which is cut off below
         return list(accumulate(trees[:-1])), list(accumulate(tuples[:-1]))
 
 

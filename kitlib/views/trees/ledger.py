@@ -42,14 +42,9 @@ def ledger_title(row: LedgerRow, step: int) -> str:
     return f"now: {row.title}" if row.step == step else f"last, step {row.step}: {row.title}"
 
 
-def is_zero(number: str | None) -> bool:
-    """Whether the number is there and zero."""
-    return number is not None and int(number, 16) == 0
-
-
-def bits_of_number(number: str | None, bits: int) -> str:
+def bits_of_number(number: int | None, bits: int) -> str:
     """The digits 0 and 1, the highest first; without a number, as many blanks."""
-    return " " * bits if number is None else f"{int(number, 16):0{bits}b}"[-bits:]
+    return " " * bits if number is None else f"{number:0{bits}b}"[-bits:]
 
 
 def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
@@ -87,7 +82,7 @@ def ledger_slots(forest: Forest, tree: int) -> list[Slot]:
 def _number_of(index: int, row: LedgerRow, bits: int) -> Svg:
     """The number before, the message or the number after, with its label."""
     kind, number = (("before", row.before), ("message", row.message), ("after", row.after))[index]
-    is_wide, zero = bits > 16, kind == "after" and is_zero(row.after)
+    is_wide, zero = bits > 16, kind == "after" and row.after == 0
     if kind == "before":
         label = kind if is_wide or number is not None else "before: no entry, counts as 0"
     elif kind == "message":
@@ -99,7 +94,7 @@ def _number_of(index: int, row: LedgerRow, bits: int) -> Svg:
 
 
 @lru_cache(4_000)
-def _number(index: int, label: str, number: str | None, paint: str, bits: int) -> Svg:
+def _number(index: int, label: str, number: int | None, paint: str, bits: int) -> Svg:
     """Cells in lines of eight: a narrow number's lines side by side below its label, a wide one's below each other."""
     digits = bits_of_number(number, bits)
     cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
@@ -109,7 +104,7 @@ def _number(index: int, label: str, number: str | None, paint: str, bits: int) -
     if bits > 16:
         side = 8 * GRID_CELL
         parts += [] if not index else [el("text", "⊕="[index - 1], cls="ink", x=-11, y=side / 2 + 5, text_anchor="middle", font_size=14)]
-        told = ("none" if index else "no entry") if number is None else f"{int(number, 16):016x}"
+        told = ("none" if index else "no entry") if number is None else f"{number:016x}"
         parts += [el("text", told[at : at + 8], cls="ink", y=side + 14 + line * 13, font_size=11) for line, at in enumerate((0, 8))]
     return group(name, *parts, transform=_number_at(index, bits))
 
@@ -151,7 +146,7 @@ def _cell_paint(bit: str, paint: str) -> dict[str, object]:
 
 def _flips(row: LedgerRow, bits: int) -> Svg:
     """A border around the bits that the message flipped."""
-    if row.after is None or row.message is None or is_zero(row.after):
+    if not row.after or row.message is None:
         return NOTHING
     return _flips_of(bits_of_number(row.message, bits), bits)
 

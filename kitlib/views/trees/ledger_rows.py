@@ -23,13 +23,13 @@ FEW_IDS = 4  # more ids than these are counted, not listed
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """One change of a tree's entry. Numbers are hexadecimal texts, as JavaScript cannot hold 64 bits; None is no number."""
+    """One change of a tree's entry. Its numbers have no sign; None is no number."""
 
     step: int
     title: str
-    before: str | None
-    message: str | None
-    after: str | None
+    before: int | None
+    message: int | None
+    after: int | None
     lines: tuple[tuple[str, str], ...]  # (text, "ink", "grey" or a tone of kitlib.views.trees.layout.TONES)
     is_false: bool = False  # zero, and so the end of the tree, though tuples of it are open
 
@@ -52,9 +52,9 @@ class Told:
         return self.is_known and reduce(xor, self.ids.values(), 0) == value
 
 
-def to_hex(value: int | None) -> str | None:
-    """The bits of a signed or unsigned number as hexadecimal digits."""
-    return None if value is None else f"{value & MASK:x}"
+def unsigned(value: int | None) -> int | None:
+    """The 64 bits of a number, whatever its sign."""
+    return None if value is None else value & MASK
 
 
 def to_short_id(value: int, bits: int) -> str:

@@ -10,12 +10,13 @@ tree with one value are alike, so the oldest of them that is still on its way is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import reduce
+from operator import xor
 from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.trees.forest import GONE, NEVER, STATES, EntryView, Forest, TreeView
+from kitlib.views.trees.forest import GONE, NEVER, EntryView, Forest, TreeView, TupleView
 from kitlib.views.trees.layout import (
     FALSELY_ACKED,
     FORGOTTEN,
@@ -30,31 +31,11 @@ from kitlib.views.trees.layout import (
     lay_out,
     rows_of,
 )
-from kitlib.views.trees.ledger_rows import LedgerRow, Told, listed, to_hex, to_short_id, verdict_on, wrapped
+from kitlib.views.trees.ledger_rows import LedgerRow, listed, to_short_id, unsigned, verdict_on, wrapped
 from kitlib.words.topology import bits_of, to_id, to_root
 
 Line = tuple[str, str]
 ENDS = ("ack", "fail")  # of a tree; "reset" is none
-
-
-@dataclass(slots=True)
-class GivenTuple:
-    """A tuple while the trace is read."""
-
-    task: int
-    ids: dict[int, int]  # tree -> id
-    parents: list[int]
-    children: list[int] = field(default_factory=list)  # anchored to it
-    last_heard: int = NEVER  # the last step of the whole trace in which its task did something with it
-
-
-@dataclass(slots=True)
-class _Entry:
-    """An acker's entry while the trace is read."""
-
-    view: EntryView
-    told: Told = field(default_factory=Told)
-    is_claimed: bool = False  # an init came, so somebody waits for its end
 
 
 # Words that only a trace with whole trees has; some runs are too long for them and keep the records' own.
@@ -73,8 +54,9 @@ class _Growing:
     def __init__(self, trace: Trace) -> None:
         self.is_later = trace.settings.acker_release == LATER_RELEASE
         self.bits = bits_of(trace.settings.id_bits, (value for step in trace.steps for value in _values_of(step)))
-        self.forest = Forest(self.bits, 0, SPOUT_BUCKETS, 3 if self.is_later else 2, steps_of={name: [] for name, _ in STATES})
-        self.tuples: list[GivenTuple] = []
+        self.forest = Forest(self.bits, 0, SPOUT_BUCKETS, 3 if self.is_later else 2)
+        self.tuples = self.forest.tuples
+        self.last = len(trace) - 1
         self.open_counts: list[int] = []  # per tree: its tuples of whose ack no acker has heard
         self.first_edges: dict[int, list[int]] = {}  # tree -> the tuples that the spout sent
         self.messages: dict[int, list[tuple[int | None, int, list[int]]]] = {}
@@ -111,14 +93,7 @@ class _Ackers(_Growing):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self.heard: set[tuple[int, int]] = set()  # (tuple, tree) of those acks that an acker heard
-        self.entries: dict[int, dict[int, _Entry]] = {}  # acker task -> root -> entry
-        self.swept: list[EntryView] = []  # dropped by the last tick, to be cleared at the next step
-
-    def _sweep(self, step: Step) -> None:
-        """What the last tick dropped is shown until the next step."""
-        for view in self.swept:
-            view.bucket.put(step.number, GONE)
-        self.swept.clear()
+        self.entries: dict[int, dict[int, EntryView]] = {}  # acker task -> root -> entry
 
     def _ids_of(self, tuples: list[int], tree: int) -> list[tuple[int, int]]:
         """The ids that these tuples have in a tree; those that are not in it are left out."""
@@ -136,7 +111,7 @@ class _Ackers(_Growing):
         told = f"The XOR of the ids sent: {shown}." if len(ids) > 1 else "The id of the tuple sent."
         spout = self.forest.trees[tree].spout
         sender = self.forest.tasks[spout] if spout != NEVER else f"task {plain_text(step.data['spout_task'], 20)}"
-        entry.is_claimed, entry.view.tree = True, tree
+        entry.is_claimed, entry.tree = True, tree
         is_told = _xor(ids) == step.data["val"]
         self._note(
             step, entry, tree, f"init from {sender}", ids if is_told else None, wrapped(told, "ink") if ids else []
@@ -176,7 +151,7 @@ class _Ackers(_Growing):
         if step.data["end"] in ENDS:
             self._drop(entry, step.data["root"], step)
             return NEVER, tree
-        entry.view.bucket.put(step.number, 0)
+        entry.bucket.put(step.number, 0)
         bucket = self.forest.trees[tree].bucket
         if bucket.last not in (None, GONE):
             bucket.put(step.number, 0)
@@ -186,10 +161,11 @@ class _Ackers(_Growing):
         """The acker's map rotated."""
         dropped, acker = set(step.data["dropped"]), self._task(step.actor)
         for root, entry in list(self.entries.get(acker, {}).items()):
-            bucket = entry.view.bucket
+            bucket = entry.bucket
             if root in dropped:
                 bucket.put(step.number, self.forest.acker_buckets)
-                self.swept.append(entry.view)
+                if step.number < self.last:  # it is shown until the next step
+                    bucket.put(step.number + 1, GONE)
                 told = "Nothing renewed the entry in time: the acker forgets it, and tells nobody."
                 self._wipe(entry, root, step, "dropped by a tick", told)
             else:
@@ -199,18 +175,17 @@ class _Ackers(_Growing):
     def _acker_dies(self, step: Step, acker: int) -> None:
         """The acker died, and all its entries with it."""
         for root, entry in list(self.entries.get(acker, {}).items()):
-            entry.view.bucket.put(step.number, GONE)
+            entry.bucket.put(step.number, GONE)
             self._wipe(entry, root, step, "the acker dies", "It starts again and knows nothing of this tree.")
 
-    def _entry(self, step: Step) -> tuple[int, _Entry]:
+    def _entry(self, step: Step) -> tuple[int, EntryView]:
         """The tree that a message to an acker is about, and the acker's entry for it."""
         acker, root = self._task(step.actor), step.data["root"]
         tree, entries = self._tree(root), self.entries.setdefault(acker, {})
         self.forest.trees[tree].acker = acker
         if root not in entries:
-            view = EntryView(acker, self.forest.trees[tree].short, tree)
-            self.forest.entries.append(view)
-            entries[root] = _Entry(view)
+            entries[root] = EntryView(acker, self.forest.trees[tree].short, tree)
+            self.forest.entries.append(entries[root])
         return tree, entries[root]
 
     def _sender(self, root: int, val: int | None) -> tuple[int, list[int]]:
@@ -225,7 +200,7 @@ class _Ackers(_Growing):
     def _note(
         self,
         step: Step,
-        entry: _Entry,
+        entry: EntryView,
         tree: int,
         title: str,
         ids: list[tuple[int, int]] | None,
@@ -245,32 +220,29 @@ class _Ackers(_Growing):
         count = self.open_counts[tree]
         is_false = end == "ack" and count > 0
         told = verdict_on(after, end, count, entry.told, self.bits, is_claimed=entry.is_claimed, is_false=is_false)
-        row = LedgerRow(step.number, title, to_hex(before), to_hex(message), to_hex(after), (*lines, *told), is_false)
+        row = LedgerRow(step.number, title, unsigned(before), unsigned(message), unsigned(after), (*lines, *told), is_false)
         self.forest.trees[tree].ledger.append(row)
         if end is not None:
             self._drop(entry, step.data["root"], step)
             return
-        if not self.is_later or is_fail or entry.view.bucket.last is None:
-            entry.view.bucket.put(step.number, 0)
-        entry.view.value.put(step.number, "failed" if after is None else to_short_id(after, self.bits))
+        if not self.is_later or is_fail or entry.bucket.last is None:
+            entry.bucket.put(step.number, 0)
+        entry.value.put(step.number, "failed" if after is None else to_short_id(after, self.bits))
 
-    def _drop(self, entry: _Entry, root: int, step: Step) -> None:
-        if entry.view.bucket.last is not None:
-            entry.view.bucket.put(step.number, GONE)
-        del self.entries[entry.view.acker][root]
+    def _drop(self, entry: EntryView, root: int, step: Step) -> None:
+        if entry.bucket.last is not None:
+            entry.bucket.put(step.number, GONE)
+        del self.entries[entry.acker][root]
 
-    def _wipe(self, entry: _Entry, root: int, step: Step, title: str, told: str) -> None:
-        rows = self.forest.trees[entry.view.tree].ledger
+    def _wipe(self, entry: EntryView, root: int, step: Step, title: str, told: str) -> None:
+        rows = self.forest.trees[entry.tree].ledger
         before = rows[-1].after if rows else None
         rows.append(LedgerRow(step.number, title, before, None, None, tuple(wrapped(told, "red"))))
-        del self.entries[entry.view.acker][root]
+        del self.entries[entry.acker][root]
 
 
 def _xor(ids: list[tuple[int, int]]) -> int:
-    found = 0
-    for _, value in ids:
-        found ^= value
-    return found
+    return reduce(xor, (value for _, value in ids), 0)
 
 
 def to_forest(trace: Trace) -> Forest | None:
@@ -298,7 +270,6 @@ class _Reader(_Ackers):
 
     def take(self, step: Step) -> None:
         """Take one step."""
-        self._sweep(step)
         handle: Callable[[Step], Subject] | None = getattr(self, f"_on_{step.what}", None)
         self.subjects.append(NOTHING if handle is None else handle(step))
 
@@ -306,12 +277,8 @@ class _Reader(_Ackers):
 
     def _new_tuple(self, step: Step, number: object, to: object, ids: dict[int, int], parents: list[int]) -> int:
         place = self.numbers[number] = len(self.tuples)
-        heard = self.last_heard.get(number, NEVER)
-        self.forest.names.append(number)
-        self.forest.values.append(_told(step.data.get("values")))
-        self.tuples.append(GivenTuple(self._task(to), ids, parents, last_heard=heard))
-        for name, _ in STATES:
-            self.forest.steps_of[name].append(NEVER)
+        values, heard = _told(step.data.get("values")), self.last_heard.get(number, NEVER)
+        self.tuples.append(TupleView(number, values, self._task(to), ids, parents, heard))
         self._mark(place, "sent", step)
         for tree in ids:
             self.open_counts[tree] += 1
@@ -319,13 +286,11 @@ class _Reader(_Ackers):
             self.tuples[parent].children.append(place)
         return place
 
-    def _mark(self, place: int, name: str, step: Step) -> bool:
-        """Note that a tuple has come to a state; False when it had before."""
-        steps = self.forest.steps_of[name]
-        if steps[place] != NEVER:
-            return False
-        steps[place] = step.number
-        return True
+    def _mark(self, place: int, name: str, step: Step) -> None:
+        """Note that a tuple has come to a state, unless it had before."""
+        steps = self.tuples[place].steps
+        if steps[name] == NEVER:
+            steps[name] = step.number
 
     def _on_emit(self, step: Step) -> Subject:
         data = step.data
@@ -396,7 +361,8 @@ class _Reader(_Ackers):
         place = self.numbers.get(step.data.get("tuple"), NEVER)
         if place != NEVER:
             kind = plain_text(step.data.get("kind", "fault"), 12).replace("_", " ")
-            self.forest.faulty.setdefault(place, (step.number, kind))
+            given = self.tuples[place]
+            given.fault = given.fault if given.fault[1] else (step.number, kind)
             if kind == "lose":
                 self._mark(place, "lost", step)
         return place, NEVER
@@ -450,20 +416,12 @@ class _Reader(_Ackers):
 
     def _lose(self, task: int, step: Step) -> None:
         """Mark the tuples that die with a task: sent to it, not finished, and never heard of again."""
-        steps = self.forest.steps_of
-        unfinished = [
-            place
-            for place, given in enumerate(self.tuples)
-            if given.task == task
-            and given.last_heard <= step.number
-            and steps["acked"][place] == steps["failed"][place] == steps["lost"][place] == NEVER
-        ]
+        unfinished = [given for given in self.tuples if given.task == task and given.last_heard <= step.number and given.end == NEVER]
         # Those in its queue and the one being worked on first, then what it had finished or dropped.
-        dropped = {place for place, (_, kind) in self.forest.faulty.items() if kind == "drop"}
-        unfinished.sort(key=lambda place: steps["executed"][place] != NEVER or place in dropped)
+        unfinished.sort(key=lambda given: given.steps["executed"] != NEVER or given.fault[1] == "drop")
         lost = step.data.get("lost")
-        for place in unfinished[: lost if isinstance(lost, int) else None]:
-            self._mark(place, "lost", step)
+        for given in unfinished[: lost if isinstance(lost, int) else None]:
+            given.steps["lost"] = step.number
 
     def finish(self) -> Forest:
         """The forest, with every tuple in its place."""

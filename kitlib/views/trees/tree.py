@@ -122,11 +122,11 @@ def _box_at(forest: Forest, tree: int, place: int, step: int) -> Svg:
     """One node at its place: what it holds as a tip, and its box."""
     layout = forest.trees[tree].layout
     node, code = layout.nodes[place], forest.code_of(tree, place, step)
-    since, kind = forest.faulty.get(node.number, (NEVER, ""))
-    fault = kind if NEVER != since <= step else ""
     is_root = node.number < 0
+    since, kind = (NEVER, "") if is_root else forest.tuples[node.number].fault
+    fault = kind if NEVER != since <= step else ""
     box = draw_box(layout.wide, layout.tall, layout.lines, code, node.task, node.id, fault, is_loose=node.is_loose, is_root=is_root)
-    values = "" if is_root else forest.values[node.number]
+    values = "" if is_root else forest.tuples[node.number].values
     ref = forest.trees[tree].ref if is_root else forest.ref_of(node.number)
     tip = [el("title", values)] if values else []
     return group(*tip, box, transform=f"translate({node.x} {node.y})", data_ref=ref)
