@@ -28,8 +28,7 @@ LESSONS = (
     ("storm.word_stories", "word_count"),
     ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
-     "producer_id_expired log_start_moved"),
-    ("idempotence.partition_stories", "one_partition_waits new_id_for_all whose_turn"),
+     "producer_id_expired log_start_moved one_partition_waits new_id_for_all whose_turn"),
     ("groups.zookeeper_group", "zookeeper_group"),
     ("groups.group_stories", "rebalance"),
     ("groups.rebalance_stories", "rebalance_protocols"),
