@@ -23,6 +23,11 @@ def own_run(name: str) -> Trace:
     return get(name).run()
 
 
+def case_id(case: tuple[str, dict[str, Any]]) -> str:
+    """An experiment with its knobs, as a case's id."""
+    return " ".join([case[0], *(f"{name}={value}" for name, value in case[1].items())])
+
+
 def counted(trace: Trace, *but: str) -> dict[str, int]:
     """The counts of a run's verdict that are not 0."""
     return {kind: count for kind, count in judge(trace).counts.items() if count and kind not in but}

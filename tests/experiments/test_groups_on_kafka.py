@@ -19,6 +19,7 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
+from tests.experiments.knob_values import case_id
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -35,10 +36,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 LATE = MemberSettings(max_poll_interval_ms=60_000)
 
 
-def told(case: tuple[str, dict[str, Any]]) -> str:
-    return " ".join([case[0], *(f"{name}={value}" for name, value in case[1].items())])
-
-
 def removed(trace: Trace) -> set[str]:
     return {step.data["member"] for step in trace if step.what == "evict"}
 
@@ -47,7 +44,7 @@ def refused_commits(trace: Trace) -> set[str]:
     return {step.actor for step in trace if step.what == "commit" and not step.data["written"]}
 
 
-@pytest.mark.parametrize("case", CASES, ids=told)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_group_on_kafka_comes_to_the_models_verdict(broker: Cluster, case: tuple[str, dict[str, Any]]) -> None:
     """As many records lost, repeated and gone back over, the same members removed and refused, and no violation."""
     name, knobs = case

@@ -31,6 +31,7 @@ from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
+from tests.experiments.knob_values import case_id
 from tests.lab.records import bounds
 
 pytestmark = pytest.mark.kafka
@@ -78,10 +79,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-def told(case: tuple[str, dict[str, Any]]) -> str:
-    return " ".join([case[0], *(f"{name}={value}" for name, value in case[1].items())])
-
-
 def plain(steps: list[Step], run: str) -> list[tuple[Any, ...]]:
     """Steps without the run's name in their topics."""
     return [
@@ -90,7 +87,7 @@ def plain(steps: list[Step], run: str) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=told)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_experiment_on_the_broker_does_what_the_model_does(broker: Cluster, case: tuple[str, dict[str, Any]]) -> None:
     """The same knobs and seed give the same verdict on a real broker as on the model, and the same steps."""
     name, knobs = case

@@ -14,6 +14,7 @@ from kitlib.experiments import get
 from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
+from tests.experiments.knob_values import case_id
 
 pytestmark = pytest.mark.kafka
 
@@ -49,10 +50,6 @@ RESTARTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def told(case: tuple[str, dict[str, Any]]) -> str:
-    return " ".join([case[0], *(f"{name}={value}" for name, value in case[1].items())])
-
-
 def plain(trace: Trace) -> list[tuple[Any, ...]]:
     """Steps without the topic's name and the producer id, which the broker chooses."""
     return [
@@ -63,7 +60,7 @@ def plain(trace: Trace) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES + [pytest.param(case, marks=pytest.mark.slow) for case in RESTARTS], ids=told)
+@pytest.mark.parametrize("case", CASES + [pytest.param(case, marks=pytest.mark.slow) for case in RESTARTS], ids=case_id)
 def test_producer_on_kafka_does_what_the_model_does(broker: Cluster, case: tuple[str, dict[str, Any]]) -> None:
     """The same steps, the same states, the same verdict; nowhere does the broker answer what the model would not."""
     name, knobs = case
