@@ -49,11 +49,8 @@ class ModelLeader:
     def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
         """Take the request's one batch. `deeds` are what the proxy does to a real request or its answer, and for how many ms."""
         partition = request.batches[0].partition
-        answers, outcome = self.leader.produce(request, now_ms), self.leader.last_outcomes[partition]
-        if request.acks == 0:  # nobody is answered; where it was written is for the trace
-            written = PartitionAnswer(base_offset=self.leader.logs[partition].end - request.batches[0].count)
-            return AppendResult(outcome, written)
-        return AppendResult(outcome, answers[partition])
+        answers = self.leader.produce(request, now_ms)  # with acks=0 for the trace alone
+        return AppendResult(self.leader.last_outcomes[partition], answers[partition])
 
     def lose(self, request: ProduceRequest) -> None:
         """The network loses this request: the proxy does it to a real one, and here nothing has arrived."""
