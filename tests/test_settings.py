@@ -12,7 +12,7 @@ from kitlib.errors import KnobError
 from kitlib.experiments import run
 from kitlib.monitor.reasons import Reasons, RecordHistory, ReplicaReasons
 from kitlib.settings import Settings
-from kitlib.views.curves import bearable
+from kitlib.views.plot import bearable
 from tests.monitor.test_producing import sent, verdict_on, write
 
 

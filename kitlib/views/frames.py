@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kitlib.monitor.verdict import cut_sentence
-from kitlib.trace import Trace
-from kitlib.views.curves import Sample, bearable, to_samples
+from kitlib.trace import Step, Trace
 from kitlib.views.marks import events, pauses
 from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
@@ -31,8 +30,7 @@ class Frames:
     forked_at: int = -1  # the last step shared with the parent, or -1
     cut: str = ""  # that the run was cut, as a sentence for below the picture; "" when its story came to its end
     forest: Forest | None = None  # the trees of a topology's trace
-    samples: list[Sample] = field(default_factory=list)  # the counts that a long run of a topology wrote down
-    bearable: int | None = None  # tuples that its one bolt works through in a timeout
+    samples: list[Step] = field(default_factory=list)  # which hold what a long run of a topology counted
     scene: Scene | None = None  # a trace whose whole run is one picture (kitlib.views.scene)
 
     def __len__(self) -> int:
@@ -81,7 +79,7 @@ def _read(frames: Frames, trace: Trace, part: str) -> None:
         frames.scene = scene_of(kind, trace, part)
     else:
         frames.forest = to_forest(trace) if trace.domain == "topology" else None
-        frames.samples, frames.bearable = to_samples(trace), bearable(trace)
+        frames.samples = [step for step in trace if step.what == "sample"]
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
     has_records = kind is None or kind.HAS_RECORDS

@@ -7,11 +7,11 @@ flattened by a large one; those that are to be compared share a row and its scal
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kitlib.views.curves import QUESTION, Sample
+from kitlib.trace import Trace
 from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.frames import Frames
 from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
@@ -59,26 +59,36 @@ def curves_of(frames: Frames) -> list[Curve]:
 
 
 def _loaded(frames: Frames) -> list[Curve]:
-    """A run's samples; what lies between what was worked through and what was acked in time was worked on for nothing."""
+    """A topology under load: what lies between what was worked through and what was acked in time was worked on for nothing."""
 
-    def held(value: Callable[[Sample], float]) -> list[int]:
-        """A sample's value, held until the next one; the first one's holds from the start."""
-        found = [round(value(frames.samples[0]))] * len(frames)
-        ends = [sample.step for sample in frames.samples[1:]] + [len(frames)]
-        for sample, end in zip(frames.samples, ends, strict=True):
-            found[sample.step : end] = [round(value(sample))] * (end - sample.step)
+    def held(name: str, is_rate: bool = True) -> list[int]:
+        """What each sample counted, or how much a second since the one before, held until the next; the first one's from the start."""
+        found, before, before_ms = list[int](), 0, 0
+        for step, end in zip(frames.samples, [*(each.number for each in frames.samples[1:]), len(frames)], strict=True):
+            total, seconds = step.data[name], max(1, step.at_ms - before_ms) / 1000
+            found += [round((total - before) / seconds if is_rate else total)] * (end - len(found))
+            before, before_ms = total, step.at_ms
         return found
 
-    late, bound, work = held(lambda s: s.late), frames.bearable, f"work in {frames.trace.settings.topology_message_timeout_secs} s"
+    late, bound, work = held("late"), bearable(frames.trace), f"work in {frames.trace.settings.topology_message_timeout_secs} s"
     return [
-        Curve("worked / s", GREEN, "tuples that the bolts worked through, a second", held(lambda s: s.executed), "6 3", False, RED, 0.22),
-        Curve("acked / s", BLUE, "trees acked in time, a second", held(lambda s: s.acked), None, True, "paper", 1),
-        Curve("in queues", SKY, "tuples that wait at the bolts", held(lambda s: s.queue), deep=0),
-        Curve("pending", ORANGE, "trees that the spout waits for", held(lambda s: s.pending), "6 3", True, deep=0),
+        Curve("worked / s", GREEN, "tuples that the bolts worked through, a second", held("executed"), "6 3", False, RED, 0.22),
+        Curve("acked / s", BLUE, "trees acked in time, a second", held("acked"), None, True, "paper", 1),
+        Curve("in queues", SKY, "tuples that wait at the bolts", held("queue", False), deep=0),
+        Curve("pending", ORANGE, "trees that the spout waits for", held("pending", False), "6 3", True, deep=0),
         *([Curve(work, "ink", "what the bolt works through in one timeout", [bound] * len(frames), "1 3", True, deep=0)] if bound else []),
-        Curve("failed / s", RED, "trees that failed or timed out, a second", held(lambda s: s.failed)),
+        Curve("failed / s", RED, "trees that failed or timed out, a second", held("failed")),
         *([Curve("late / s", "ink", "trees that were answered too late, a second", late, "2 3", True, deep=0)] if any(late) else []),
     ]
+
+
+def bearable(trace: Trace) -> int | None:
+    """How many tuples the one bolt works through in a timeout; None where no single bolt sets the pace."""
+    told = trace.settings
+    execute_ms, timeout_secs, tasks = told.execute_ms, told.topology_message_timeout_secs, told.parallelism
+    if told.depth != 0 or not all(isinstance(value, int) for value in (execute_ms, timeout_secs, tasks)):
+        return None
+    return timeout_secs * 1000 * tasks // execute_ms if execute_ms else None
 
 
 PRODUCED = {
@@ -94,7 +104,7 @@ def question_of(frames: Frames) -> str:
     if frames.scene is not None and frames.scene.curves:
         return "How much waits, how much is in flight, and what was stored?"
     if frames.samples:
-        return QUESTION
+        return "Is the work that is done still worth something?"
     return (
         "How far is the commit behind, and what is in flight?"
         if frames.lanes or not frames.forest

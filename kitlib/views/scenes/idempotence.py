@@ -4,8 +4,7 @@ The lanes are longer than the picture: a window on them follows the present. Bel
 those in flight, those that the broker remembers with what it has just forgotten, and the log. Two producers have rows of their own.
 
 What a step does not say is worked out here: which copy of a record a write makes, and whether the record lies behind one that was
-sent later. `kitlib.monitor.producing` counts the same for the verdict. A recorded trace may hold anything: what is no whole number
-is read as a default, what is long is cut.
+sent later. `kitlib.monitor.producing` counts the same for the verdict.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kitlib.mechanisms.protocol import increment_sequence
+from kitlib.settings import Settings
 from kitlib.text import plain_text
-from kitlib.trace import Step, Trace
+from kitlib.trace import Step, Trace, from_ranges
 from kitlib.views.look import BAR_Y, CELLS, LEFT, LOG_LOOKS, LOOK_OF, STRIP, WIDTH, ZOOM
 from kitlib.views.partition.strip import bar_of, cells_of, frame_of, look_of, sign_of, swatch_of
 from kitlib.views.scene import MARGIN, Panels, Scene
@@ -78,65 +77,54 @@ SIGNS = {
 }
 SPEAK_FOR_THEMSELVES = ("request", "write", "answer", "error", "refuse", "no_answer", "undelivered", "id", "expire", "read", "restart")
 SAME = {"refuse_to_start": "undelivered", "down": "restart", "delete": "expire", "fail_over": "expire"}
-MOST = 2**53  # what JavaScript holds exactly
 MOST_DIGITS = 7  # of both ends of a range of sequence numbers together, in a box
-MOST_SPAN = 100_000  # records of one batch
 
 
-def whole(value: object, default: int = -1) -> int:
-    """A whole number that a drawing can bear, or the default."""
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= MOST:
-        return default
-    return value
-
-
-def batch_name(batch: object) -> str:
+def batch_name(number: int) -> str:
     """`batch 7`, and where the number is long `no. 1234`."""
-    number = whole(batch)
     return f"batch {number}" if number < 1_000 else f"no. {number}"
 
 
-def sequence_word(seq: object, count: int) -> str:
+@lru_cache(4_000)
+def sequence_word(first: int | None, count: int) -> str:
     """`seq 15-19`, `15-1019` where that is long, only the first where that is long, too."""
-    first = whole(seq)
-    if first < 0:
+    if first is None or first < 0:
         return "no seq"
-    last = increment_sequence(first, max(1, count) - 1)
+    last = increment_sequence(first, count - 1)
     if last == first or len(f"{first}{last}") > MOST_DIGITS:
         return f"seq {first}" if len(str(first)) <= MOST_DIGITS else f"{first}"
     return f"seq {first}-{last}" if len(f"{first}{last}") < 6 else f"{first}-{last}"
 
 
 def _request(data: Data) -> tuple[str, ...]:
-    first, before = whole(data.get("first"), 0), whole(data.get("attempt"), 0)
-    lines = batch_name(data.get("batch")), sequence_word(data.get("seq"), whole(data.get("last"), first) - first + 1)
-    return (f"try {before + 1}", *lines) if before > 0 else lines
+    attempts, lines = data.get("attempt", 0), (batch_name(data["batch"]), sequence_word(data.get("seq"), len(records_of(data))))
+    return (f"try {attempts + 1}", *lines) if attempts else lines
 
 
 def _answer(data: Data) -> tuple[str, ...]:
-    return batch_name(data.get("batch")), error_word(data.get("error"))
+    return batch_name(data["batch"]), error_word(data["error"])
 
 
 def _written(data: Data) -> tuple[str, ...]:
-    copy = data.get("copy", 1)
+    copy = data["copy"]
     copies = "2nd copy" if copy == 2 else f"copy {copy}"
-    return batch_name(data.get("batch")), copies if copy > 1 else "late" if data.get("is_late") else f"at {whole(data.get('offset'))}"
+    return batch_name(data["batch"]), copies if copy > 1 else "late" if data["is_late"] else f"at {data['offset']}"
 
 
 LINES: dict[str, Callable[[Data], tuple[str, ...]]] = {  # what stands at the signs
     "request": _request,
     "answer": _answer,
-    "no_answer": lambda data: (batch_name(data.get("batch")), "no answer"),
-    "undelivered": lambda data: (batch_name(data.get("batch")), "failed"),
-    "id": lambda data: (f"id {whole(data.get('pid'))}", f"epoch {whole(data.get('epoch'))}"),
+    "no_answer": lambda data: (batch_name(data["batch"]), "no answer"),
+    "undelivered": lambda data: (batch_name(data["batch"]), "failed"),
+    "id": lambda data: (f"id {data['pid']}", f"epoch {data['epoch']}"),
     "refuse_to_start": lambda data: ("refuses", "to start"),
     "write": _written,
-    "recognise": lambda data: (batch_name(data.get("batch")), "known"),
+    "recognise": lambda data: (batch_name(data["batch"]), "known"),
     "refuse": _answer,
     "down": lambda data: ("goes", "down"),
     "restart": lambda data: ({"kill": "killed", "up": "back"}.get(str(data.get("how")), "restart"),),
     "expire": lambda data: ("id", "forgotten"),
-    "delete": lambda data: ("deletes", f"to {whole(data.get('to'), 0)}"),
+    "delete": lambda data: ("deletes", f"to {data['to']}"),
     "fail_over": lambda data: ("another", "leader"),
     "read": lambda data: ("read",),
 }
@@ -145,7 +133,7 @@ LINES: dict[str, Callable[[Data], tuple[str, ...]]] = {  # what stands at the si
 def sign_of_step(step: Step) -> str:
     """The word whose sign stands for a step."""
     data = step.data
-    if step.what == "request" and whole(data.get("attempt"), 0) > 0:
+    if step.what == "request" and data.get("attempt", 0) > 0:
         return "again"
     if step.what == "answer" and data.get("error") != "NONE":
         return "error"
@@ -175,63 +163,50 @@ class Row(NamedTuple):
 BOX_WIDE, BOX_PITCH, BOX_TALL, ROW_TALL, ROW_TOP = 66, 71, 36, 74, 20
 MOST_BOXES, HALF = 10, 5  # of a row, or half of them where two stand side by side
 RECORD_TALL, LOG_TALL = 48, 96
+EXPLAINED = {"again", "unnumbered", "sent again", "forgotten"}  # kinds of boxes that the titles of their rows do not explain
 
 
 @dataclass(slots=True)
 class Held:
     """What each side holds, as the steps' states tell it."""
 
-    trace: Trace
+    settings: Settings
     actors: Sequence[str]
     queues: dict[str, list[Any]] = field(default_factory=dict)
     flying: dict[str, list[Any]] = field(default_factory=dict)
     memories: dict[tuple[str, str], tuple[list[Any], list[Any], str]] = field(default_factory=dict)  # place -> known, forgotten, whose
     tries: dict[tuple[str, int], int] = field(default_factory=dict)  # (producer, batch) -> attempts before
-    seen: set[str] = field(default_factory=set)  # kinds of boxes that need to be explained
 
     def take(self, step: Step) -> None:
         """Follow one step."""
-        data, producer, broker = step.data, step.state.get("producer"), step.state.get("broker")
+        data, producer, broker = step.data, step.state.get("producer", {}), step.state.get("broker", {})
         owner = step.actor if step.actor in self.actors else self.actors[0]
         if step.what == "request":
-            self.tries = self.tries | {(step.actor, whole(data.get("batch"))): whole(data.get("attempt"), 0)}
-        if isinstance(producer, dict):
-            queue, flying = _rows(producer.get("queue"), 3), _rows(producer.get("in_flight"), 4)
-            self.queues, self.flying = self.queues | {owner: queue}, self.flying | {owner: flying}
-            self.seen |= {"again" for row in queue if len(row) > 3 and whole(row[3], 0)}
-            self.seen |= {"unnumbered" for row in queue if row[1] in (None, -1)}
-            self.seen |= {"sent again" for row in flying if self.tries.get((owner, whole(row[1])), 0) > 0}
-        if isinstance(broker, dict) and "remembered" in broker:
-            place = str(data.get("topic")), str(data.get("partition"))
-            if "partition" not in data and len(self.memories) == 1:
-                place = next(iter(self.memories))
-            if "partition" in data or len(self.memories) == 1:
-                told = producer if isinstance(producer, dict) else {}
-                ids = whole(broker.get("pid", told.get("pid"))), whole(broker.get("epoch", told.get("epoch")))
-                self._remember(place, _rows(broker["remembered"], 4), f" of producer id {ids[0]}, epoch {ids[1]}" if ids[0] >= 0 else "")
+            self.tries[step.actor, data["batch"]] = data.get("attempt", 0)
+        if producer:
+            self.queues[owner], self.flying[owner] = producer.get("queue", []), producer.get("in_flight", [])
+        if "remembered" in broker and ("partition" in data or len(self.memories) == 1):
+            place = (str(data["topic"]), str(data["partition"])) if "partition" in data else next(iter(self.memories))
+            pid, epoch = (broker.get(name, producer.get(name, -1)) for name in ("pid", "epoch"))
+            self._remember(place, broker["remembered"], f" of producer id {pid}, epoch {epoch}" if pid >= 0 else "")
 
     def _remember(self, place: tuple[str, str], now: list[Any], whose: str) -> None:
-        known, gone, was = self.memories.get(place, (None, [], ""))
-        if now != known:
-            gone = [entry for entry in known or () if entry not in now]
-            self.seen |= {"forgotten"} if gone else set()
-        if (now, whose) != (known, was):
-            self.memories = self.memories | {place: (now, gone, whose)}
+        known, gone, _ = self.memories.get(place, ([], [], ""))
+        gone = gone if now == known else [entry for entry in known if entry not in now]
+        self.memories[place] = now, gone, whose
 
     def rows(self) -> list[Row]:
         """The rows now."""
-        settings, found = self.trace.settings, list[Row]()
-        most, slots = max(1, min(whole(settings.max_in_flight, 1), 1_000)), max(1, min(whole(settings.remembered_batches, 1), 1_000))
-        has_ids = settings.idempotence is not False
+        found = list[Row]()
+        most, slots, has_ids = self.settings.max_in_flight, self.settings.remembered_batches, self.settings.idempotence is not False
         room = HALF if most <= HALF else MOST_BOXES
         for actor in self.actors:
             queue, flying = self.queues.get(actor, []), self.flying.get(actor, [])
             name = "" if len(self.actors) == 1 else f"{plain_text(actor, 12)}: "
-            records = sum(whole(row[2], 0) for row in queue)
-            words = f"{count(len(queue), 'batch', 'batches')}, {count(records, 'record')}" if queue else "nothing"
+            words = f"{count(len(queue), 'batch', 'batches')}, {count(sum(row[2] for row in queue), 'record')}" if queue else "nothing"
             boxes = [self._waiting(actor, row, has_ids) for row in queue[:room]]
             found.append(Row(f"{name}waiting" if name else "In the accumulator", words + _hidden(queue, room), tuple(boxes)))
-            requests = len({str(row[0]) for row in flying})
+            requests = len({row[0] for row in flying})
             words = f"{requests} of at most {most}" + (f", with {len(flying)} batches" if requests != len(flying) else "")
             boxes = [self._in_flight(actor, row) for row in flying[:room]]
             boxes += [Box("free")] * max(0, min(most - len(flying), room - len(boxes)))
@@ -249,24 +224,21 @@ class Held:
             found.append(Row(f"The broker remembers{of}", words + _hidden(now, len(shown)), tuple(boxes)))
         return found
 
-    def _ref(self, actor: str, batch: object) -> str:
+    def _ref(self, actor: str, batch: int) -> str:
         owner = "" if actor == self.actors[0] else f"{plain_text(actor, 60)}/"
-        return f"batch:{owner}{plain_text(whole(batch), 40)}"
+        return f"batch:{owner}{batch}"
 
     def _waiting(self, actor: str, row: list[Any], has_ids: bool) -> Box:
-        count, attempts = whole(row[2], 1), whole(row[3], 0) if len(row) > 3 else 0
-        told = sequence_word(row[1], count) if row[1] is not None and row[1] != -1 else "no number"
-        kind = "again" if attempts else "unnumbered" if told == "no number" and has_ids else "waits"
-        return Box(kind, batch_name(row[0]), told if has_ids else f"{count:,} rec.", self._ref(actor, row[0]))
+        batch, seq, count, *attempts = row
+        is_numbered = seq is not None and seq >= 0
+        kind = "again" if any(attempts) else "waits" if is_numbered or not has_ids else "unnumbered"
+        told = sequence_word(seq, count) if is_numbered else "no number"
+        return Box(kind, batch_name(batch), told if has_ids else f"{count:,} rec.", self._ref(actor, batch))
 
     def _in_flight(self, actor: str, row: list[Any]) -> Box:
-        kind = "sent again" if self.tries.get((actor, whole(row[1])), 0) > 0 else "in flight"
-        return Box(kind, batch_name(row[1]), sequence_word(row[2], whole(row[3], 1)), self._ref(actor, row[1]))
-
-
-def _rows(found: object, wide: int) -> list[list[Any]]:
-    """The rows of a list in a state that have at least so many items; all others are passed over."""
-    return [row for row in found if isinstance(row, list) and len(row) >= wide] if isinstance(found, list) else []
+        _, batch, seq, count = row
+        kind = "sent again" if self.tries.get((actor, batch), 0) > 0 else "in flight"
+        return Box(kind, batch_name(batch), sequence_word(seq, count), self._ref(actor, batch))
 
 
 def _hidden(found: list[Any], room: int) -> str:
@@ -274,7 +246,7 @@ def _hidden(found: list[Any], room: int) -> str:
 
 
 def _remembered(kind: str, row: list[Any]) -> Box:
-    first, last, offset = (whole(value) for value in row[:3])
+    first, last, offset = row[:3]
     words = sequence_word(first, last - first + 1 if last >= first else 1)
     return Box(kind, words, f"at {offset}" if kind == "remembered" else "forgotten", seq=first)
 
@@ -298,78 +270,52 @@ class Log:
     name: str
     room: int  # boxes that fit
     has_bar: bool
-    base: int = -1
-    start: int = 0
+    base: int = 0  # the first record's offset
+    start: int = 0  # what lies below was deleted
     records: list[int] = field(default_factory=list)
-    codes: list[str] = field(default_factory=list)  # see LOG_LOOKS
-    told: dict[int, str] = field(default_factory=dict)  # record -> A or ?
-    times: dict[int, int] = field(default_factory=dict)  # record -> how often it lies in the log
-    highest: int = -1
+    told: dict[int, str] = field(default_factory=dict)  # record -> A or ?, see LOG_LOOKS
     window: int = 0
     view: LogView | None = None
 
     @property
     def end(self) -> int:
         """The offset that the next record gets."""
-        return max(0, self.base) + len(self.records)
+        return self.base + len(self.records)
 
-    def write(self, offset: int, records: Iterable[int]) -> None:
-        """Records are stored from an offset on."""
-        self.base = offset if self.base < 0 else self.base
-        at = len(self.records)
-        before = self.highest
-        for record in records:
-            copy = self.times[record] = self.times.get(record, 0) + 1
-            self.codes.append("2" if copy > 1 else "O" if record < before else self.told.get(record, "n"))
-            self.records.append(record)
-            self.highest = max(self.highest, record)
+    def put(self, offset: int, records: Sequence[int]) -> None:
+        """From an offset on these records lie in the log, and no others."""
+        at = max(0, offset - self.base) if self.records else 0
+        self.base = self.base if at else offset
+        if self.records[at:] == [*records]:
+            return
+        self.records[at:] = records
         if not self.window <= at <= len(self.records) <= self.window + self.room:
             self.window = max(0, len(self.records) - self.room + self.room // 4)
         self.view = None
 
-    def tell(self, first: int, last: int, is_stored: bool) -> None:
+    def tell(self, records: Iterable[int], is_stored: bool) -> None:
         """The application is told of these records that they are stored, or that they failed."""
-        self.told |= dict.fromkeys(range(first, last + 1), "A" if is_stored else "?")
-        for at, record in enumerate(self.records):
-            if first <= record <= last and self.codes[at] in "nA?":
-                self.codes[at] = self.told[record]
+        self.told |= dict.fromkeys(records, "A" if is_stored else "?")
         self.view = None
-
-    def cut(self, offset: int) -> None:
-        """Nothing from an offset on is in the log any more."""
-        kept = max(0, offset - max(0, self.base))
-        del self.records[kept:], self.codes[kept:]
-        self.times = {}
-        for record in self.records:
-            self.times[record] = self.times.get(record, 0) + 1
-        self.highest = max(self.records, default=-1)
-        self.view = None
-
-    def read(self, offset: int, ranges: Iterable[tuple[int, int]]) -> None:
-        """What the topic holds from an offset on, which has the last word."""
-        found = [record for first, last in ranges for record in range(first, min(last, first + MOST_SPAN) + 1)]
-        if found != self.records[max(0, offset - max(0, self.base)) :]:
-            self.cut(offset)
-            runs = [at for at, record in enumerate(found) if at == 0 or record != found[at - 1] + 1]
-            for begin, end in pairwise([*runs, len(found)]):
-                self.write(offset + begin, found[begin:end])
 
     def delete(self, to: int) -> None:
         """The log begins at an offset now."""
-        self.start, gone = to, max(0, min(to - max(0, self.base), len(self.codes)))
-        self.codes[:gone] = "G" * gone
-        self.view = None
+        self.start, self.view = to, None
 
     def after(self) -> LogView:
         """What it is now."""
         if self.view is None:
-            codes = "".join(self.codes)
-            told = [count(len(codes), "record")]
-            copies = codes.count("2")
+            codes, seen, highest = "", set[int](), -1
+            for offset, record in enumerate(self.records, self.base):
+                late = "O" if record < highest else self.told.get(record, "n")
+                codes += "G" if offset < self.start else "2" if record in seen else late
+                seen.add(record)
+                highest = max(highest, record)
+            told, copies = [count(len(codes), "record")], codes.count("2")
             told += [count(copies, "second copy", "second copies")] if copies else []
             told += [f"{codes.count('O'):,} out of order"] if "O" in codes else []
             told += [f"{codes.count('G'):,} deleted since"] if "G" in codes else []
-            self.view = LogView(self.name, ", ".join(told), max(0, self.base), codes, tuple(self.records), self.window, self.has_bar)
+            self.view = LogView(self.name, ", ".join(told), self.base, codes, tuple(self.records), self.window, self.has_bar)
         return self.view
 
 
@@ -379,15 +325,15 @@ class Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         actors = dict.fromkeys(step.actor for step in trace if step.actor.startswith("producer"))
-        self.held = Held(trace, list(actors)[:2] or ["producer"])
-        highest = max((whole(step.data.get("last"), 0) for step in trace), default=0)
+        self.held = Held(trace.settings, list(actors)[:2] or ["producer"])
+        highest = max((step.data.get("last", 0) for step in trace), default=0)
         self.box_wide = {1: 20, 2: 20, 3: 24, 4: 30, 5: 36}.get(len(str(highest)), 48)
-        written = [whole(step.data.get("offset")) + 1 for step in trace if step.what == "write"]
+        written = [step.data["offset"] + 1 for step in trace if step.what == "write"]
         self.has_bar = max([highest, *written]) >= STRIP // self.box_wide  # whether a log may outgrow its boxes
         self.logs: dict[tuple[str, str], Log] = {}
         self.arrived: dict[tuple[str, ...], int] = {}  # (topic, partition, batch) -> how often it came to the broker
         self.steps: list[Step] = []  # with what the log makes of them
-        self.kept: list[Held] = []  # after each step
+        self.rows: list[list[Row]] = []  # after each step
         self.views: list[list[LogView]] = []
         self.spots: list[tuple[int, int, int]] = []  # of each step the log, the place in it and the number of records that it is about
         self.acked = 0
@@ -402,74 +348,73 @@ class Reader:
 
     def take(self, step: Step) -> None:
         """Take one step."""
-        data = self._known(step)
-        self.steps.append(step if data is step.data else Step(step.number, step.at_ms, step.actor, step.what, data, step.state))
+        log = self._log(step.data) if {"topic", "partition"} <= step.data.keys() else None
+        data = self._known(step, log)
+        self.steps.append(step if data is step.data else replace(step, data=data))
         self.held.take(step)
-        now = self.held
-        self.kept.append(Held(now.trace, now.actors, now.queues, now.flying, now.memories, now.tries))
+        self.rows.append(self.held.rows())
         self.spots.append((-1, 0, 0))
-        log = self._log(data)
         if log is not None:
-            self._follow(step, data, log)
+            self._follow(step, log)
         self.views.append([log.after() for log in self.logs.values()])
         counts = (
             sum(map(len, self.held.flying.values())),
             sum(map(len, self.held.queues.values())),
             self.acked,
-            sum(log.codes.count("2") for log in self.logs.values()),
+            sum(view.codes.count("2") for view in self.views[-1]),
         )
         for values, number in zip(self.curves.values(), counts, strict=True):
             values.append(number)
 
-    def _known(self, step: Step) -> Data:
+    def _known(self, step: Step, log: Log | None) -> Data:
         """The step's data, and of what arrives at the broker: how often it came, and what its writing would make."""
         if step.what not in ("write", "recognise", "refuse"):
             return step.data
         data = dict(step.data)
         batch = str(data.get("topic")), str(data.get("partition")), str(data.get("batch"))
         data["arrival"] = self.arrived[batch] = self.arrived.get(batch, 0) + 1
-        if log := self._log(data):
-            first = whole(data.get("first"), 0)
-            data["copy"] = log.times.get(first, 0) + 1
-            data["is_late"] = data["copy"] == 1 and first < log.highest
+        if log:
+            first = data.get("first", 0)
+            data["copy"] = log.records.count(first) + 1
+            data["is_late"] = data["copy"] == 1 and first < max(log.records, default=-1)
         return data
 
-    def _log(self, data: Data) -> Log | None:
-        if "topic" not in data or "partition" not in data:
-            return None
+    def _log(self, data: Data) -> Log:
         key = str(data["topic"]), str(data["partition"])
         if key not in self.logs:
-            topic = str(data["topic"]).removeprefix(f"kit.{self.trace.run}.")
-            name = f"{plain_text(topic, 60)}, partition {plain_text(data['partition'], 12)}"
+            topic = key[0].removeprefix(f"kit.{self.trace.run}.")
+            name = f"{plain_text(topic, 60)}, partition {plain_text(key[1], 12)}"
             self.logs[key] = Log(name, STRIP // self.box_wide, self.has_bar)
         return self.logs[key]
 
-    def _follow(self, step: Step, data: Data, log: Log) -> None:
-        first = whole(data.get("first"), 0)
-        last = max(first, min(whole(data.get("last"), first), first + MOST_SPAN))
-        broker = step.state.get("broker")
-        told = broker if isinstance(broker, dict) else {}
-        if step.what in ("restart", "fail_over") and len(self.logs) == 1 and whole(told.get("log_end"), log.end) < log.end:
-            log.cut(whole(told.get("log_end"), 0))
+    def _follow(self, step: Step, log: Log) -> None:
+        data, records, told = step.data, records_of(step.data), step.state.get("broker", {})
+        if step.what in ("restart", "fail_over") and len(self.logs) == 1 and told.get("log_end", log.end) < log.end:
+            log.put(told["log_end"], ())
         match step.what:
             case "write":
-                log.write(max(0, whole(data.get("offset"), log.end)), range(first, last + 1))
+                log.put(data["offset"], records)
             case "read":
-                log.read(whole(data.get("first_offset"), 0), [(whole(a, 0), whole(b)) for a, b in data.get("records", [])])
+                log.put(data.get("first_offset", 0), from_ranges(data["records"]))
             case "delivered" | "undelivered":
-                self.acked += last - first + 1 if step.what == "delivered" else 0
-                log.tell(first, last, step.what == "delivered")
-        if step.what in ("write", "recognise") and whole(data.get("offset")) >= 0:
-            self.spots[-1] = [*self.logs.values()].index(log), data["offset"] - max(0, log.base), last - first + 1
-        start = told.get("log_start")
-        if isinstance(start, int) and start != log.start:
-            log.delete(start)
+                self.acked += len(records) if step.what == "delivered" else 0
+                log.tell(records, step.what == "delivered")
+        if step.what in ("write", "recognise") and data["offset"] >= 0:
+            self.spots[-1] = [*self.logs.values()].index(log), data["offset"] - log.base, len(records)
+        if told.get("log_start", log.start) != log.start:
+            log.delete(told["log_start"])
+
+
+def records_of(data: Data) -> range:
+    """The records that a step is about."""
+    first = data.get("first", 0)
+    return range(first, data.get("last", first) + 1)
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace; part "lanes" has no panel."""
     reader, has_panel = Reader(trace), part == "all"
-    beside = whole(trace.settings.max_in_flight, 1) <= HALF
+    beside = trace.settings.max_in_flight <= HALF
     tall = _rows_tall(reader.held.rows() if has_panel else [], beside) + (reader.log_tall * len(reader.logs) if has_panel else 0)
     names = [*reader.held.actors[:1], "broker", *reader.held.actors[1:]]
     foot = PITCH * (len(names) - 1) + 110
@@ -506,9 +451,9 @@ def _rows_tall(rows: Sequence[Row], beside: bool) -> int:
 
 def _panel(reader: Reader, at: int, beside: bool) -> Svg:
     step, y, pieces = reader.steps[at], 8, list[Svg]()
-    subject = batch_name(step.data.get("batch")) if "batch" in step.data else ""
-    seq = whole(step.data.get("seq")) if step.actor == "broker" else -1
-    for row in reader.kept[at].rows():
+    subject = batch_name(step.data["batch"]) if "batch" in step.data else ""
+    seq = step.data.get("seq", -1) if step.actor == "broker" else -1
+    for row in reader.rows[at]:
         is_beside = beside and row.title.lower().endswith("in flight")
         y -= ROW_TALL if is_beside else 0
         x = WIDTH - LEFT - HALF * BOX_PITCH + BOX_PITCH - BOX_WIDE if is_beside else LEFT
@@ -535,7 +480,7 @@ def _ring(x: int, y: int, wide: int, tall: int) -> Svg:
 
 
 def _words(reader: Reader, at: int) -> str:
-    told = [f"{row.title.lower()}: {row.words}" for row in reader.kept[at].rows()]
+    told = [f"{row.title.lower()}: {row.words}" for row in reader.rows[at]]
     return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in reader.views[at]])
 
 
@@ -613,4 +558,5 @@ def _legend(reader: Reader, lanes: Lanes, has_panel: bool) -> list[Item]:
         return found
     shown = {id(view): view for views in reader.views for view in views}
     codes = {code for view in shown.values() for code in set(view.codes)}
-    return found + fill_legend(reader.held.seen) + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]
+    kinds = {box.kind for rows in reader.rows for row in rows for box in row.boxes} & EXPLAINED
+    return found + fill_legend(kinds) + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]

@@ -10,7 +10,7 @@ from kitlib.trace import Step, Trace
 from kitlib.views.stage.score import BACK_S, Deed, Fate, Play, State
 from kitlib.words import template
 
-MOST_LABEL = 16  # characters
+MOST_LABEL = 18  # characters
 MOST_SHOWN = 40  # things that one step lets fall, one by one
 
 NO_MEMBERS = r"log|coordinator.*|zookeeper|operator|monitor|table|group|topic|run|controller|broker.*|effects|.* \d+"

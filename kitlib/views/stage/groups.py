@@ -19,6 +19,7 @@ from kitlib.views.stage.deeds import (
     blinks,
     drops,
     effect,
+    falls,
     hops,
     is_refused,
     leaves,
@@ -48,12 +49,6 @@ def _committed(play: Play, step: Step) -> None:
         play.say(step.actor, str(step.data["error"]), True)
     else:
         play.memory["committed", place_of(step)] = step.data["offset"]
-
-
-def _message_lost(play: Play, step: Step) -> None:
-    key = ("lost", step.number)
-    play.leave(key, str(step.data["member"]), "coordinator", "question", f"{step.data['message']} {step.data['number']}")
-    play.fall(key)
 
 
 def _owns(play: Play, step: Step) -> None:
@@ -124,7 +119,7 @@ GROUPS = Setting(
         "kill": (_member_dies,),
         "freeze": (becomes("frozen"),),
         "thaw": (becomes("back"),),
-        "lose_message": (_message_lost,),
+        "lose_message": (leaves("{member}", "coordinator", "question", "lost", "{message} {number}"), falls("lost")),
         "late": (says(WHO, "no poll for too long", True), hops(WHO, "coordinator", "question", "leave")),
         "cut_off": (becomes("cut off"),),
         "reconnect": (becomes("back"),),

@@ -247,21 +247,6 @@ def _tx(step: Step) -> tuple[Any, ...]:
     return "send", step.data.get("first"), step.data.get("tx")
 
 
-def _by(step: Step) -> str:
-    return str(step.data["by"])
-
-
-def _lost(play: Play, step: Step) -> None:
-    key = ("lost", step.number)
-    play.leave(key, _by(step), "broker" if step.data["api"] == "Produce" else "coordinator", "request", str(step.data["api"]))
-    play.fall(key)
-
-
-def _identified(play: Play, step: Step) -> None:
-    play.be(step.actor, "up")
-    play.hop("coordinator", step.actor, "answer", f"epoch {step.data['epoch']}")
-
-
 SHORT = {
     "Ongoing": "transaction open",
     "PrepareCommit": "decides: commit",
@@ -271,10 +256,6 @@ SHORT = {
     "CompleteAbort": "abort complete",
     "Dead": "forgotten",
 }
-
-
-def _transition(step: Step) -> str:
-    return SHORT.get(str(step.data["to"]), "")
 
 
 def _transaction_lines(play: Play, step: Step) -> None:
@@ -295,7 +276,7 @@ TRANSACTIONS = Setting(
         Part("database", "store", 0.0, is_below=True),
     ),
     {
-        "id": (_identified,),
+        "id": (becomes("up"), hops("coordinator", WHO, "answer", "epoch {epoch}")),
         "begin": (says(WHO, "begins transaction {tx}"),),
         "send": (leaves(WHO, "broker", "[tx?request|record]", _tx, span_of),),
         "send_offsets": (hops(WHO, "coordinator", "commit", "{offset}"),),
@@ -304,15 +285,15 @@ TRANSACTIONS = Setting(
         "fenced": (becomes("fenced"), says(WHO, "fenced", True)),
         "unknown": (says(WHO, "[error?{error}|error]", True),),
         "kill": (becomes("down"), says(WHO, "its transaction stays open", True)),
-        "lose_request": (_lost,),
-        "lose_answer": (says(_by, "no answer to {api}", True),),
-        "duplicate_request": (says(_by, "{api} comes twice"),),
-        "delay": (says(_by, "{api} is late"),),
+        "lose_request": (leaves("{by}", "[api=Produce?broker|coordinator]", "request", "lost", "{api}"), falls("lost")),
+        "lose_answer": (says("{by}", "no answer to {api}", True),),
+        "duplicate_request": (says("{by}", "{api} comes twice"),),
+        "delay": (says("{by}", "{api} is late"),),
         "down": (becomes("down", "broker", "coordinator"),),
         "restart": (becomes("back", "broker", "coordinator"),),
         "freeze": (becomes("frozen"),),
         "thaw": (becomes("back"),),
-        "transition": (says("coordinator", _transition, False),),
+        "transition": (says("coordinator", lambda step: SHORT.get(str(step.data["to"]), "")),),
         "write": (arrives(_tx),),
         "marker": (hops("coordinator", "broker", "[kind=COMMIT?commit|abort]", "[kind=COMMIT?commit|abort]"),),
         "refuse": (falls(_tx, "refused"), says("broker", "[error?{error}|refused]", True)),

@@ -46,11 +46,6 @@ def _clear(play: Play, step: Step) -> None:
                 play.fall_from("spout", f"{offset}", f"record:{step.data.get('topic')}/{step.data.get('partition')}/{offset}")
 
 
-def _spout_failed(play: Play, step: Step) -> None:
-    play.arrive(tuple_key(step))
-    play.hop("bolt", "spout", "fail", "", record_ref(step))
-
-
 def _spout_lines(play: Play, step: Step) -> None:
     state = step.state
     if "log_end" in state:
@@ -110,7 +105,9 @@ SPOUT = Setting(
         "emit": (_spout_tuples,),
         "process": (arrives(tuple_key), effect("effects")),
         "ack": (hops("bolt", WHO, "ack", "", record_ref),),
-        "fail": (_spout_failed, says("bolt", "[retry=False?fails, no retry]", True)),
+        "fail": (
+            arrives(tuple_key), hops("bolt", "spout", "fail", "", record_ref), says("bolt", "[retry=False?fails, no retry]", True),
+        ),
         "clear": (_clear, says("spout", "cleared: too far behind", True)),
         "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
         "lose": (falls(tuple_key),),
@@ -148,17 +145,14 @@ def _topology(trace: Trace) -> list[Part]:
     gaps = len(kinds) + 2
 
     def named(names: set[str], kind: str, x: float, is_below: bool = False) -> Part:
-        return Part("|".join(map(re.escape, sorted(names))), kind, x, found=lambda _: sorted(names), is_below=is_below, label=_task)
+        shown = "|".join(map(re.escape, sorted(names)))
+        return Part(shown, kind, x, lambda name: name.removeprefix("__"), found=lambda _: sorted(names), is_below=is_below)
 
     parts = [Part("log", "topic", 0.0, is_always=True, label=lambda name: "topic")]
     parts += [named(spouts, "spout", 1 / gaps)] if spouts else []
     parts += [named({name for _, name in bolts[kind]}, "bolt", (2 + at) / gaps) for at, kind in enumerate(kinds)]
     parts += [Part("effects", "store", 1.0, is_always=True)]
     return parts + ([named(ackers, "acker", 0.5, True)] if ackers else [])
-
-
-def _task(name: str) -> str:
-    return name.removeprefix("__")
 
 
 def _task_emits(play: Play, step: Step) -> None:
