@@ -11,7 +11,9 @@ from kitlib.experiments import run
 from kitlib.trace import Step, Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
-from kitlib.views.scenes.groups import MOST_ROWS, TEXTURES, Group, Place, draw_texture
+from kitlib.views.scenes.groups import MOST_ROWS, Group, Place
+from kitlib.views.scenes.offset_rows import words_of
+from kitlib.views.scenes.timeline import FILLS, TEXTURED, draw_box
 from tests.views.test_scene import texts
 
 RUNS = ("rebalance", "client_cut_off", "zookeeper_group", "static_member", "auto_commit", "store_after_revoke", "reset_by_hand")
@@ -30,7 +32,7 @@ def number_of(trace: Trace, what: str, actor: str = "", nth: int = 0) -> int:
 def holders(group: Group, place: Place, step: int) -> list[str]:
     """Who is drawn as the holder after a step; ["nobody"] where one is missed, [] where none is."""
     told = group.states[place][step]
-    return told[1].split("|") if told else []
+    return told[1].partition("|")[0].split(" and ") if told else []
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -93,7 +95,8 @@ def test_what_is_worked_on_twice_and_what_is_committed_have_ticks_of_their_own()
     """One tick for each effect, another one where it is not the first; a commit that was refused has none."""
     group, effects = of("client_cut_off"), [(step.data["partition"], step.data["offset"]) for step in of("client_cut_off").trace
                                             if step.what == "process"]  # fmt: skip
-    counts = {what: sum(len(ticks[what]) for ticks in group.ticks.values()) for what in ("process", "again", "commit")}
+    words = words_of(group.trace, is_shared=True)
+    counts = {what: words.count(what) for what in ("process", "again", "commit")}
     assert (counts["process"], counts["again"]) == (len(set(effects)), len(effects) - len(set(effects)))
     commits = [step for step in group.trace if step.what == "commit" and step.data.get("error") in (None, "", "NONE")]
     assert counts["commit"] == len(commits) and counts["again"]
@@ -106,7 +109,8 @@ def test_what_an_operator_does_to_a_commit_is_marked_below_the_row() -> None:
     def is_done(step: Step) -> bool:
         return step.what in ("alter", "forget") and not step.data.get("error")
 
-    assert sum(len(ticks["operator"]) for ticks in group.ticks.values()) == sum(map(is_done, group.trace)) > 0
+    assert words_of(group.trace, is_shared=True).count("operator") == sum(map(is_done, group.trace)) > 0
+    assert FILLS["two"].meaning in texts(show(run("zookeeper_group")).svg)
 
 
 def test_the_panel_tells_the_three_cursors_after_each_step() -> None:
@@ -155,8 +159,8 @@ def test_many_partitions_and_members_fit() -> None:
         trace.record(0, name, "assigned", partitions=[["orders", place] for place in range(20) if place % 7 == number])
     svg = show(trace).svg
     assert f"and {20 - MOST_ROWS} more partitions" in texts(svg) and len(svg) < 60_000
-    textures = [str(draw_texture(place, 0, 0, 20, 20)) for place in range(TEXTURES + 1)]
-    assert textures[0] == textures[TEXTURES] and len(set(textures)) == TEXTURES
+    kinds = [told[0] for place in range(5) if (told := Group(trace).states["orders", place][-1])]
+    assert kinds == [*TEXTURED, "held"] and len({str(draw_box(kind, 0, 0, 20, 20, "")) for kind in kinds}) == len(TEXTURED)
 
 
 def test_a_groups_trace_that_breaks_its_word_is_an_error_with_a_sentence() -> None:

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from kitlib.trace import Trace
 from kitlib.views.look import ALL_COLOURS
-from kitlib.views.scenes.timeline import Signs, apart, fitting, glyphs_of
+from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.timeline import apart, fitting, glyphs_of
+from kitlib.views.stage.score import State
 from kitlib.words import DOMAINS
 from kitlib.words.glyphs import CROSS, DISC, RED, Glyph
 from kitlib.words.word import Domain
@@ -49,9 +51,16 @@ def test_glyphs_of_takes_words_in_the_order_asked_for_with_their_variants() -> N
     assert list(found) == ["wake", "unclean", "kill"] and found["kill"].edge == RED
 
 
-def test_signs_words_without_a_glyph_are_passed_over_and_not_in_the_legend() -> None:
-    """The legend has what occurred and can be seen, in the order of the glyphs' table."""
-    signs = Signs({"bells": [("hush", 10.0), ("toll", 12.0), ("hush", 13.0)]}, GLYPHS, tall=20)
-    (drawn,) = signs.draw(0)
-    assert [meaning for _, meaning in signs.legend()] == ["it is quiet"]
-    assert str(drawn).count("<title>it is quiet") == 2 and "toll" not in str(drawn)
+def test_words_without_a_glyph_are_passed_over_or_have_a_tick() -> None:
+    """The legend has what occurred and can be seen, in the order of the glyphs' table; a lane of its own says whose life it stands for."""
+    trace = Trace("x", "x", domain="groups")
+    for what in ("join", "commit", "leave", "join"):
+        trace.append(0, "A", what, {"offset": 3} if what == "commit" else {}, {})
+    lanes = Lanes(trace, [110, 120, 130, 140], {"leave": GLYPHS["ring"], "join": GLYPHS["hush"]}, names=["A"], is_staged=False)
+    assert [meaning for _, meaning in lanes.legend()] == ["the bell rings", "it is quiet"]
+    drawn = "".join(map(str, lanes.draw(0)))
+    assert drawn.count("<title>it is quiet") == 2 and "commit" not in drawn and 'data-ref="process:A"' in drawn
+    states: dict[str, list[tuple[float, State]]] = {"A": [(0.0, "up"), (2.0, "down")]}
+    ticked = Lanes(trace, [110, 120, 130, 140], {}, names=["A"], ticks={"commit"}, states=states, is_staged=False)
+    assert [meaning for _, meaning in ticked.legend()] == ["a commit"]
+    assert "H130" in "".join(map(str, ticked.draw(0))), "its line ends where it dies"

@@ -145,7 +145,7 @@ def test_parts_of_a_transactions_picture() -> None:
 def looks(trace: Trace, number: int, row: int) -> list[str]:
     """The titles of the boxes of the panel's row that begins at this height."""
     drawn = str(scene_of(trace).panel_after(number))
-    return re.findall(rf'translate\(\d+ {row}\)"[^>]*><g><title>([^<]*)', drawn)
+    return re.findall(rf' y="{row}"[^>]*><title>[^:<]*: ([^<]*)', drawn)
 
 
 def test_the_input_shows_both_halves_of_a_transaction() -> None:

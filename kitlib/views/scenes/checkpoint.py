@@ -9,31 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kitlib.trace import Trace
-from kitlib.views.pictures.checkpoint_table import TABLE, Batches, batches_legend
+from kitlib.views.pictures.checkpoint_table import ROWS, TABLE, Batches, batches_legend
 from kitlib.views.scene import Scene
-from kitlib.views.scenes.timeline import Signs, compose, glyphs_of, places
+from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.timeline import compose, glyphs_of, places
 from kitlib.words.template import count
 
 PARTS = {"all": "What is written when, and what does the next start do again?"}
 HAS_RECORDS = True
 ROW_OF = {"offsets": "offsets", "state": "state", "sink": "sink", "commit": "commits"}  # a word -> where it writes
-QUERY = ("start", "kill", "forget")
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace."""
     xs = places(trace)
-    found: dict[str, list[tuple[str, float]]] = {"query": [], **{row: [] for row in ROW_OF.values()}}
-    for step, x in zip(trace, xs, strict=True):
-        if step.what in QUERY:
-            found["query"].append((step.what, x))
-        elif step.what in ROW_OF:
-            found[ROW_OF[step.what]].append((step.what, x))
-    signs = Signs(found, glyphs_of(trace), tall=94)
+    lanes = Lanes(trace, xs, glyphs_of(trace), lambda step: ROW_OF.get(step.what, "query"), names=["query", *ROWS], pitch=20)
     tables = list(tables_of(trace))
     legend = batches_legend({kind for table in tables for kind in table.kinds})
     panels = ((TABLE.draw(table.lines), table.words) for table in tables)
-    return compose(trace, xs, "A checkpoint", PARTS[part], [signs], panels, TABLE.tall + 6, [*signs.legend(), *legend])
+    return compose(trace, xs, "A checkpoint", PARTS[part], [lanes], panels, TABLE.tall + 6, [*lanes.legend(), *legend])
 
 
 def tables_of(trace: Trace) -> Iterator[Batches]:

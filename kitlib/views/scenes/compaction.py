@@ -22,10 +22,10 @@ from kitlib.views.scenes.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.scenes.offset_rows import Strip
+from kitlib.views.scenes.offset_rows import Strip, log_lanes
 from kitlib.views.scenes.offsets import cleaned_after, log_panels
 from kitlib.views.scenes.timeline import as_before, places
-from kitlib.views.svg import HATCH, Svg, el, group
+from kitlib.views.svg import Svg, el, group
 
 PARTS = {
     "all": "Which record of each key is live, and what does the cleaner take out?",
@@ -42,16 +42,13 @@ def to_scene(trace: Trace, part: str) -> Scene:
     labels = labels_of(step.state for step in trace)
     logs = as_before(keyed_log(step.state, labels) for step in trace)
     strip = Strip(trace, xs)
-    strip.add_log()
+    strip.add(log_lanes(trace, xs, "the log", *(("the cleaner", "consumers") if part == "all" else ())))
     if part == "all":
-        strip.add_cleaner()
-        strip.add_consumers()
         strip.add_counts(logs)
     most = boxes_in(logs)
     tall = HEAD + log_tall(logs, most)
-    legend = box_legend(logs, any(step.what in ("pass", "clean") for step in trace))
+    legend = box_legend(logs, any(step.what in ("pass", "clean") for step in trace), has_taken=part == "before_after")
     if part == "before_after":
-        legend.append((el("rect", x=3, y=2, width=20, height=14, fill=HATCH, cls="grey-line"), "taken out by the pass"))
         return strip.compose("A compacted topic", PARTS[part], _before_after(trace, logs, tall, most), 2 * tall, legend)
     return strip.compose("A compacted topic", PARTS[part], log_panels(trace, logs, tall, most), tall, legend)
 

@@ -14,7 +14,8 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.scene import Scene
-from kitlib.views.scenes.timeline import Drawn, Row, Signs, compose, glyphs_of, places
+from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.timeline import Drawn, Row, compose, glyphs_of, places
 from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import RED
 
@@ -29,12 +30,12 @@ Line = tuple[str, list[str], list[str]]  # a ledger's name, and its lines on bot
 def to_scene(trace: Trace, part: str) -> Scene:
     """The scene of a trace."""
     xs = places(trace)
-    signs = Signs({"calls": [(step.what, x) for step, x in zip(trace, xs, strict=True)]}, glyphs_of(trace), tall=22)
+    lanes = Lanes(trace, xs, glyphs_of(trace), lambda step: "calls", names=["calls"], pitch=24)
     tables = [(step.state.get("sides", ["", ""]), rows_of(step.state)) for step in trace]
     tall = max((_tall(rows) for _, rows in tables), default=0)
     panels = ((draw(sides, rows), words(sides, rows)) for sides, rows in tables)
-    rows: list[Row] = [signs, Drawn(16, lambda y: names(trace, xs, y))]
-    return compose(trace, xs, "A shortest history", PARTS["all"], rows, panels, tall, signs.legend(), has_axis=False)
+    rows: list[Row] = [lanes, Drawn(16, lambda y: names(trace, xs, y))]
+    return compose(trace, xs, "A shortest history", PARTS["all"], rows, panels, tall, lanes.legend(), has_axis=False)
 
 
 def names(trace: Trace, xs: Sequence[float], y: float) -> list[Svg]:

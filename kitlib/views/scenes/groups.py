@@ -25,12 +25,14 @@ from typing import Any, NamedTuple
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace, add_to_ranges, to_ranges
 from kitlib.views.look import LEFT
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.scene import Scene
 from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.offset_rows import words_of
 from kitlib.views.scenes.signs import signs_scene
 from kitlib.views.scenes.timeline import (
+    FILLS,
+    TEXTURED,
     TICKS,
-    Bar,
     Drawn,
     Item,
     Row,
@@ -38,14 +40,12 @@ from kitlib.views.scenes.timeline import (
     bars,
     centred,
     compose,
-    draw_tick,
     glyphs_of,
-    occurred,
     places,
-    tick_legend,
 )
 from kitlib.views.stage.deeds import NO_MEMBERS, is_refused
-from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
+from kitlib.views.stage.score import State
+from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, RED
 from kitlib.words.word import Range
 
@@ -62,10 +62,9 @@ SIGN_WORDS = (  # what is shown of a member, in the legend's order
 HEADS = ("coordinator", "zookeeper")  # who leads the group
 ENDS = frozenset({"kill", "leave", "error"})  # with these a member gives up what it was given
 MOST_ROWS = 16  # partitions that are drawn
-TEXTURES = 4  # members beyond the fourth begin anew
-IS_FROZEN = ", frozen"
+AWAY: list[tuple[float, State]] = [(0.0, "away")]  # there is no line between the boxes of a partition
 Place = tuple[str, int]  # topic and partition
-State = tuple[str, str] | None  # a kind of bar and its words
+Told = tuple[str, str] | None  # a kind of bar and its words
 
 
 def place_of(data: Mapping[str, Any]) -> Place | None:
@@ -80,14 +79,15 @@ class Group:
     trace: Trace
     members: dict[str, bool] = field(default_factory=dict)  # those who are in it -> whether they are frozen
     holders: dict[Place, list[str]] = field(default_factory=dict)
-    states: dict[Place, list[State]] = field(default_factory=dict)  # after each step, from its first mention on
-    bands: list[State] = field(default_factory=list)  # the group as its coordinator sees it, after each step
-    ticks: dict[Place, dict[str, list[int]]] = field(default_factory=dict)  # the steps at which something is done with its records
-    done: set[tuple[Place, int]] = field(default_factory=set)
+    states: dict[Place, list[Told]] = field(default_factory=dict)  # after each step, from its first mention on
+    bands: list[Told] = field(default_factory=list)  # the group as its coordinator sees it, after each step
+    order: list[str] = field(init=False)  # all who are ever in it
     is_coordinated: bool = False  # whether its coordinator tells what it does
 
     def __post_init__(self) -> None:
-        self.is_coordinated = any(step.actor == "coordinator" for step in self.trace)
+        actors = dict.fromkeys(step.actor for step in self.trace)
+        self.order = [plain_text(name, 12) for name in actors if not re.fullmatch(NO_MEMBERS, name)]
+        self.is_coordinated = "coordinator" in actors
         for step in self.trace:
             self.take(step)
 
@@ -113,34 +113,25 @@ class Group:
                     held[:] = [other for other in held if other != name]
         if place is not None:
             self._holders(place)
-            self._tick(step, place)
         for each, found in self.states.items():
             found.append(self._state(each))
         self.bands.append(self._band(step))
 
     def _holders(self, place: Place) -> list[str]:
         self.states.setdefault(place, [None] * len(self.bands))
-        self.ticks.setdefault(place, {what: [] for what in TICKS})
         return self.holders.setdefault(place, [])
 
-    def _state(self, place: Place) -> State:
+    def _state(self, place: Place) -> Told:
         """Who holds a partition; nobody is missed before anybody has held it, or without members."""
-        if held := self.holders[place]:
-            return "held", "|".join(f"{name}{IS_FROZEN * self.members.get(name, False)}" for name in held)
-        return ("nobody", "nobody") if self.members and any(self.states[place]) else None
+        held = self.holders[place]
+        if len(held) > 1 or any(map(self.members.get, held)):
+            told = [f"{name}, frozen" if self.members.get(name) else name for name in held]
+            return "two" if len(held) > 1 else "frozen", f"{' and '.join(told)}|{' and '.join(held)}|{'/'.join(held)}"
+        if held:
+            return TEXTURED[self.order.index(held[0]) % len(TEXTURED)], held[0]
+        return ("missed", "nobody") if self.members and any(self.states[place]) else None
 
-    def _tick(self, step: Step, place: Place) -> None:
-        what = step.what
-        if what == "process":
-            what = "again" if (place, step.data["offset"]) in self.done else "process"
-            self.done.add((place, step.data["offset"]))
-        elif step.actor == "operator" and what in ("alter", "forget"):
-            what = "operator"
-        has_failed = what != "again" and (is_refused(step) or not step.data.get("written", True))
-        if what in TICKS and not has_failed:
-            self.ticks[place][what].append(step.number)
-
-    def _band(self, step: Step) -> State:
+    def _band(self, step: Step) -> Told:
         """A generation, a rebalance, or nothing where nobody is in the group."""
         told, was = step.state.get("group", {}), self.bands[-1] if self.bands else None
         rebalance = "rebalance", "a rebalance|rebalance"
@@ -233,24 +224,27 @@ def to_scene(trace: Trace, part: str) -> Scene:
 
 
 def _rows(trace: Trace, xs: list[float], found: Group, names: Mapping[Place, str], part: str) -> tuple[list[Row], list[Item]]:
-    """The group's generations, the lanes of coordinator and members, and a row for each partition; and what they mean."""
+    """The group's generations, the lanes of coordinator and members, and one for each partition; and what they mean."""
     group_row = Spans({"the group": bars(found.bands, xs)})
     if part != "all":
         return [group_row], group_row.legend()
     head = next((step.actor for step in trace if step.actor in HEADS), HEADS[0])
     members = [name for name in dict.fromkeys(step.actor for step in trace) if not re.fullmatch(NO_MEMBERS, name)]
     lanes = Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS), _lane_of, word_of=_word_of, names=[head, *members], pitch=26)
-    order = [plain_text(name, 12) for name in members]
-    tall = 26 if len(names) <= 8 else 16
-    held = {place: bars(found.states[place], xs) for place in names}
-    rows: list[Row] = [group_row, lanes, Drawn(6, lambda y: [])]
-    for place, name in names.items():
-        ref = f"partition:{plain_text(place[0].removeprefix(f'kit.{trace.run}.'), 60)}/{place[1]}"
-        rows.append(_partition(name, ref, held[place], found.ticks[place], xs, order, tall))
+    words = words_of(trace, is_shared=True)
+    topics = {name: plain_text(topic.removeprefix(f"kit.{trace.run}."), 60) for (topic, _), name in names.items()}
+    refs = {name: f"partition:{topics[name]}/{number}" for (_, number), name in names.items()}
+    spells = [(name, bar, refs[name]) for place, name in names.items() for bar in bars(found.states[place], xs)]
+    partitions = Lanes(
+        trace, xs, {}, lambda step: names.get(place_of(step.data) or ("", 0), ""), spells, word_of=lambda step: words[step.number],
+        names=[*names.values()], ticks=TICKS.keys() - {"write"}, states=dict.fromkeys(refs, AWAY), refs=refs, is_staged=False,
+        pitch=30,
+    )  # fmt: skip
+    rows: list[Row] = [group_row, lanes, Drawn(6, lambda y: []), partitions]
     if (more := len(found.states) - len(names)) > 0:
         rows.append(Drawn(14, lambda y: [el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=y + 10, font_size=11)]))
-    ticks = {what for place in names for what, steps in found.ticks[place].items() if steps}
-    return rows, [*group_row.legend(), *lanes.legend(), *_legend([bar for each in held.values() for bar in each]), *tick_legend(ticks)]
+    told = [item for item in partitions.legend() if item[1] != FILLS[TEXTURED[0]].meaning]  # a name in a box needs no words
+    return rows, [*group_row.legend(), *lanes.legend(), *told]
 
 
 def _lane_of(step: Step) -> str:
@@ -260,67 +254,6 @@ def _lane_of(step: Step) -> str:
 
 def _word_of(step: Step) -> str:
     return "refused" if step.what in ("commit", "store") and is_refused(step) else step.what
-
-
-def _partition(
-    name: str, ref: str, held: Sequence[Bar], ticks: Mapping[str, Sequence[int]], xs: Sequence[float], order: Sequence[str], tall: int
-) -> Drawn:
-    """A partition's row: its holders, and below them what happened to its records."""
-
-    def draw(y: float) -> list[Svg]:
-        foot = y + tall
-        parts = [
-            el("text", name, cls="ink", x=LEFT, y=y + tall / 2 + 4),
-            el("path", d=f"M{AXIS_LEFT} {foot:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5),
-            *(draw_held(bar, y, tall, order) for bar in held),
-            *(draw_tick(what, [xs[step] for step in steps], foot) for what, steps in ticks.items() if steps),
-        ]
-        return [group(*parts, data_ref=ref)]
-
-    return Drawn(tall + 12, draw)
-
-
-def draw_held(bar: Bar, y: float, tall: float, order: Sequence[str]) -> Svg:
-    """A stretch in which the same members, or nobody, held a partition; where two hold it, they have half of its height each."""
-    wide, parts = max(0.8, bar.x1 - bar.x0), list[Svg]()
-    if bar.kind == "nobody":
-        parts.append(el("rect", x=bar.x0, y=y, width=wide, height=tall, fill=HATCH, stroke=RED, stroke_width=1))
-        return group(*parts, *centred(("nobody",), bar.x0, bar.x1, y + tall / 2 + 4, letter_paint("ink", 3)))
-    each = tall / (bar.who.count("|") + 1)
-    for row, told in enumerate(bar.who.split("|")):
-        name, top = told.removesuffix(IS_FROZEN), y + each * row
-        edge = {"stroke": RED, "stroke_width": 1.6, "stroke_dasharray": "4 3"} if told != name else {"cls": "ink-line", "stroke_width": 0.8}
-        parts += [draw_texture(order.index(name) if name in order else 0, bar.x0, top, wide, each)]
-        parts.append(el("rect", x=bar.x0, y=top, width=wide, height=each, fill="none", **edge))
-        parts += centred((told, name), bar.x0, bar.x1, top + each / 2 + 4, letter_paint("ink", 3)) if each >= 13 else []
-    return group(*parts)
-
-
-def draw_texture(place: int, x: float, y: float, wide: float, tall: float) -> Svg:
-    """The texture of the member with this place among the members, on a box."""
-    kind = place % TEXTURES
-    if kind == 0:
-        return el("rect", x=x, y=y, width=wide, height=tall, cls="grey", opacity=0.3)
-    down, across = range(4, int(tall), 4), range(4, int(wide) + 1, 5)
-    if kind == 1:
-        path = "".join(f"M{x + step:.1f} {y:g}v{tall:g}" for step in across)
-    elif kind == 2:
-        path = "".join(f"M{x:.1f} {y + step:g}h{wide:.1f}" for step in down)
-    else:
-        path = "".join(f"M{x + step:.1f} {y + row:g}h2" for row in down for step in across if step < wide - 1)
-    return el("path", d=path or "M0 0", cls="grey-line", stroke_width=2 if kind == 3 else 1)
-
-
-def _legend(held: Sequence[Bar]) -> list[Item]:
-    box = {"x": 1, "y": 1, "width": 24, "height": 16, "fill": "none"}
-    two = group(el("rect", **box, cls="ink-line"), el("path", d="M1 9H25", cls="ink-line"))
-    frozen = el("rect", **box, stroke=RED, stroke_width=1.6, stroke_dasharray="4 3")
-    missed = el("rect", **box | {"fill": HATCH}, stroke=RED)
-    return occurred([
-        (any(bar.kind == "nobody" for bar in held), missed, "nobody holds the partition: it stands still"),
-        (any(IS_FROZEN in bar.who for bar in held), frozen, "held by one who is frozen"),
-        (any("|" in bar.who for bar in held), two, "two believe that they hold it"),
-    ])
 
 
 def draw_hole(x: float, y: float, wide: float, tall: float) -> Svg:

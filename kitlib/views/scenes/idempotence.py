@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
 from kitlib.mechanisms.protocol import increment_sequence
@@ -407,7 +408,7 @@ class Reader:
 
 def records_of(data: Data) -> range:
     """The records that a step is about."""
-    first = data.get("first", 0)
+    first: int = data.get("first", 0)
     return range(first, data.get("last", first) + 1)
 
 
@@ -429,7 +430,9 @@ def to_scene(trace: Trace, part: str) -> Scene:
 
     xs = spread(known, lines_of, lane_of)
     signs = SIGNS | {what: SIGNS[like] for what, like in SAME.items()}
-    lanes = Lanes(known, xs, signs, lane_of, word_of=sign_of_step, lines_of=lines_of, names=names, between="network", pitch=PITCH)
+    lanes = Lanes(
+        known, xs, signs, lane_of, word_of=sign_of_step, lines_of=lines_of, names=names, between="network", right=inf, pitch=PITCH
+    )  # fmt: skip
     windowed(scene, lanes, 46)
     scene.x_of_step, scene.steps = xs, reader.steps
     scene.drawn = Panels(

@@ -7,19 +7,32 @@ and ends where it dies. An arrow has its traveller's colour; what was lost ends 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import atan2, cos, inf, log2, sin
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
 from kitlib.views.play_clock import PlayClock
-from kitlib.views.scene import AXIS_LEFT, Scene, Window
-from kitlib.views.scenes.timeline import FILLS, Bar, Item, apart, draw_box, draw_glyph, draw_ticks, swatch
+from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene, Window
+from kitlib.views.scenes.timeline import (
+    FILLS,
+    Bar,
+    Item,
+    apart,
+    draw_box,
+    draw_glyph,
+    draw_tick,
+    draw_ticks,
+    swatch,
+    tick_legend,
+)
+from kitlib.views.stage.deeds import acts
 from kitlib.views.stage.picture import stage_of
-from kitlib.views.stage.score import HOP_S, STYLES, Actor, Stage, Traveller
+from kitlib.views.stage.score import HOP_S, STYLES, Actor, Stage, State, Traveller
 from kitlib.views.svg import Svg, el, group, letter_paint
 from kitlib.words.glyphs import CROSS, RED, Glyph
 
@@ -31,6 +44,7 @@ STEP_WIDE, SMALL_WIDE = 18, 7  # the least way from one step to the next, and wh
 MOST_WAIT = 46  # how much a wait, however long, adds to that
 LABEL_GAP, LINE_TALL = 8, 13  # between two labels on one lane, and from one line of a label to the next
 BROKEN_OFF = "M0 -10L-3 -5L3 0L-3 5L0 10"  # the sign of a connection that is cut, which is long on the lanes
+SPELL_TALL = 16
 RIFT = "M0 -54" + "L-3 -49L3 -39" + "l-6 10l6 10" * 4 + "L0 54"
 ARROW = "M2 9H21m-5 -4l5 4l-5 4"
 
@@ -55,6 +69,11 @@ class Lanes:
     lines_of: Callable[[Step], Sequence[str]] = lambda step: ()  # what stands at a sign: above the first lane, below the others
     names: Sequence[str] = ()  # the actors that have a lane, in their order; (): all
     between: str = ""  # whose signs stand between the first two lanes
+    ticks: Collection[str] = ()  # the words for which a tick stands below the line, see TICKS
+    states: Mapping[str, Sequence[tuple[float, State]]] = field(default_factory=dict)  # of lanes that no actor of the stage has
+    refs: Mapping[str, str] = field(default_factory=dict)  # what such lanes stand for, where nobody is called so
+    is_staged: bool = True  # whether the score says who has a lane and what crosses
+    right: float = AXIS_RIGHT  # where lines end at last
     pitch: float = 34
     stage: Stage = field(init=False)
     lanes: dict[str, float] = field(init=False)  # actor -> how far below the first lane its own lies
@@ -62,7 +81,12 @@ class Lanes:
     signs: dict[int, Svg] = field(default_factory=dict)  # step -> its sign with its words, once it was drawn
 
     def __post_init__(self) -> None:
-        self.stage = score_of(self.trace)
+        self.stage = score_of(self.trace) if self.is_staged else Stage({})
+        for name in self.names:
+            if name not in self.stage.actors:
+                ref = f"process:{name}" if acts(self.trace, name) else self.refs.get(name)
+                states = [*self.states.get(name, [(0.0, "up")])]
+                self.stage.actors[name] = Actor(name, "", plain_text(name, 16), states=states, ref=ref)
         in_order = sorted(self.stage.actors, key=lambda name: self.stage.actors[name].x)
         self.lanes = {name: place * self.pitch for place, name in enumerate(self.names or in_order)}
         self.ways = [
@@ -88,7 +112,7 @@ class Lanes:
         found = []
         for name, actor in self.stage.actors.items():
             if name in self.lanes:
-                look = {"font_weight": "bold"} if len(actor.label) <= 11 else {"font_size": 11}
+                look = {"font_weight": "bold"} if len(actor.label) <= 12 else {"font_size": 11}
                 found.append(group(el("text", actor.label, cls="ink", x=LEFT, y=y + 18 + self.lanes[name], **look), data_ref=actor.ref))
         return found
 
@@ -99,7 +123,8 @@ class Lanes:
         for name, actor in self.stage.actors.items():
             found += self._line(actor, top + self.lanes[name]) if name in self.lanes else []
         for lane, bar, ref in self.spells:
-            box = draw_box(bar.kind, bar.x0, top + self.lanes[lane] - 8, max(2.0, bar.x1 - bar.x0), 16, bar.who)
+            y0, wide = top + self.lanes[lane] - SPELL_TALL // 2, max(2.0, bar.x1 - bar.x0)
+            box = draw_box(bar.kind, bar.x0, y0, wide, SPELL_TALL, bar.who)
             found.append(group(box, data_ref=ref) if ref else box)
         plain: dict[str, list[str]] = {}
         for each in self.ways:
@@ -118,7 +143,7 @@ class Lanes:
         found = []
         for (since, state), (until, _) in pairwise([*actor.states, (float(len(self.xs) + 8), "")]):
             if state not in ("down", "away") and until > since:
-                x0, x1 = self._x(since) if since else AXIS_LEFT, self._x(until)
+                x0, x1 = self._x(since) if since else AXIS_LEFT, min(self.right, self._x(until))
                 dash = BROKEN.get(state)
                 found.append(el("path", d=f"M{x0:g} {y:g}H{x1:g}", cls="grey-line", stroke_width=0.8, stroke_dasharray=dash))
         return found
@@ -126,13 +151,17 @@ class Lanes:
     def _signs(self, top: float, since: float, until: float, without: int) -> list[Svg]:
         found: dict[str, list[tuple[Step, float]]] = {}
         counted: dict[str, list[tuple[int, float]]] = {}
+        ticked: dict[tuple[str, str], list[float]] = {}
         for step, x in zip(self.trace, self.xs, strict=True):
             lane = self.lane_of(step)
             if lane in self.lanes and (number := self.numbers(step)) is not None:
                 counted.setdefault(lane, []).append((number, x))
             elif lane in self.lanes and self.word_of(step) in self.glyphs:
                 found.setdefault(lane, []).append((step, x))
-        drawn: list[Svg] = []
+            elif lane in self.lanes and self.word_of(step) in self.ticks:
+                ticked.setdefault((lane, self.word_of(step)), []).append(x)
+        below = {lane: SPELL_TALL / 2 for lane, *_ in self.spells}
+        drawn = [draw_tick(word, xs, top + self.lanes[lane] + below.get(lane, 0)) for (lane, word), xs in ticked.items()]
         rising = {(each.target, round(each.t1)) for each in self.ways if self.lanes[each.source] > self.lanes[each.target]}
         for lane, signs in found.items():
             for (step, _), x in zip(signs, apart([x for _, x in signs], 9, 18), strict=True):
@@ -202,7 +231,8 @@ class Lanes:
         words = {self.word_of(step) for step in self.trace if self.lane_of(step) in self.lanes}
         seen = {glyph for word, glyph in self.glyphs.items() if word in words}
         signs = [(draw_glyph(glyph, 13, 9), glyph.meaning) for glyph in dict.fromkeys(self.glyphs.values()) if glyph in seen]
-        spells = [(swatch(kind), FILLS[kind].meaning) for kind in dict.fromkeys(bar.kind for _, bar, _ in self.spells)]
+        kinds = dict.fromkeys(bar.kind for _, bar, _ in self.spells)
+        spells = [(swatch(kind), meaning) for meaning, kind in {FILLS[kind].meaning: kind for kind in kinds}.items()]
         used = {each.style.name for each in self.ways if has_arrows}
         told: dict[str, str] = {}
         for style in STYLES.values():
@@ -210,7 +240,7 @@ class Lanes:
                 told[style.colour] = "; ".join([*filter(None, [told.get(style.colour)]), style.meaning])
         lines = [(el("path", d=ARROW, fill="none", stroke=colour, stroke_width=1.8), words) for colour, words in told.items()]
         lost = [(draw_glyph(FALLEN, 13, 9), FALLEN.meaning)] if any(map(is_lost, self.ways)) else []
-        return [*signs, *spells, *lines, *lost]
+        return [*signs, *spells, *tick_legend({*self.ticks} & words), *lines, *lost]
 
 
 @lru_cache(256)

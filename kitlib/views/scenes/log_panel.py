@@ -16,9 +16,9 @@ from kitlib.text import plain_text
 from kitlib.views.look import LEFT, STRIP
 from kitlib.views.pictures.clock import figure
 from kitlib.views.pictures.history import short
-from kitlib.views.scenes.timeline import Item, box_swatch, line_swatch, occurred
+from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, fill_legend, line_swatch, occurred, swatch
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
-from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY, WHITE
+from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY
 from kitlib.words.template import count
 
 PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
@@ -27,6 +27,7 @@ CELLS, BAR_TALL = 120, 44
 SHORT_KEY = 5  # characters; shorter keys are their own short names
 OTHERS = "other key "  # begins the names of keys of which only the number is known
 OLD_FORMAT = ", old format"  # to the cleaner such a key is another one, to the coordinator the same
+TOMB = "M-4 -4l8 8m0 -8l-8 8"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -143,50 +144,33 @@ def draw_log(
     if len(log.records) > most:
         return [_draw_bar(log, cleaned_to)]
     live, active = log.live, next((base for base, _, is_active in log.segments if is_active), None)
-    bases = {_first_from(log, base) for base, _, _ in log.segments}
+    bases = {next((offset for offset, *_ in log.records if offset >= base), None) for base, *_ in log.segments}
     rows = []
     for first in range(0, len(log.records), PER_ROW):
-        boxes = [
-            _draw_box(place, record, log.label_of(log.name_of(record[1])), record[0] in live, record[0] in removed)
-            for place, record in enumerate(log.records[first : first + PER_ROW])
-        ]
-        rows.append(
-            group(
-                *_draw_edges(log.records[first : first + PER_ROW], bases, active, cleaned_to),
-                *boxes,
-                transform=f"translate(0 {ROW_PITCH * (first // PER_ROW)})",
-            )
-        )
+        shown = log.records[first : first + PER_ROW]
+        boxes = _draw_edges(shown, bases, active, cleaned_to)
+        for place, (offset, key, value) in enumerate(shown):
+            kind = "replaced" if offset not in live else "tombstone" if value is None else "live"
+            label = log.label_of(log.name_of(key))
+            boxes.append(_draw_box(place, offset, value, label, "taken out" if offset in removed else kind))
+        rows.append(group(*boxes, transform=f"translate(0 {ROW_PITCH * (first // PER_ROW)})"))
     return rows
 
 
-def _first_from(log: KeyedLog, base: int) -> int | None:
-    return next((offset for offset, _, _ in log.records if offset >= base), None)
-
-
-def _draw_box(place: int, record: tuple[int, int, Any], label: str, is_live: bool, is_removed: bool) -> Svg:
-    offset, _, value = record
-    x = LEFT + place * BOX_WIDE + 3
-    wide, middle = BOX_WIDE - 6, LEFT + place * BOX_WIDE + BOX_WIDE / 2
-    is_tomb = value is None
-    fill = HATCH if is_removed else BLUE if is_live and not is_tomb else "none"
-    paint: dict[str, object] = {"fill": WHITE} if fill == BLUE else {"cls": "ink" if is_live else "grey"}
-    if is_removed:
-        paint = letter_paint("ink", 4)
-    edge = "ink-line" if is_live else "grey-line"
-    text = {"x": middle, "text_anchor": "middle", "font_size": 11}
+def _draw_box(place: int, offset: int, value: Any, label: str, kind: str) -> Svg:
+    """A record's box with its key and its value; a tombstone has a cross."""
+    x, look = LEFT + place * BOX_WIDE, FILLS[kind]
+    text = {"x": x + BOX_WIDE / 2, "text_anchor": "middle", "font_size": 11}
+    paint = letter_paint(look.text, 4 * (look.fill == HATCH))
     parts = [
-        el("rect", x=x, y=8, width=wide, height=BOX_TALL, fill=fill, cls=edge, stroke_width=2 if is_tomb and is_live else 1,
-           stroke_dasharray=None if is_live else "3 2"),
+        draw_fill(look, x + 3, 8, BOX_WIDE - 6, BOX_TALL, f"offset {offset}: {look.meaning}"),
         el("text", label, y=22, font_weight="bold", **text, **paint),
         el("text", f"{offset}", cls="grey", y=8 + BOX_TALL + 13, **text),
-    ]  # fmt: skip
-    if is_tomb:
-        parts.append(el("path", d=f"M{middle - 4:g} 28l8 8m0 -8l-8 8", stroke=RED, stroke_width=2))
-    else:
-        told = figure(value) if isinstance(value, int) else short(str(value), 7)
-        parts.append(el("text", told, y=36, **text, **paint))
-    return group(*parts)
+    ]
+    if value is None:
+        return group(*parts, el("path", d=TOMB, transform=f"translate({x + BOX_WIDE / 2:g} 32)", stroke=RED, stroke_width=2))
+    told = figure(value) if isinstance(value, int) else short(str(value), 7)
+    return group(*parts, el("text", told, y=36, **text, **paint))
 
 
 def _draw_edges(
@@ -307,19 +291,18 @@ def log_words(log: KeyedLog) -> str:
     return told + (f"; the cleaner is {log.cleaner}" if log.cleaner == "dead" else "")
 
 
-def box_legend(logs: Iterable[KeyedLog | None], has_clean: bool) -> list[Item]:
+def box_legend(logs: Iterable[KeyedLog | None], has_clean: bool, has_taken: bool = False) -> list[Item]:
     """What the boxes of a run's logs, and the lines at them, mean: those that occur."""
     held = [log for log in logs if log is not None and log.records]
-    cross = el("path", d="M9 5l8 8m0 -8l-8 8", stroke=RED, stroke_width=2)
+    cross = el("path", d=TOMB, transform="translate(13 9)", stroke=RED, stroke_width=2)
     old = el("text", "a°", cls="ink", x=6, y=14, font_weight="bold")
-    has_live, has_tombs, has_replaced = (any(log.counts()[at] for log in held) for at in range(3))
     has_active = any(is_active for log in held for *_, is_active in log.segments)
+    kinds = {kind for at, kind in enumerate(("live", "tombstone", "replaced")) if any(log.counts()[at] for log in held)}
     return occurred([
-        (has_live, box_swatch(fill=BLUE, cls="ink-line"), "live: the last of its key"),
-        (has_replaced, box_swatch(fill="none", cls="grey-line", stroke_dasharray="3 2"), "replaced by a later record"),
-        (has_tombs, group(box_swatch(fill="none", cls="ink-line"), cross), "a tombstone"),
+        *((True, group(box, cross) if meaning == FILLS["tombstone"].meaning else box, meaning) for box, meaning in fill_legend(kinds)),
         (held, el("path", d="M13 1V17", cls="ink-line", stroke_width=2.5), "a new segment begins"),
         (has_active, line_swatch(stroke=ORANGE, stroke_width=3), "active segment, never cleaned"),
         (held and has_clean, line_swatch(stroke=GREEN, stroke_width=3), "cleaned up to here"),
         (any(name.endswith(OLD_FORMAT) for log in held for name in log.labels), old, "a key in the old format"),
+        (has_taken, swatch("taken out"), FILLS["taken out"].meaning),
     ])

@@ -5,7 +5,7 @@ A row has ticks for what is often and signs for what is rare. Below are charts o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,27 +15,21 @@ from kitlib.views.look import CHAR, LEFT
 from kitlib.views.pictures.clock import figure
 from kitlib.views.pictures.history import stair
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
-from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.log_panel import KeyedLog
 from kitlib.views.scenes.timeline import (
     TICKS,
     Drawn,
     Item,
-    Mark,
     Panel,
     Row,
     Spans,
-    apart,
     bars,
     compose,
-    draw_glyph,
-    draw_tick,
-    glyph_legend,
     glyphs_of,
-    named_line,
-    tick_legend,
 )
 from kitlib.views.stage.deeds import is_refused
+from kitlib.views.stage.score import State
 from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
 from kitlib.words.glyphs import BLUE, DISC, ORANGE, RED, Glyph
 
@@ -46,14 +40,17 @@ SIGN_WORDS = (  # in the legend's order
     "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "delete", "dies", "move",
     "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error", "told", "none", "wait",
 )  # fmt: skip
-LOG_WORDS = frozenset({"write_many", "clean_many", "roll", "clean", "compact", "purge", "delete"})
+LOG_WORDS = frozenset({"write", "tombstone", "write_many", "clean_many", "roll", "clean", "compact", "purge", "delete"})
+LANE_WORDS = {
+    "its answers": ("told", "none", "wait", "move", "load_failed", "evict", "alter", "forget"), "the cleaner": ("pass", "dies"),
+}  # fmt: skip
 ANSWERS = {
     "told": Glyph("it answers with an offset", DISC, "ink", 0.8, BLUE),
     "none": Glyph("it answers −1: no offset", DISC, RED, 2.4, "paper"),
     "wait": Glyph("it answers: try again", DISC, ORANGE, 2.4, "paper"),
 }
 SPELL_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "answer"})  # which tell who answers now
-CONSUMER_WORDS = frozenset({"start", "emit", "process", "commit", "reset", "error"})
+CONSUMER_WORDS = frozenset({"start", "process", "again", "commit", "reset", "gap", "error"})
 MOST_CONSUMERS, LONG_NAME = 3, 10
 Scale = Callable[[int], float]  # the height at which a number lies
 
@@ -75,10 +72,7 @@ class Strip:
 
     trace: Trace
     xs: list[float]
-    variants: Mapping[str, Glyph] = field(default_factory=lambda: ANSWERS)  # glyphs of what is no word by itself
-    order: Sequence[str] = SIGN_WORDS  # of the signs in the legend
     rows: list[Row] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
     further: list[Item] = field(default_factory=list)  # of the legend
 
     def steps(self, wanted: Callable[[Step], object]) -> list[tuple[Step, float]]:
@@ -89,87 +83,6 @@ class Strip:
         """A row, and what its legend explains."""
         self.rows.append(row)
         self.further += row.legend()
-
-    def add_line(self, name: str, word_of: Callable[[Step], str], line: Mark | None = None) -> None:
-        """A named row with a tick or a sign for each step that `word_of` names one for; left out where there is none."""
-        found = [(word, x) for step, x in self.steps(lambda step: True) if (word := word_of(step))]
-        if not found:
-            return
-        self.seen |= {word for word, _ in found}
-        ticks = {what: [x for word, x in found if word == what] for what in TICKS}
-        glyphs, signs = glyphs_of(self.trace, None, self.variants), [each for each in found if each[0] not in TICKS]
-        placed = apart([x for _, x in signs], 11, 22)  # moved on a little where they would cover each other
-        ref = f"process:{name}" if any(step.actor == name for step in self.trace) else None
-
-        def draw(top: float) -> list[Svg]:
-            y = top + 12
-            head = named_line(name, y, 0.7, size=None, bold=True)
-            drawn = [head[0], *line(y)] if line else head
-            drawn += [draw_tick(what, xs, y) for what, xs in ticks.items() if xs]
-            drawn += [draw_glyph(glyphs[what], x, y) for (what, _), x in zip(signs, placed, strict=True)]
-            return [group(*drawn, data_ref=ref)] if ref else drawn
-
-        self.rows.append(Drawn(ROW_TALL, draw))
-
-    def add_log(self) -> None:
-        """Writes, tombstones, and what is done to the log."""
-
-        def word_of(step: Step) -> str:
-            if step.actor not in LOGS or step.what not in ("write", "append"):
-                return step.what if step.what in LOG_WORDS else ""
-            values = step.data.get("values", [step.data.get("value", "")])
-            return "tombstone" if isinstance(values, list) and None in values and "members" not in step.data else "write"
-
-        self.add_line("the log", word_of)
-
-    def add_coordinator(self) -> None:
-        """Who answers for the group, while its cache is loaded, and what it answers."""
-        states = coordinator_states(self.trace)
-        if not any(states):
-            return
-        self.add(Spans({"coordinator": bars(states, self.xs)}))
-
-        def word_of(step: Step) -> str:
-            if step.what != "answer":
-                return step.what if step.what in ("move", "load_failed", "evict", "alter", "forget") else ""
-            return "wait" if is_refused(step) else "none" if step.data.get("offset") == -1 else "told"
-
-        self.add_line("its answers", word_of)
-
-    def add_cleaner(self) -> None:
-        """A line while it runs, dashed from its death on."""
-        dead = next((x for _, x in self.steps(lambda step: step.what == "dies")), None)
-
-        def draw_life(y: float) -> list[Svg]:
-            parts = [el("path", d=f"M{AXIS_LEFT} {y:g}H{AXIS_RIGHT if dead is None else dead:g}", cls="ink-line", stroke_width=1.6)]
-            rest = el("path", d=f"M{dead or 0:g} {y:g}H{AXIS_RIGHT}", stroke=RED, stroke_width=1.6, stroke_dasharray="2 5")
-            return parts if dead is None else [*parts, rest]
-
-        self.add_line("the cleaner", lambda step: step.what if step.what in ("dies", "pass") else "", draw_life)
-
-    def add_consumers(self) -> None:
-        """What each consumer has worked on, once more in another sign, and its commits."""
-        names = dict.fromkeys(
-            step.actor
-            for step in self.trace
-            if step.what in CONSUMER_WORDS and "topic" in step.data and step.actor.split(" ")[0] not in NO_CONSUMERS
-        )
-        done: dict[str, set[tuple[object, object, object]]] = {name: set() for name in names}
-
-        def word_of(step: Step, name: str) -> str:
-            where = (step.data.get("topic"), step.data.get("partition"), step.data.get("offset"))
-            if step.actor != name:
-                return ""
-            if step.what == "process":
-                is_again = where in done[name]
-                done[name].add(where)
-                return "again" if is_again else "process"
-            if step.what == "commit":
-                return "commit" if step.data.get("written", True) else ""
-            return step.what if step.what in ("start", "reset", "gap", "error") else ""
-
-        for name in list(names)[:MOST_CONSUMERS]:
-            self.add_line(plain_text(name, 12), lambda step, name=name: word_of(step, name))  # type: ignore[misc]
 
     def add_counts(self, logs: Sequence[KeyedLog | None]) -> None:
         """How many records lie in the log after each step: live ones, tombstones above, replaced ones on top."""
@@ -213,9 +126,61 @@ class Strip:
 
     def compose(self, title: str, question: str, panels: Iterable[tuple[Panel, str]], panel_height: int, legend: Sequence[Item]) -> Scene:
         """The scene with these rows, each meaning once in the legend."""
-        signs = glyph_legend(glyphs_of(self.trace, self.order, self.variants), self.seen - ({"pass"} if "clean" in self.seen else set()))
-        once = list({item[1]: item for item in (*tick_legend(self.seen), *signs, *self.further, *legend)}.values())
+        once = list({item[1]: item for item in (*self.further, *legend)}.values())
         return compose(self.trace, self.xs, title, question, self.rows, panels, panel_height, once, gap=8, below=24)
+
+
+def words_of(trace: Trace, is_shared: bool = False) -> list[str]:
+    """The word whose sign or tick stands for each step; "" where nothing came of it.
+
+    What is processed once more has a word of its own: by the same reader, or where the work `is_shared` by any of them.
+    """
+    done, found = set[tuple[object, ...]](), list[str]()
+    for step in trace:
+        word, data = step.what, step.data
+        where = is_shared or step.actor, data.get("topic"), data.get("partition"), data.get("offset")
+        if word == "process":
+            word = "again" if where in done else word
+            done.add(where)
+        elif word == "commit":
+            word = "" if is_refused(step) or not data.get("written", True) else word
+        elif word == "answer":
+            word = "wait" if is_refused(step) else "none" if data.get("offset") == -1 else "told"
+        elif is_shared and step.actor == "operator" and word in ("alter", "forget"):
+            word = "" if is_refused(step) else "operator"
+        elif word in ("write", "append") and step.actor in LOGS:
+            values = data.get("values", [data.get("value", "")])
+            word = "tombstone" if isinstance(values, list) and None in values and "members" not in data else "write"
+        found.append(word)
+    return found
+
+
+def log_lanes(trace: Trace, xs: Sequence[float], *rows: str) -> Lanes:
+    """The rows above a log of those that are asked for: the log, the coordinator and its answers, the cleaner, and the consumers.
+
+    The cleaner's line ends where it dies. A row of which nothing is told is left out.
+    """
+    words, consumers = words_of(trace), list[str]()
+
+    def lane_of(step: Step) -> str:
+        word = words[step.number]
+        if word in LOG_WORDS and (step.actor in LOGS or word not in ("write", "tombstone")):
+            return "the log"
+        if word in CONSUMER_WORDS and "topic" in step.data and step.actor.split(" ")[0] not in NO_CONSUMERS:
+            consumers.extend([step.actor] if step.actor not in consumers else [])
+            return step.actor
+        return next((lane for lane, those in LANE_WORDS.items() if word in those), "")
+
+    told = {lane_of(step) for step in trace}
+    states = coordinator_states(trace) if "coordinator" in rows else []
+    spells: list[Spell] = [("coordinator", bar, None) for bar in bars(states, xs)]
+    names = [row for row in rows if row in told or (row == "coordinator" and spells)]
+    names += consumers[:MOST_CONSUMERS] if "consumers" in rows else []
+    died: list[tuple[float, State]] = [(float(step.number), "down") for step in trace if step.what == "dies"][:1]
+    return Lanes(
+        trace, xs, glyphs_of(trace, SIGN_WORDS, ANSWERS), lane_of, spells, word_of=lambda step: words[step.number], names=names,
+        ticks=TICKS, states={"the cleaner": [(0.0, "up"), *died]}, is_staged=False, pitch=ROW_TALL,
+    )  # fmt: skip
 
 
 def draw_curve(curve: Curve, y: Scale) -> Svg:

@@ -28,7 +28,7 @@ from kitlib.views.scenes.log_panel import (
     log_tall,
     log_words,
 )
-from kitlib.views.scenes.offset_rows import Curve, Strip
+from kitlib.views.scenes.offset_rows import Curve, Strip, log_lanes
 from kitlib.views.scenes.signs import QUESTION, signs_scene
 from kitlib.views.scenes.timeline import as_before, box_swatch, places
 from kitlib.views.svg import Svg, el, group, letter_paint
@@ -54,14 +54,12 @@ def to_scene(trace: Trace, part: str) -> Scene:
     labels = labels_of(states)
     logs = as_before(keyed_log(state, labels) for state in states)
     strip = Strip(trace, xs)
-    if part == "all":
-        strip.add_log()
-    strip.add_coordinator()
+    coordinator = "coordinator", "its answers"
     if part == "load":
+        strip.add(log_lanes(trace, xs, *coordinator))
         _add_cached(strip, logs)
     else:
-        strip.add_cleaner()
-        strip.add_consumers()
+        strip.add(log_lanes(trace, xs, "the log", *coordinator, "the cleaner", "consumers"))
         strip.add_counts(logs)
         _add_sizes(strip)
     most = boxes_in(logs)

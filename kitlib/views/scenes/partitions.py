@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from kitlib.trace import Trace
 from kitlib.views.scene import AXIS_LEFT, Scene
-from kitlib.views.scenes.timeline import Drawn, compose, draw_glyph, glyph_legend, named_line, places
-from kitlib.views.svg import Svg, el
+from kitlib.views.scenes.lanes import Lanes
+from kitlib.views.scenes.timeline import compose, places
+from kitlib.views.stage.score import State
+from kitlib.views.svg import el
 from kitlib.words.glyphs import BLUE, CROSSED_SQUARE, GREEN, RED, Glyph
 
 PARTS = {"all": "Which cancels come before their create, and which does the sink refuse?"}
@@ -26,27 +28,22 @@ EFFECTS = {
 
 
 def to_scene(trace: Trace, part: str) -> Scene:
-    """The scene of a trace."""
+    """The scene of a trace: each partition's line begins where it is added."""
     xs = places(trace)
-    run = list(zip(trace.steps, xs, strict=True))
-    added = [(step.data["count"], x) for step, x in run if step.what == "partitions"]
-    most = max([count for count, _ in added], default=0)
-    born = [next(x for count, x in added if count > number) for number in range(min(most, MOST_ROWS))]
-    works = [(step.data, x) for step, x in run if step.what == "process" and step.data["partition"] < len(born)]
-
-    def draw(y: float) -> list[Svg]:
-        """Lines that begin where their partition does, and on them what became of each order."""
-        drawn = [each for number, x in enumerate(born) for each in named_line(f"partition {number}", y + number * ROW + 8, 0.6, f"{x:.1f}")]
-        for step, x in run:
-            if step.what == "process" and step.data["partition"] < len(born) and step.data["effect"] in EFFECTS:
-                drawn.append(draw_glyph(EFFECTS[step.data["effect"]], x, y + step.data["partition"] * ROW + 8))
-            elif step.what == "partitions" and x > xs[0]:
-                line = f"M{x:.1f} {y - 6:g}V{y + len(born) * ROW + 4:g}"
-                drawn.append(el("path", d=line, cls="ink-line", stroke_width=1, stroke_dasharray="2 3"))
-        return drawn
-
+    added = [(float(step.number), step.data["count"]) for step in trace if step.what == "partitions"]
+    most = max([count for _, count in added], default=0)
+    born = [next(at for at, count in added if count > number) for number in range(min(most, MOST_ROWS))]
+    states: dict[str, list[tuple[float, State]]] = {lane(number): [(0.0, "away"), (at, "up")] for number, at in enumerate(born)}
+    lanes = Lanes(
+        trace, xs, EFFECTS, lambda step: lane(step.data.get("partition", -1)), word_of=lambda step: step.data.get("effect", step.what),
+        names=[*states], states=states, is_staged=False, pitch=ROW,
+    )  # fmt: skip
     told = [", ".join(f"{count} {effect}" for effect, count in step.state.get("orders", {}).items()) for step in trace]
     words = [each or "nothing read yet" for each in told]
     panels = [(el("text", f"So far: {each}", cls="ink", x=AXIS_LEFT, y=16, font_size=12), each) for each in words]
-    legend = glyph_legend(EFFECTS, (data["effect"] for data, _ in works))
-    return compose(trace, xs, "Partitions are added", PARTS[part], [Drawn(len(born) * ROW, draw)], panels, 30, legend, begin=12, top=6)
+    return compose(trace, xs, "Partitions are added", PARTS[part], [lanes], panels, 30, lanes.legend(), top=6)
+
+
+def lane(number: int) -> str:
+    """A partition's name."""
+    return f"partition {number}"

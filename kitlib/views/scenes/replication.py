@@ -16,7 +16,7 @@ from kitlib.views.look import LEFT
 from kitlib.views.pictures.clock import figure
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
-from kitlib.views.scenes.offset_rows import Curve, Scale, Strip
+from kitlib.views.scenes.offset_rows import Curve, Scale, Strip, log_lanes
 from kitlib.views.scenes.timeline import Item, as_before, bars, box_swatch, glyphs_of, occurred, places
 from kitlib.views.svg import HATCH, Svg, el, group
 from kitlib.words.glyphs import ALARM, BLACK, BLUE, RED, SKY, WHITE, Glyph
@@ -39,12 +39,12 @@ def to_scene(trace: Trace, part: str) -> Scene:
     xs = places(trace)
     states = _states(trace)
     brokers = sorted({str(name) for state in states for name in state.get("replicas", {})})
-    strip = Strip(trace, xs, UNCLEAN, SIGN_WORDS)
+    strip = Strip(trace, xs)
     spells: list[Spell] = [(f"broker {name}", bar, None) for name in brokers for bar in bars([_spell(name, state) for state in states], xs)]
     spells += [("controller", bar, None) for bar in bars(_in_sync(trace), xs)]
     names = ["producer", *(f"broker {name}" for name in brokers), "controller"]
     strip.add(Lanes(trace, xs, glyphs_of(trace, SIGN_WORDS, UNCLEAN), spells=spells, word_of=_word_of, names=names))
-    strip.add_consumers()
+    strip.add(log_lanes(trace, xs, "consumers"))
     _add_ends(strip)
     gone = (True, box_swatch(fill=HATCH, cls="ink-line"), "is not in the leader's log: will be cut off")
     cut = el("path", d="M13 2V16m-4 -6l4 6l4 -6", fill="none", stroke=RED, stroke_width=2.8)

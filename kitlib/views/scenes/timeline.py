@@ -1,13 +1,13 @@
 """The grammar of a scene: rows over time, a panel for each step, a legend of what occurred.
 
 A picture of a run is a list of rows, the topmost first. A row has its height and draws itself from a height on:
-`Signs` where something happened, `Spans` of what held from when to when, or `Drawn`, what fits neither of them. `compose` puts
+`Lanes` (`lanes.py`) of who did what, `Spans` of what held from when to when, or `Drawn`, what fits neither of them. `compose` puts
 rows, time axis and panels together:
 
     xs = places(trace)
-    signs = Signs({"workers": [(step.what, x) for step, x in zip(trace, xs)]}, glyphs_of(trace), tall=22)
+    lanes = Lanes(trace, xs, glyphs_of(trace))
     spans = Spans({name: bars([owner(state, name) for state in states], xs) for name in names})
-    scene = compose(trace, xs, "Connect", PARTS[part], [signs, spans], panels, panel_height, signs.legend())
+    scene = compose(trace, xs, "Connect", PARTS[part], [lanes, spans], panels, panel_height, lanes.legend())
 
 How much of the time axis a step takes, and the glyph that stands for it, belong to its word (`kitlib.words`).
 
@@ -25,7 +25,7 @@ from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
-from kitlib.words.glyphs import BLACK, BLUE, GREEN, ORANGE, PINK, RED, SKY, WHITE, Glyph
+from kitlib.words.glyphs import BLACK, BLUE, CHECK, GREEN, ORANGE, PINK, RED, SKY, SMALL_CROSS, WHITE, Glyph
 
 TICK_APART = 92  # from one time on the axis to the next, at least
 DAY_MS = 86_400_000
@@ -38,7 +38,6 @@ Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
 Panel = Svg | Sequence[Svg] | None  # None: as before
 Mark = Callable[[float], list[Svg]]  # drawn at a height
 Told = TypeVar("Told")
-Found = Sequence[tuple[str, float]]  # what happened, and where it lies on the time axis
 
 
 def compose(
@@ -116,16 +115,6 @@ def centred(words: Iterable[str], x0: float, x1: float, y: float, paint: Mapping
     return [el("text", told, x=(x0 + x1) / 2, y=y, text_anchor="middle", font_size=11, **paint)] if told else []
 
 
-def named_line(
-    name: str, y: float, thick: float = 0.5, left: object = AXIS_LEFT, *, size: int | None = 11, bold: bool = False
-) -> list[Svg]:
-    """A row's name, and a grey line through its middle at `y`."""
-    return [
-        el("text", name, cls="ink", x=LEFT, y=y + 4, font_size=size, font_weight="bold" if bold else None),
-        el("path", d=f"M{left} {y:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=thick),
-    ]
-
-
 def glyphs_of(trace: Trace, words: Iterable[str] | None = None, variants: Mapping[str, Glyph] | None = None) -> dict[str, Glyph]:
     """The glyphs of a trace's words and of some variants of them, in the order of `words` (None: of their table)."""
     known = {what: word.glyph for what, word in trace.vocabulary.words.items() if word.glyph is not None} | dict(variants or {})
@@ -157,12 +146,6 @@ def line_swatch(**paint: Any) -> Svg:
     return el("path", d="M2 9H24", **paint)
 
 
-def glyph_legend(glyphs: Mapping[str, Glyph], seen: Iterable[str]) -> list[Item]:
-    """The glyphs that occurred, in the order of their table."""
-    found = set(seen)
-    return occurred((what in found, group(draw_glyph(glyph, 13, 9)), glyph.meaning) for what, glyph in glyphs.items())
-
-
 class Row(Protocol):
     """Something over time with a height of its own."""
 
@@ -180,31 +163,6 @@ class Drawn:
 
     tall: float
     draw: Callable[[float], list[Svg]]
-
-
-@dataclass(frozen=True, slots=True)
-class Signs:
-    """Rows of glyphs, moved on where they would cover each other; words without a glyph are passed over."""
-
-    rows: Mapping[str, Found]
-    glyphs: Mapping[str, Glyph]
-    tall: float
-    pitch: float = 18
-
-    def draw(self, y: float) -> list[Svg]:
-        """The names and lines, and then all glyphs in the order of the steps."""
-        parts = [each for number, name in enumerate(self.rows) for each in named_line(name, y + 8 + number * self.pitch, bold=True)]
-        placed = []
-        for number, found in enumerate(self.rows.values()):
-            known = [(what, x) for what, x in found if what in self.glyphs]
-            moved = apart([x for _, x in known], 11)
-            placed += [(x, number, what, at) for (what, x), at in zip(known, moved, strict=True)]
-        placed.sort(key=lambda each: each[0])
-        return [group(*parts, *(draw_glyph(self.glyphs[what], at, y + 8 + row * self.pitch) for _, row, what, at in placed))]
-
-    def legend(self) -> list[Item]:
-        """The glyphs that occurred."""
-        return glyph_legend(self.glyphs, (what for found in self.rows.values() for what, _ in found))
 
 
 TICKS = {  # what is done with a log's records: colour, meaning
@@ -245,15 +203,24 @@ class Fill:
     text: str  # a colour, or "ink"
     edge: str = BLACK
     dash: str = ""
+    wash: float | None = None  # opacity of the fill, where what lies below or is done is pale
+    rx: int | None = None  # of round corners
+    texture: int | None = None  # 0 to 3: grey, lines down, lines across, dots
+    sign: str = ""  # a path in the middle, around 0, 0
 
 
+TEXTURED = "held", "held |", "held =", "held :"  # by the first member to the fourth; then they begin anew
 FILLS = {
     "runs": Fill("runs at the worker named in it", GREEN, BLACK),
     "running": Fill("processed by the instance named in it", GREEN, BLACK),
     "restoring": Fill("restores its store, processes nothing", ORANGE, BLACK, BLACK, "4 2"),
     "standby": Fill("standby: a copy that follows the changelog", SKY, BLACK),
     "nobody": Fill("nobody runs it", HATCH, "ink", RED),
-    "connector": Fill("a connector", "none", "ink", "ink"),
+    "missed": Fill("nobody holds the partition: it stands still", HATCH, "ink", RED),
+    "frozen": Fill("held by one who is frozen", "none", "ink", RED, "4 3"),
+    "two": Fill("two believe that they hold it", PINK, BLACK),
+    **{name: Fill("held by the member named in it", "none", "ink", "ink", texture=place) for place, name in enumerate(TEXTURED)},
+    "connector": Fill("a connector", "none", "ink", "ink", rx=8),
     "generation": Fill("a generation: all members have their share", "paper", "ink", "grey"),
     "ready": Fill("who answers for the group", "paper", "ink", "ink"),
     "loading": Fill("its cache is being loaded", ORANGE, BLACK),
@@ -295,6 +262,18 @@ FILLS = {
     "forgotten": Fill("just forgotten", "none", "ink", RED, "3 3"),
     "free": Fill("a free place", "none", "grey", "grey", "2 4"),
     "stored": Fill("records in the log", BLUE, WHITE),
+    "open": Fill("in an open transaction", ORANGE, BLACK),
+    "committed": Fill("committed", BLUE, "ink", "ink", wash=0.2),
+    "copy": Fill("committed again: a second copy", PINK, BLACK, "ink"),
+    "aborted": Fill("aborted: stays in the log", HATCH, "ink", RED),
+    "plain": Fill("outside of any transaction", GREEN, BLACK),
+    "COMMIT": Fill("a commit marker", "none", "ink", "ink", rx=8, sign=CHECK),
+    "ABORT": Fill("an abort marker", "none", "ink", "ink", rx=8, sign=SMALL_CROSS),
+    "unread": Fill("not read yet", "none", "grey", "grey"),
+    "live": Fill("live: the last of its key", BLUE, WHITE, "ink"),
+    "replaced": Fill("replaced by a later record", "none", "grey", "grey", "3 2"),
+    "tombstone": Fill("a tombstone", "none", "ink", "ink"),
+    "taken out": Fill("taken out by the pass", HATCH, "ink", "grey"),
 }
 
 
@@ -348,7 +327,9 @@ class Spans:
         for number, (name, found) in enumerate(self.rows.items()):
             top = y + number * ROW_TALL
             boxes = [draw_box(bar.kind, bar.x0, top, bar.x1 - bar.x0, BAR_TALL, bar.who) for bar in found if bar.x1 > bar.x0]
-            parts.append(group(*named_line(name, top + 8), *boxes, data_ref=self.refs.get(name)))
+            line = el("path", d=f"M{AXIS_LEFT} {top + 8:g}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5)
+            told = el("text", name, cls="ink", x=LEFT, y=top + 12, font_size=11)
+            parts.append(group(told, line, *boxes, data_ref=self.refs.get(name)))
         return [group(*parts)]
 
     def legend(self) -> list[Item]:
@@ -359,17 +340,36 @@ class Spans:
 def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str, title: str = "") -> Svg:
     """A box of this kind, with the first of its words, which a bar parts, that fit into it."""
     look, told = FILLS[kind], words.split("|")
-    box = draw_fill(look, x, y, width, height, f"{title or told[0]}: {look.meaning}", 8 if kind == "connector" else None)
-    letters = letter_paint(look.text, 4 * (look.fill == HATCH))
-    return group(box, *centred(told, x, x + width, y + height / 2 + 4, letters))
+    box = draw_fill(look, x, y, width, height, f"{title or told[0]}: {look.meaning}")
+    letters = letter_paint(look.text, 4 * (look.fill == HATCH or look.texture is not None))
+    texture = [] if look.texture is None else [draw_texture(look.texture, x, y, width, height)]
+    middle = f"translate({x + width / 2:g} {y + height / 2:g})"
+    sign = [el("path", d=look.sign, transform=middle, fill="none", stroke_width=2.2, **line_paint(look.edge))] if look.sign else []
+    return group(*texture, box, *sign, *centred(told, x, x + width, y + height / 2 + 4, letters))
+
+
+def draw_texture(kind: int, x: float, y: float, wide: float, tall: float) -> Svg:
+    """What tells the boxes of one member from those of another one."""
+    if kind == 0:
+        return el("rect", x=x, y=y, width=wide, height=tall, cls="grey", opacity=0.3)
+    down, across = range(4, int(tall), 4), range(4, int(wide) + 1, 5)
+    if kind == 1:
+        path = "".join(f"M{x + step:.1f} {y:g}v{tall:g}" for step in across)
+    elif kind == 2:
+        path = "".join(f"M{x:.1f} {y + step:g}h{wide:.1f}" for step in down)
+    else:
+        path = "".join(f"M{x + step:.1f} {y + row:g}h2" for row in down for step in across if step < wide - 1)
+    return el("path", d=path or "M0 0", cls="grey-line", stroke_width=2 if kind == 3 else 1)
 
 
 def draw_fill(look: Fill, x: float, y: float, width: float, height: float, title: str, rx: int | None = None) -> Svg:
     """An empty box of this look."""
     paint = line_paint(look.edge)
     paint |= {"cls": f"paper {paint.get('cls', '')}".strip()} if look.fill == "paper" else {"fill": look.fill}
-    dash = look.dash or None
-    return el("rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx, stroke_width=1, stroke_dasharray=dash, **paint)
+    return el(
+        "rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx or look.rx, stroke_width=1, fill_opacity=look.wash,
+        stroke_dasharray=look.dash or None, **paint,
+    )  # fmt: skip
 
 
 def fill_legend(kinds: Collection[str]) -> list[Item]:

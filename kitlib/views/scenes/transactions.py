@@ -22,13 +22,25 @@ from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.offset_rows import Curve, Strip
-from kitlib.views.scenes.timeline import FILLS, Bar, Item, Spans, as_before, bars, glyphs_of, places
-from kitlib.views.svg import HATCH, Svg, el, group, letter_paint, line_paint
-from kitlib.words.glyphs import BLACK, BLUE, CHECK, CLOCK, DIAMOND, GREEN, ORANGE, PINK, RED, SQUARE, Glyph
+from kitlib.views.scenes.timeline import (
+    FILLS,
+    Bar,
+    Item,
+    Spans,
+    as_before,
+    bars,
+    draw_box,
+    draw_fill,
+    fill_legend,
+    glyphs_of,
+    places,
+)
+from kitlib.views.svg import Svg, el, group, letter_paint
+from kitlib.words.glyphs import BLUE, CLOCK, DIAMOND, GREEN, ORANGE, PINK, SQUARE, Glyph
 from kitlib.words.word import place_name
 
 READERS = ("read_committed", "read_uncommitted")
-PLAIN, OPEN, COMMITTED, ABORTED = "plain", "open", "committed", "aborted"
+PLAIN, OPEN, COMMITTED, COPY, ABORTED = "plain", "open", "committed", "copy", "aborted"  # keys of FILLS
 LogRow = list[Any]  # of the state's log: first and last offset, producer id, epoch, transaction or None, marker or None
 
 
@@ -133,7 +145,7 @@ def _legend(trace: Trace, panel: Panel) -> list[Item]:
     ]
     changes = [step for step in trace.steps if step.what in ("write", "marker")]
     worth = {look for step in [*changes, *trace.steps[-1:]] for look in panel.looks_of(step.state.get("log", [])).values()}
-    return [*found, *((box_swatch(name), meaning) for name, (_, _, meaning) in BOX_LOOKS.items() if name in worth)]
+    return [*found, *fill_legend(worth)]
 
 
 STRIP_LEFT = AXIS_LEFT + 20
@@ -142,45 +154,6 @@ TITLE_Y, TX_Y, BOX_Y, EPOCH_Y, OFFSET_Y, READ_Y, READ_TALL = 12, 36, 44, 80, 95,
 PANEL_TALL = READ_Y + 2 * READ_TALL + 30  # and a line for each transactional id
 MOST_IDS = 4
 INPUT_Y, INPUT_TALL = READ_Y + 2 * READ_TALL + 14, 56  # the input topic, where there is one
-
-COPY = "copy"
-BOX_LOOKS: dict[str, tuple[str, str, str]] = {  # fill, colour of the number, meaning
-    OPEN: (ORANGE, BLACK, "in an open transaction"),
-    COMMITTED: (BLUE, "ink", "committed"),
-    COPY: (PINK, BLACK, "committed again: a second copy"),
-    ABORTED: (HATCH, "ink", "aborted: stays in the log"),
-    PLAIN: (GREEN, BLACK, "outside of any transaction"),
-    "COMMIT": ("none", "ink", "a commit marker"),
-    "ABORT": ("none", "ink", "an abort marker"),
-}
-WASH = {BLUE: 0.2}  # opacity of a fill: what is committed is pale
-MARKER = {"COMMIT": CHECK, "ABORT": "M-4 -4L4 4M4 -4L-4 4"}
-
-
-def draw_log_box(look: str, text: str, wide: float, tall: int = TALL) -> Svg:
-    """A record's box with its number, or a marker's with its sign."""
-    fill, colour, meaning = BOX_LOOKS[look]
-    edge: dict[str, Any] = line_paint(RED if look == ABORTED else "ink")
-    box = {"x": 0.5, "y": 0.5, "width": wide - 1, "height": tall - 1}
-    if look in MARKER:
-        sign = el(
-            "path",
-            d=MARKER[look],
-            transform=f"translate({wide / 2:g} {tall / 2:g})",
-            fill="none",
-            cls="ink-line",
-            stroke_width=2.2,
-        )
-        return group(el("title", meaning), el("rect", rx=8, fill="none", stroke_width=1.6, **box, **edge), sign)
-    words: dict[str, Any] = letter_paint(colour, 4 * (look == ABORTED))
-    number = el("text", text, x=wide / 2, y=16, text_anchor="middle", font_size=11, **words)
-    return group(el("title", meaning), el("rect", fill=fill, fill_opacity=WASH.get(fill), **box, **edge), number)
-
-
-def box_swatch(look: str) -> Svg:
-    """The box for the legend."""
-    return draw_log_box(look, "", 26, 18)
-
 
 def followed(trace: Trace, name: str) -> list[int]:
     """A number of the state after each step; 0 before one is told."""
@@ -267,7 +240,7 @@ class Panel:
         parts = [el("text", "input", cls="ink", x=LEFT, y=y + 15, font_size=11)]
         for offset in range(shown):
             look = COMMITTED if offset < at else OPEN if offset < ahead else "unread"
-            parts.append(group(self._input_box(look, str(offset)), transform=f"translate({self._x(offset, 0)} {y})"))
+            parts.append(draw_box(look, self._x(offset, 0), y, self.wide - 1, TALL, str(offset)))
         words = [f"the group's position: {at}"]
         words += [f"{offset} if transaction {tx} commits" for offset, tx in self.sent_offsets.values() if offset != at]
         x = self._x(min(at, shown), 0)
@@ -276,13 +249,6 @@ class Panel:
             parts.append(el("path", d=f"M{self._x(min(ahead, shown), 0)} {y + 26}l-5 8h10Z", fill=ORANGE, cls="ink-line", stroke_width=0.8))
         parts.append(el("text", "; ".join(words), cls="ink", x=STRIP_LEFT, y=y + 46, font_size=11))
         return group(*parts)
-
-    def _input_box(self, look: str, text: str) -> Svg:
-        if look in BOX_LOOKS:
-            return draw_log_box(look, text, self.wide)
-        box = {"x": 0.5, "y": 0.5, "width": self.wide - 1, "height": TALL - 1}
-        number = el("text", text, cls="grey", x=self.wide / 2, y=16, text_anchor="middle", font_size=11)
-        return group(el("title", "not read yet"), el("rect", fill="none", cls="grey-line", **box), number)
 
     def _x(self, offset: int, first: int) -> int:
         return STRIP_LEFT + (offset - first) * self.wide
@@ -311,9 +277,9 @@ class Panel:
             left = max(row[0], first)
             boxes = []
             for offset in range(left, row[1] + 1):
-                box = draw_log_box(looks[offset], self.records.get(offset, ""), self.wide)
-                ref = f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"
-                boxes.append(group(box, transform=f"translate({self._x(offset, first)} {BOX_Y})", data_ref=ref))
+                words = self.records.get(offset, "")
+                box = draw_box(looks[offset], self._x(offset, first), BOX_Y, self.wide - 1, TALL, words, f"offset {offset}")
+                boxes.append(group(box, data_ref=f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"))
             x, wide = self._x(left, first), (row[1] - left + 1) * self.wide
             boxes.append(el("text", str(left), cls="grey", x=x + 2, y=OFFSET_Y, font_size=11))
             if row[2] is not None and row[2] >= 0:
@@ -365,11 +331,8 @@ class Panel:
             found[offset] = found.get(offset, 0) + 1
         for offset, times in found.items():
             if offset >= first:
-                fate = fates.get(offset, OPEN)
-                edge: dict[str, Any] = line_paint(RED if fate == ABORTED else "ink")
-                box = {"x": self._x(offset, first) + 3, "y": y, "width": self.wide - 6, "height": 12}
-                fill = BOX_LOOKS[fate][0]
-                parts.append(el("rect", fill=fill, fill_opacity=WASH.get(fill), stroke_width=0.8, **box, **edge))
+                look = FILLS[fates.get(offset, OPEN)]
+                parts.append(draw_fill(look, self._x(offset, first) + 3, y, self.wide - 6, 12, f"offset {offset}"))
                 if times > 1:
                     middle = self._x(offset, first) + self.wide / 2
                     parts.append(

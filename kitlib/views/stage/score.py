@@ -66,7 +66,7 @@ STYLES = {
         Style("answer", "an answer", BLUE, "pill", "#FFFFFF"),
         Style("bad answer", "an answer with an error", RED, "pill"),
         Style("abort", "an abort", RED, "square"),
-        Style("work", "connectors and tasks", ORANGE),
+        Style("work", "work, given or taken back", ORANGE),
         Style("drop", "", ORANGE),
         Style("says", "", "paper", "bubble", "ink"),
         Style("warns", "", RED, "bubble", "ink"),
@@ -391,7 +391,7 @@ def cast(trace: Trace, parts: Sequence[Part]) -> Stage:
         names = [name for name in dict.fromkeys(found) if name not in taken and re.fullmatch(part.names, name)]
         taken.update(names)
         if names:
-            columns.setdefault((part.is_below, part.x), []).extend((part, name) for name in sorted(names, key=_in_order))
+            columns.setdefault((part.is_below, part.x), []).extend((part, name) for name in sorted(names, key=in_order))
     main = {x: actors[:MOST_IN_A_COLUMN] for (is_below, x), actors in columns.items() if not is_below}
     below = {x: actors for (is_below, x), actors in columns.items() if is_below}
     near = min((after - before for before, after in pairwise(sorted(main))), default=1.0)
@@ -419,5 +419,6 @@ def cast(trace: Trace, parts: Sequence[Part]) -> Stage:
     return stage
 
 
-def _in_order(name: str) -> tuple[Any, ...]:
+def in_order(name: str) -> tuple[Any, ...]:
+    """By which names are sorted as people do, 2 before 10."""
     return tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
