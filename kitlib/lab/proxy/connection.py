@@ -1,9 +1,7 @@
 """One client, one broker, and what the rules do to the frames between them.
 
-Two lanes run side by side, requests and answers. A frame that no rule wants goes on as it comes, in
-pieces; one that a rule wants is first read whole. Answers leave in the order in which
-the client asked, as every Kafka client expects, also when the proxy has sent a request twice, or gives an
-answer of its own.
+Two lanes run side by side, requests and answers, and each carries one whole frame at a time. Answers leave in the order in
+which the client asked, as every Kafka client expects, also when the proxy has sent a request twice, or gives an answer of its own.
 
 A client that leaves while requests of its own are delayed does not take them back: they still reach
 the broker, as packets under way would.
@@ -15,23 +13,15 @@ import asyncio
 import errno
 import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from kitlib.errors import LabError
 from kitlib.lab.proxy.addresses import Door, may_name_brokers, with_doors
-from kitlib.lab.proxy.frames import (
-    Answer,
-    GarbageError,
-    Request,
-    error_answer,
-    read_answer,
-    read_request,
-    with_error,
-)
+from kitlib.lab.proxy.frames import GarbageError, Request, error_answer, read_request, with_error
 from kitlib.lab.proxy.rules import REORDER_MS, Entry, Rule, RuleBook
 from kitlib.lab.proxy.sockets import Side
 
@@ -63,7 +53,7 @@ class Outlet:
     def __init__(self, loop: asyncio.AbstractEventLoop, sink: Side) -> None:
         self.loop = loop
         self.sink = sink
-        # Whoever hands a frame over, whole or in pieces: frames of two must not mix.
+        # Whoever hands a frame over: one that waits for room is not overtaken.
         self.turn = asyncio.Lock()
         self.held: deque[Held] = deque()
         self.held_bytes = 0
@@ -76,19 +66,15 @@ class Outlet:
     async def send(self, frames: bytes) -> None:
         """Send whole frames now, or, if something waits, behind it."""
         async with self.turn:
-            await self.pass_on(frames)
+            if self.held or self.broken:
+                await self._keep(Held(frames))
+            else:
+                await self.sink.write(frames)
 
     async def put(self, held: Held) -> None:
         """Keep a whole frame until it may go."""
         async with self.turn:
             await self._keep(held)
-
-    async def pass_on(self, piece: bytes) -> None:
-        """A piece of a frame, for those whose turn it is."""
-        if self.held or self.broken:
-            await self._keep(Held(piece))
-        else:
-            await self.sink.write(piece)
 
     async def drain(self) -> None:
         """Wait until nothing is held."""
@@ -175,13 +161,6 @@ class AwaitedAnswers:
                 return awaited
         return None
 
-    def is_next(self, awaited: Awaited) -> bool:
-        return self.queue[0] is awaited
-
-    def is_next_ready(self) -> bool:
-        """Whether the next answer is there already and has only waited for its turn."""
-        return bool(self.queue) and self.queue[0].hand_out is not None
-
     async def hand_out_ready(self) -> None:
         """Hand out the answers that are there and whose turn it is."""
         while self.queue and (hand_out := self.queue[0].hand_out) is not None:
@@ -197,9 +176,6 @@ LONGEST_STOP_S = 600.0
 # How long a connection is silent after a loss, if the rule does not say, before both sides hear that it has ended.
 LOST_S = 10.0
 
-Head = TypeVar("Head", Request, Answer)
-# What is to be done with a frame once it is there as a whole.
-Deed = Callable[[bytes], Awaitable[None]]
 # What each reorder rule holds back, by its handle: whose frame, and the gate behind which that waits with all that follows it.
 Reordered = dict[int, tuple["Connection", asyncio.Event]]
 # Writes down: what, number of the connection, request, handle of the rule, size.
@@ -308,13 +284,15 @@ class Connection:
 
     async def _requests(self) -> None:
         """Client to broker, until the client has left."""
-        await self._relay(self.client, self.to_broker, read_request, self._on_request)
+        while (frame := await self.client.frame()) is not None:
+            await self._on_request(read_request(frame), frame)
         await self.to_broker.drain()
         self.broker.end_sending()
 
     async def _answers(self) -> None:
         """Broker to client, until the broker has left."""
-        await self._relay(self.broker, self.to_client, read_answer, self._on_answer)
+        while (frame := await self.broker.frame()) is not None:
+            await self._on_answer(frame)
         await self.to_client.drain()
 
     async def _lane(self, passing: Callable[[], Awaitable[None]], garbage: str) -> bool:
@@ -330,51 +308,21 @@ class Connection:
             return False
         return True
 
-    async def _relay(
-        self, side: Side, outlet: Outlet, read: Callable[[memoryview], Head | None], judge: Callable[[Head], Deed | None]
-    ) -> None:
-        """Pass frames on until the stream ends. `judge` sees each frame's head and may ask for the whole of it."""
-        while True:
-            head = read(memoryview(side.data))
-            if head is None:
-                if not await side.more():
-                    return
-                continue
-            deed = judge(head)
-            if deed is None:
-                if not await self._stream(side, outlet, head.size):
-                    return
-            elif (frame := await side.whole(head.size)) is None:
-                return
-            else:
-                await deed(frame)
-
-    async def _stream(self, side: Side, outlet: Outlet, size: int) -> bool:
-        """Pass on the next `size` bytes as they come; False when the stream ends before."""
-        async with outlet.turn:
-            while size:
-                if not side.data and not await side.more():
-                    return False
-                piece = side.take(size)
-                size -= len(piece)
-                await outlet.pass_on(piece)
-        return True
-
     # Requests
 
-    def _on_request(self, request: Request) -> Deed | None:
+    async def _on_request(self, request: Request, frame: bytes) -> None:
         self.client_id = request.client_id
         self.note("request", self.number, request, None, request.size)
         if self.is_deaf:
-            return self._drop
+            return
         if overtaken := self._overtaken_by(request):
-            return lambda frame: self._overtake(overtaken, request, frame)
-        entry = self.book.choose(request.api, request.client_id, is_answer=False)
-        if entry is None:
+            await self._overtake(overtaken, request, frame)
+        elif entry := self.book.choose(request.api, request.client_id, is_answer=False):
+            self.note(entry.rule.action, self.number, request, entry.handle, request.size)
+            await self._act_on_request(entry, request, frame)
+        else:
             self.awaited.expect(request)
-            return None
-        self.note(entry.rule.action, self.number, request, entry.handle, request.size)
-        return lambda frame: self._act_on_request(entry, request, frame)
+            await self.to_broker.send(frame)
 
     async def _act_on_request(self, entry: Entry, request: Request, frame: bytes) -> None:
         rule, awaited = entry.rule, self.awaited.expect(request)
@@ -457,28 +405,27 @@ class Connection:
 
     # Answers
 
-    def _on_answer(self, answer: Answer) -> Deed | None:
-        awaited = self.awaited.asked(answer.correlation_id)
-        if awaited is None:
-            return None  # nobody the proxy knows of has asked for it
+    async def _on_answer(self, answer: bytes) -> None:
+        (correlation_id,) = struct.unpack_from(">i", answer, 4)
+        awaited = self.awaited.asked(correlation_id)
+        if awaited is None:  # nobody the proxy knows of has asked for it
+            await self.to_client.send(answer)
+            return
         for handle in awaited.lets_go:
             self._let_go(handle)
         request = awaited.request
         if self.is_mute:
-            return self._drop
+            return
         if awaited.is_for_nobody:
             self.awaited.queue.remove(awaited)
-            return self._drop
-        self.note("answer", self.number, request, None, answer.size)
+            return
+        self.note("answer", self.number, request, None, len(answer))
         entry = self.book.choose(request.api, request.client_id, is_answer=True)
         if entry is not None:
-            self.note(entry.rule.action, self.number, request, entry.handle, answer.size)
-        if self.awaited.is_next(awaited) and entry is None:
-            self.awaited.queue.popleft()
-            if self.door is not None and may_name_brokers(request):
-                return lambda frame: self._hand_out(self._told(request, frame))
-            return self._hand_out if self.awaited.is_next_ready() else None
-        return lambda frame: self._keep_for_turn(awaited, entry, self._told(request, frame))
+            self.note(entry.rule.action, self.number, request, entry.handle, len(answer))
+        told = self._told(request, answer)
+        awaited.hand_out = lambda: self._act_on_answer(entry, request, told)
+        await self.awaited.hand_out_ready()
 
     def _told(self, request: Request, answer: bytes) -> bytes:
         """The answer as the client is to see it: every broker in it stands at a door of the proxy."""
@@ -490,20 +437,9 @@ class Connection:
             self.note("refused", self.number, None, None, 0)
             raise EndedError from None
 
-    async def _drop(self, _frame: bytes) -> None:
-        return
-
     async def _hand_over(self, frame: bytes) -> None:
         if not self.is_mute:
             await self.to_client.send(frame)
-
-    async def _hand_out(self, frame: bytes) -> None:
-        await self._hand_over(frame)
-        await self.awaited.hand_out_ready()
-
-    async def _keep_for_turn(self, awaited: Awaited, entry: Entry | None, frame: bytes) -> None:
-        awaited.hand_out = lambda: self._act_on_answer(entry, awaited.request, frame)
-        await self.awaited.hand_out_ready()
 
     async def _act_on_answer(self, entry: Entry | None, request: Request, frame: bytes) -> None:
         if entry is None:

@@ -19,16 +19,14 @@ from typing import Any
 
 from kitlib.lab.proxy.rules import apis, errors
 
-# socket.request.max.bytes of a broker as it comes: a request that claims to be larger is none.
-LONGEST_REQUEST_BYTES = 104_857_600
-LONGEST_ANSWER_BYTES = 2**31 - 1
+# socket.request.max.bytes of a broker as it comes: what claims to be larger is no request, and no answer that a client waits for.
+LONGEST_FRAME_BYTES = 104_857_600
 # Keys and versions up to here may be those of a newer Kafka; above it is something else.
 HIGHEST_KEY, HIGHEST_VERSION = 255, 127
 PRODUCE = 0
 FIRST_FLEXIBLE_PRODUCE = 9
 
 _REQUEST = struct.Struct(">ihhih")
-_ANSWER = struct.Struct(">ii")
 
 
 class GarbageError(Exception):
@@ -53,76 +51,43 @@ class Request:
         return apis().get(self.api_key, f"api {self.api_key}")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the first bytes of an answer say."""
-
-    size: int
-    correlation_id: int
-
-
-def read_request(data: memoryview) -> Request | None:
-    """The request that begins here, or None when too little of it is there yet; GarbageError when it is none."""
-    if len(data) < 4:
-        return None
-    (length,) = struct.unpack_from(">i", data)
-    if not 8 <= length <= LONGEST_REQUEST_BYTES:
-        raise GarbageError(f"a request of {length} bytes")
-    if len(data) < min(4 + length, _REQUEST.size):
-        return None
-    if length < _REQUEST.size - 4:
-        raise GarbageError(f"a request of {length} bytes, too short for its header")
-    _, api_key, version, correlation_id, name_length = _REQUEST.unpack_from(data)
-    if not 0 <= api_key <= HIGHEST_KEY or not 0 <= version <= HIGHEST_VERSION or name_length < -1:
-        raise GarbageError(f"API key {api_key}, version {version}")
-    end = _REQUEST.size + max(0, name_length)
-    if end > 4 + length:
-        raise GarbageError(f"a client id of {name_length} bytes in a request of {length}")
-    client_id = bytes(data[_REQUEST.size : end]).decode("utf-8", "replace")
-    is_answered = True
-    if api_key == PRODUCE:  # which says further on whether it wants an answer
-        try:
-            acks_at = _acks_at(data[: 4 + length], end, version)
-            is_answered = struct.unpack_from(">h", data[: 4 + length], acks_at) != (0,)
-        except (IndexError, struct.error):
-            if len(data) >= 4 + length:
-                raise GarbageError("a Produce that ends before its acks") from None
-            return None
-    return Request(4 + length, api_key, version, correlation_id, client_id, is_answered) if len(data) >= end else None
+def read_request(frame: bytes) -> Request:
+    """What a whole request says of itself; GarbageError when it is none."""
+    try:
+        _, api_key, version, correlation_id, name_length = _REQUEST.unpack_from(frame)
+        end = _REQUEST.size + max(0, name_length)
+        if not 0 <= api_key <= HIGHEST_KEY or not 0 <= version <= HIGHEST_VERSION or name_length < -1 or end > len(frame):
+            raise GarbageError(f"API key {api_key}, version {version}, a client id of {name_length} bytes")
+        # A Produce says further on whether it wants an answer.
+        is_answered = api_key != PRODUCE or struct.unpack_from(">h", frame, _acks_at(frame, end, version)) != (0,)
+    except (IndexError, struct.error):
+        raise GarbageError(f"a request of {len(frame)} bytes that ends too early") from None
+    client_id = frame[_REQUEST.size : end].decode("utf-8", "replace")
+    return Request(len(frame), api_key, version, correlation_id, client_id, is_answered)
 
 
-def _acks_at(data: memoryview, at: int, version: int) -> int:
-    """Where the field acks of a Produce is. IndexError or struct.error when the data end before that is said."""
+def _acks_at(frame: bytes, at: int, version: int) -> int:
+    """Where the field acks of a Produce is. IndexError or struct.error when the frame ends before that is said."""
     if version < FIRST_FLEXIBLE_PRODUCE:
-        return at if version < 3 else at + 2 + max(0, struct.unpack_from(">h", data, at)[0])
-    tags, at = _varint(data, at)
+        return at if version < 3 else at + 2 + max(0, struct.unpack_from(">h", frame, at)[0])
+    tags, at = _varint(frame, at)
     for _ in range(tags):
-        _, at = _varint(data, at)
-        length, at = _varint(data, at)
+        _, at = _varint(frame, at)
+        length, at = _varint(frame, at)
         at += length
-    length, at = _varint(data, at)
+    length, at = _varint(frame, at)
     return at + max(0, length - 1)
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint and where it ends. IndexError when the data end before it does."""
+def _varint(frame: bytes, at: int) -> tuple[int, int]:
+    """An unsigned varint and where it ends. IndexError when the frame ends before it does."""
     value = 0
     for shift in range(0, 35, 7):
-        value |= (data[at] & 0x7F) << shift
+        value |= (frame[at] & 0x7F) << shift
         at += 1
-        if data[at - 1] < 0x80:
+        if frame[at - 1] < 0x80:
             return value, at
     raise GarbageError("a number of more than 5 bytes")
-
-
-def read_answer(data: memoryview) -> Answer | None:
-    """The answer that begins here, or None when too little of it is there yet; GarbageError when it is none."""
-    if len(data) < 4:
-        return None
-    (length,) = struct.unpack_from(">i", data)
-    if length < 4:
-        raise GarbageError(f"an answer of {length} bytes")
-    return Answer(4 + length, _ANSWER.unpack_from(data)[1]) if len(data) >= _ANSWER.size else None
 
 
 OFFSET_FETCH = 9  # a broker refuses it as a whole, whatever partitions it asks for

@@ -1,7 +1,6 @@
-"""One end of a connection through the proxy: what has come from there, and the way to it, over TLS or not.
+"""One end of a connection through the proxy: the frames that come from there, and the way to it, over TLS or not.
 
-Whoever uses it decides how much is read and waits for what is written: what is kept here stays small, and a slow reader at one
-end is felt at the other.
+Whoever uses it decides when the next frame is read and waits for what is written, so a slow reader at one end is felt at the other.
 """
 
 from __future__ import annotations
@@ -11,17 +10,16 @@ import socket
 import struct
 from typing import Any, Self
 
-from kitlib.lab.proxy.frames import GarbageError
+from kitlib.lab.proxy.frames import LONGEST_FRAME_BYTES, GarbageError
 
 BUFFER_BYTES = 1 << 18
 RESET = struct.pack("ii", 1, 0)
 
 
 class Side:
-    """A connected socket; `data` is what has come and was not used yet."""
+    """A connected socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.data = bytearray()
         self.reader, self.writer = reader, writer
         writer.transport.set_write_buffer_limits(1, 0)  # so `write` waits until the system has it; with 0 that of TLS never goes on
 
@@ -30,30 +28,19 @@ class Side:
         """As `asyncio.open_connection` takes it. OSError when nobody is there."""
         return cls(*await asyncio.open_connection(*where, limit=BUFFER_BYTES, **how))
 
-    async def more(self) -> bool:
-        """Wait for more than what is here; False at the end of the stream, also when the other side has reset it."""
-        if (count := len(self.data)) >= BUFFER_BYTES:
-            raise GarbageError(f"a header of more than {BUFFER_BYTES} bytes")
+    async def frame(self) -> bytes | None:
+        """The next whole frame; None when the stream ends before, also when the other side has reset it. Memory is taken as bytes come.
+
+        GarbageError for a length that no frame has.
+        """
         try:
-            self.data += await self.reader.read(BUFFER_BYTES)
-        except OSError:
-            return False
-        return len(self.data) > count
-
-    def take(self, count: int) -> bytes:
-        """The next `count` bytes or all there are."""
-        taken = bytes(memoryview(self.data)[:count])
-        del self.data[:count]
-        return taken
-
-    async def whole(self, size: int) -> bytes | None:
-        """The next `size` bytes together; None when the stream ends before. Memory is taken as they come."""
-        parts = bytearray()
-        while len(parts) < size:
-            parts += self.take(size - len(parts))
-            if len(parts) < size and not await self.more():
-                return None
-        return bytes(parts)
+            head = await self.reader.readexactly(4)
+            (length,) = struct.unpack(">i", head)
+            if not 4 <= length <= LONGEST_FRAME_BYTES:
+                raise GarbageError(f"a frame of {length} bytes")
+            return head + await self.reader.readexactly(length)
+        except (asyncio.IncompleteReadError, OSError):
+            return None
 
     async def write(self, data: bytes) -> None:
         """Send all of it; OSError when nobody is at the other end any more."""
