@@ -21,7 +21,7 @@ def page(
 ) -> None:
     """Build a site of all experiments, with knobs that work in the reader's browser alone; it needs no network.
 
-    Any server of files can serve it. Pyodide, which is Python for browsers, is fetched with npm the first time (6 MB).
+    Any server of files can serve it. Pyodide, which is Python for browsers, is fetched the first time (6 MB).
     """
     if not 0 <= port <= 65535:
         raise KnobError(f"--port {port} is not a port. Choose one from 1 to 65535, or leave it out.")

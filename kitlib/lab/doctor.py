@@ -127,7 +127,7 @@ def _jars() -> list[Line]:
     lines = []
     labels = {"kafka": f"Kafka {jars.KAFKA_VERSION}", "spark": f"Spark connector {jars.CONNECTOR_VERSION}"}
     for set_name in jars.SETS:
-        missing, damaged = jars.check_jars(set_name)
+        missing, damaged = jars.check_jars(jars.LOCK[set_name])
         total = len(jars.LOCK[set_name])
         check = f"jars of {labels[set_name]}"
         if damaged:

@@ -1,6 +1,6 @@
 """Pyodide, which is CPython in WebAssembly: exactly the locked package, for the pages of `kit page`.
 
-Its package comes from npm's registry (kitlib/lab/npm.py).
+Its package comes from npm's registry, and lies beside the jars.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 
 from kitlib.errors import SupplyError
-from kitlib.lab import npm, workspace
+from kitlib.lab import jars, workspace
 from kitlib.lab.jars import Jar, Progress
 
 LICENSE = "Pyodide: Mozilla Public License 2.0, github.com/pyodide/pyodide. CPython inside it: Python Software Foundation License."
@@ -25,12 +25,12 @@ def _load() -> Jar:
     return Jar(**json.loads(text))
 
 
-LOCK = _load()  # its coordinate is npm's: package@version
+LOCK = _load()
 
 
 def ensure(progress: Progress | None = None) -> Path:
-    """The package's file, as `kitlib.lab.npm.ensure` gives it: compared with its sha256, fetched when it is missing or damaged."""
-    return npm.ensure(LOCK, progress)
+    """The package's file, as `kitlib.lab.jars.ensure` gives it: compared with its sha256, fetched when it is missing or damaged."""
+    return jars.ensure([LOCK], "Pyodide", progress)[0]
 
 
 def unpack(package: Path, folder: Path) -> list[Path]:

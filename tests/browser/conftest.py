@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request
 
 from kitlib.errors import SupplyError
-from kitlib.lab import jupyter, npm
+from kitlib.lab import jars, jupyter
 from kitlib.lab.jars import Jar
 from tests.browser.players import ROOT, attribute
 
@@ -159,7 +159,7 @@ class Watched:
 def axe() -> str:
     """axe-core's script, from the locked package."""
     try:
-        package = npm.ensure(AXE)
+        [package] = jars.ensure([AXE], "axe-core")
     except SupplyError as error:
         pytest.skip(f"axe-core cannot be had here: {error}")
     with tarfile.open(package) as archive:

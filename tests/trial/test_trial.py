@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kitlib.errors import KnobError
-from kitlib.lab import jars, workspace
+from kitlib.errors import KnobError, SupplyError
+from kitlib.lab import jars
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.trial.programs import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
@@ -125,10 +124,10 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
     """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, its commands, Spark."""
     side, faults, kill, wrong = VERDICTS[name]
-    if name.startswith("console") and TOOLS.state() != "good":
+    if name.startswith("console"):
         try:
-            jars._fetch(TOOLS, 1, workspace.jars_dir(), threading.Event(), lambda _: None)
-        except OSError as error:  # requests' errors are some
+            jars.ensure([TOOLS], "Kafka's commands")
+        except SupplyError as error:
             pytest.skip(f"Kafka's commands cannot be had here: {error}")
     with Trial.open(*map(Rule.parse, faults)) as trial:
         found = trial.producer(program(name)) if side == "producer" else trial.consumer(program(name), kill=kill, patience_s=within(75))
