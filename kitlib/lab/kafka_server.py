@@ -25,18 +25,17 @@ from kitlib.lab.brokers import node, ports, warden
 from kitlib.lab.brokers.settings import EXPIRATION, broker_setting
 from kitlib.lab.brokers.start import (
     START_TIMEOUT_S,
-    Say,
     home_mark,
     last_lines,
     living_state,
     only_starter,
     present_state,
     read,
-    say_on_stderr,
     start,
 )
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import end_warden, find_by_argument, is_alive, wait_until
+from kitlib.lab.state import Say, say_on_stderr
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
            "producer_id_expiration", "restart", "start_node", "status"]

@@ -30,7 +30,7 @@ def pytest_configure(config: Any) -> None:
     both.write_text((Path(rules).read_text(encoding="utf-8") + "\n" if rules else "") + sanitize_rules(), encoding="utf-8")
     config.option.nbval_sanitize_with = str(both)
     from kitlib.lab import notebooks
-    from kitlib.lab.brokers.start import say_on_stderr
+    from kitlib.lab.state import say_on_stderr
 
     running = ExitStack()
     running.enter_context(notebooks.broker(say_on_stderr))

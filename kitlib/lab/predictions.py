@@ -5,8 +5,7 @@ Each prediction is kept under its own key, and its first answer is the one that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from kitlib.lab.kept_rows import KeptRows
 
@@ -25,14 +24,7 @@ class Answered:
     is_right: bool
 
 
-def _answered(row: Any) -> Answered:
-    texts = {name: row[name] for name in TEXTS}
-    if not all(isinstance(text, str) for text in texts.values()) or not isinstance(row["is_right"], bool):
-        raise TypeError("not an answer")
-    return Answered(**texts, is_right=row["is_right"])
-
-
-KEPT = KeptRows("predictions.json", "the predictions", _answered)
+KEPT = KeptRows("predictions.json", lambda row: Answered(**row))
 
 
 path, load, reset = KEPT.path, KEPT.load, KEPT.reset
@@ -42,8 +34,7 @@ def keep(key: str, answered: Answered) -> dict[str, Answered]:
     """Keep an answer, unless this prediction has one already; all that are kept then. DiskError when it cannot be written."""
     found = load()
     if key not in found:
-        short = {name: getattr(answered, name)[:MOST_KEPT] for name in TEXTS}
-        found[key] = Answered(**short, is_right=answered.is_right)
+        found[key] = replace(answered, **{name: getattr(answered, name)[:MOST_KEPT] for name in TEXTS})
         KEPT.save(found)
     return found
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kitlib.lab.kept_rows import KeptRows
 
@@ -31,17 +30,7 @@ class Progress:
         return replace(self, tries=self.tries + 1, marks=(*self.marks, mark)[-MARKS_KEPT:])
 
 
-def _progress(row: Any) -> Progress:
-    marks = tuple(row["marks"])
-    flags, counts = (row["passed"], row["seen"]), (row["tries"], row["hints"])
-    if any(type(each) is not bool for each in flags) or any(type(each) is not int or each < 0 for each in counts):
-        raise TypeError("not a progress")
-    if not all(isinstance(mark, str) for mark in marks):
-        raise TypeError("not a mark")
-    return Progress(row["passed"], row["tries"], row["hints"], row["seen"], marks[-MARKS_KEPT:])
-
-
-KEPT = KeptRows("exercises.json", "the progress of the exercises", _progress)
+KEPT = KeptRows("exercises.json", lambda row: Progress(**{**row, "marks": tuple(row["marks"])}))
 
 
 load = KEPT.load

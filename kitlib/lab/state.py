@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
@@ -21,6 +23,12 @@ from kitlib.lab.processes import Identity
 
 SCHEMA = 1
 Say = Callable[[str], None]
+Made = TypeVar("Made")
+
+
+def say_on_stderr(text: str) -> None:
+    """Where progress goes when the caller has no better place."""
+    print(f"kit: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +102,33 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_json(path: Path, say: Say) -> dict[str, Any] | None:
-    """The content of a state file, or None when there is none or it makes no sense.
+    """The content of a state file, as `read_as` gives it."""
+    return read_as(dict, path, say)
+
+
+def read_as(made: Callable[[dict[str, Any]], Made], path: Path, say: Say) -> Made | None:
+    """What `made` makes of a state file's content, or None when there is none or it makes no sense.
 
     A file that makes no sense is renamed to `*.broken`, and `say` hears about it. LabError when a newer
     kit wrote it: that kit may be running.
     """
     try:
         content = json.loads(path.read_bytes())
-    except FileNotFoundError:
+        if (schema := content.pop("schema")) > SCHEMA:
+            told = f"{path} was written by a newer kit (schema {schema}; this kit reads {SCHEMA})"
+            raise LabError(f"{told}. Use that one, or set KIT_HOME to another folder.")
+        if schema < SCHEMA:
+            raise ValueError(f"schema {schema}")
+        return made(content)
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise DiskError(f"{path} cannot be read: {error.strerror}. Make it readable or set KIT_HOME.") from error
-    except (ValueError, RecursionError) as error:
-        _put_aside(path, f"it is not JSON ({error})", say)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        with suppress(FileNotFoundError):  # another process has just done it
+            aside = put_aside(path)
+            say(f"{path.name} makes no sense ({type(error).__name__}: {error}). It is kept as {aside.name}; the kit goes on without it.")
         return None
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise LabError(
-            f"{path} was written by a newer kit (schema {schema}; this kit reads {SCHEMA}). End the lab with that "
-            "kit's `kit down`, or set KIT_HOME to another folder."
-        )
-    if schema != SCHEMA:
-        _put_aside(path, f"it has no schema {SCHEMA}", say)
-        return None
-    return dict(content)
 
 
 def write_cluster_state(path: Path, state: ClusterState) -> None:
@@ -127,27 +138,12 @@ def write_cluster_state(path: Path, state: ClusterState) -> None:
 
 def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
     """The state file's content, believed only as far as its form; put aside when it has none."""
-    content = read_json(path, say)
-    if content is None:
-        return None
-    del content["schema"]
-    try:
-        nodes = tuple(NodeState(**node) for node in content.pop("nodes"))
-        state = ClusterState(**{**content, "nodes": nodes, "notes": tuple(content.pop("notes"))})
-        _check_types(state)
-    except (KeyError, TypeError, AttributeError) as error:
-        _put_aside(path, f"it does not describe a cluster ({error})", say)
-        return None
-    return state
+    return read_as(_cluster_state, path, say)
 
 
-def _check_types(state: ClusterState) -> None:
-    numbers = [state.pid, state.born_s, state.since, state.brokers, *(node.port for node in state.nodes)]
-    numbers += [number for node in state.nodes for number in (node.pid, node.born_s) if number is not None]
-    texts = [state.token, state.phase, state.message, state.failure, *(node.phase for node in state.nodes)]
-    texts += state.notes
-    if not all(isinstance(number, int | float) for number in numbers) or not all(isinstance(t, str) for t in texts):
-        raise TypeError("a value has the wrong type")
+def _cluster_state(content: dict[str, Any]) -> ClusterState:
+    nodes = tuple(NodeState(**node) for node in content["nodes"])
+    return ClusterState(**{**content, "nodes": nodes, "notes": tuple(content["notes"])})
 
 
 def put_aside(path: Path) -> Path:
@@ -160,10 +156,3 @@ def put_aside(path: Path) -> Path:
             return aside
         number += 1
 
-
-def _put_aside(path: Path, why: str, say: Say) -> None:
-    try:
-        aside = put_aside(path)
-    except FileNotFoundError:
-        return
-    say(f"{path.name} cannot be used: {why}. It is kept as {aside.name}; the kit goes on without it.")

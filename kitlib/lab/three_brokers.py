@@ -25,8 +25,8 @@ from pathlib import Path
 
 from kitlib.errors import LabError
 from kitlib.lab import jars, kafka_server, supervisor, workspace
-from kitlib.lab.brokers.start import Say
 from kitlib.lab.clients import Cluster
+from kitlib.lab.state import Say
 
 PREFIX = "three-"
 END_S = 40.0  # a stop in order, and more of it on a busy machine

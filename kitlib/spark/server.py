@@ -24,9 +24,10 @@ from filelock import FileLock
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import java, processes, state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
-from kitlib.lab.brokers.start import home_mark, last_lines, say_on_stderr
+from kitlib.lab.brokers.start import home_mark, last_lines
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.processes import Identity, end_warden, wait_until
+from kitlib.lab.state import say_on_stderr
 from kitlib.spark import knock
 from kitlib.spark.warden import (
     LOOPBACK,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import stat
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,18 +17,19 @@ STATE = state.ClusterState(
     nodes=(state.NodeState(1, 20001, 20002, 4712, 13.0, "running"),), notes=("a note",),
 )  # fmt: skip
 
-# What a file may hold -> the words of the message that goes with putting it aside.
+# What a file may hold.
 NONSENSE = {
-    "an empty file": (b"", "not JSON"),
-    "a file cut in the middle": (b'{"schema": 1, "pid": 47', "not JSON"),
-    "bytes that are no text": (b"\xff\xfe\x00\x01", "not JSON"),
-    "a very deep list": (b"[" * 100_000, "not JSON"),
-    "a list": (b"[1, 2]", "no schema"),
-    "no schema": (b'{"pid": 1}', "no schema"),
-    "an old schema": (b'{"schema": 0}', "no schema"),
-    "a schema alone": (b'{"schema": 1}', "does not describe"),
-    "nodes that are none": (b'{"schema": 1, "nodes": [3], "notes": []}', "does not describe"),
-    "an unknown field": (json.dumps({"schema": 1, "nodes": [], "notes": [], "colour": "red"}).encode(), "describe"),
+    "an empty file": b"",
+    "a file cut in the middle": b'{"schema": 1, "pid": 47',
+    "bytes that are no text": b"\xff\xfe\x00\x01",
+    "a very deep list": b"[" * 100_000,
+    "a list": b"[1, 2]",
+    "no schema": b'{"pid": 1}',
+    "a text for a schema": b'{"schema": "1"}',
+    "an old schema": b'{"schema": 0}',
+    "a schema alone": b'{"schema": 1}',
+    "nodes that are none": b'{"schema": 1, "nodes": [3], "notes": []}',
+    "an unknown field": b'{"schema": 1, "nodes": [], "notes": [], "colour": "red"}',
 }
 
 
@@ -46,26 +45,14 @@ def test_write_then_read_returns_the_same_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", NONSENSE)
 def test_read_of_nonsense_puts_the_file_aside_and_goes_on(tmp_path: Path, case: str) -> None:
     """A file that makes no sense is renamed, kept byte for byte and spoken of; the reader sees no state."""
-    content, words = NONSENSE[case]
+    content = NONSENSE[case]
     path = tmp_path / "kafka.json"
     path.write_bytes(content)
     said: list[str] = []
     assert state.read_cluster_state(path, said.append) is None
     assert not path.exists()
     assert (tmp_path / "kafka.json.broken").read_bytes() == content
-    assert len(said) == 1 and words in said[0] and "kafka.json.broken" in said[0]
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [replace(STATE, pid="4711"), replace(STATE, notes=(1,)), replace(STATE, nodes=(state.NodeState(1, 2, pid="3"),))],  # type: ignore
-    ids=["warden", "note", "java"],
-)
-def test_read_of_wrong_types_puts_the_file_aside(tmp_path: Path, wrong: state.ClusterState) -> None:
-    """A process id that is a text is no process id, and a note that is a number is no note."""
-    path = tmp_path / "kafka.json"
-    state.write_cluster_state(path, wrong)
-    assert state.read_cluster_state(path, lambda text: None) is None
+    assert len(said) == 1 and said[0].startswith("kafka.json makes no sense (") and "kafka.json.broken" in said[0]
 
 
 def test_second_broken_file_does_not_overwrite_the_first(tmp_path: Path) -> None:

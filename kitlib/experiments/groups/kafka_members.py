@@ -28,10 +28,10 @@ from kitlib.experiments.kafka_backend import DEADLINE_S, NOW, KafkaBackend, crea
 from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
-from kitlib.lab.brokers.start import say_on_stderr
 from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
+from kitlib.lab.state import say_on_stderr
 from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
 from kitlib.words.template import count

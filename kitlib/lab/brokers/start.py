@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
@@ -21,17 +19,11 @@ from kitlib.errors import DiskError, KnobError, LabError
 from kitlib.lab import jars, java, state, supervisor, workspace
 from kitlib.lab.brokers import node, warden
 from kitlib.lab.processes import wait_until
+from kitlib.lab.state import Say, say_on_stderr
 
 # The longest that a start, a restart or somebody else's start may take, jars not counted.
 START_TIMEOUT_S = 150.0
 HEAP_VARIABLE = "KIT_BROKER_HEAP_MB"
-Say = Callable[[str], None]
-
-
-def say_on_stderr(text: str) -> None:
-    """Where progress goes when the caller has no better place."""
-    print(f"kit: {text}", file=sys.stderr, flush=True)
-
 
 def home_mark() -> str:
     """The workspace's name in command lines: the same one, whichever way a caller spells its path."""
