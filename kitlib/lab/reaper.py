@@ -1,14 +1,14 @@
 """Ends everything a lab has started, also when the lab itself was killed and can end nothing any more.
 
-`kit lab` starts this program first and orders everything else from it over a pipe, which closes when its owner dies, however it
+`kit lab` has this program start JupyterLab and holds a pipe to it, which closes when its owner dies, however it
 dies. Then it ends JupyterLab, its kernels, and whatever these have started, after it has asked the broker to stop. Where the system
 has such a thing (Linux), it is the foster parent of every orphan below it, so a process that ran away with `setsid` is still found;
 elsewhere it is found by the token that all of them carry in their environment.
 
 Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 
-Orders (JSON lines on stdin):    {"run": [argv], "log": path, "cwd": path, "aside": bool}   {"stop": "gently" | "now"}
-Reports (JSON lines on stdout):  {"ready": pid}  {"started": pid}  {"ended": exit code}  {"done": seconds}
+Orders (stdin):                  {"run": [argv], "log": path, "cwd": path, "environment": {}} on a line, then "gently" or "now"
+Reports (JSON lines on stdout):  {"started": pid}  {"ended": exit code}  {"done": seconds}
 """
 
 from __future__ import annotations
@@ -99,18 +99,21 @@ def part(process: psutil.Process) -> str:
 
 
 class Reaper:
-    """The owner's side: starts the program, sends its orders, hands on its reports."""
+    """The owner's side: starts the program, sends its orders, hands on its reports.
 
-    def __init__(self, token: str, log: Path) -> None:
+    `command` is started with `environment`; whatever comes of it carries the token and ends with the lab, and the lab with it.
+    """
+
+    def __init__(self, token: str, command: Sequence[str], log: Path, cwd: Path, environment: Mapping[str, str]) -> None:
         self.token = token
         self.reports: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.has_gone = threading.Event()  # the program has ended, and all its reports are in
         self.has_done_it = False  # it ended because everything has
-        with log.open("ab") as errors:
+        with log.with_name("reaper.log").open("ab") as errors:
             self.process = supervisor.start("kitlib.lab.reaper", token, errors=errors)
         threading.Thread(target=self._read, daemon=True).start()
-        if "ready" not in self.report(10.0):
-            raise LabError(f"The lab's watcher did not start: {workspace.full_disk() or f'its words are in {log}'}.")
+        order = {"run": list(command), "log": str(log), "cwd": str(cwd), "environment": dict(environment)}
+        self._order(json.dumps(order) + "\n")
 
     def report(self, seconds: float) -> dict[str, Any]:
         """The next report, {} when none came in time, {"gone": code} when the program itself has ended.
@@ -123,18 +126,14 @@ class Reaper:
         except queue.Empty:
             return {}
 
-    def run(self, command: Sequence[str], log: Path, cwd: Path, environment: Mapping[str, str], aside: bool = False) -> None:
-        """Start `command`; whatever comes of it carries the token and ends with the lab, and the lab with it unless it runs `aside`."""
-        self._order({"run": list(command), "log": str(log), "cwd": str(cwd), "environment": dict(environment), "aside": aside})
-
     def stop(self, now: bool = False) -> None:
         """End everything; ask first (gently) or not (now). A second call can only hurry."""
-        self._order({"stop": "now" if now else "gently"})
+        self._order("now" if now else "gently")
 
-    def _order(self, order: dict[str, Any]) -> None:
+    def _order(self, order: str) -> None:
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.write(order.encode())
             self.process.stdin.flush()
 
     def _read(self) -> None:
@@ -164,25 +163,27 @@ def is_server(process: psutil.Process) -> bool:
 class Program:
     """The reaper's own side: one command, its offspring, and their end."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, order: dict[str, Any]) -> None:
         self.token = token
         self.known: set[psutil.Process] = set()  # what lived at the last look
         self.ended: dict[int, int] = {}  # of each process collected so far its exit code, or the signal as a negative number
-        adopt_orphans()
-        self.child: subprocess.Popen[bytes] | None = None  # collected by `bury`, never by itself
-        self.aside: list[subprocess.Popen[bytes]] = []  # kept, because one that is forgotten would be collected elsewhere
         self.asked: str | None = None  # how the end was asked for: "gently", "now", or not yet
-        self.unread = b""  # the part of an order that has come so far
+        adopt_orphans()
+        with open(order["log"], "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
+            self.child = subprocess.Popen(  # collected by `bury`, never by itself
+                order["run"], cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**order["environment"], TOKEN_NAME: token}, start_new_session=True,
+            )  # fmt: skip
 
     def main(self) -> None:
         for name in (signal.SIGINT, signal.SIGHUP):
             signal.signal(name, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, lambda *_: self.ask("gently"))
-        tell({"ready": os.getpid()})
+        tell({"started": self.child.pid})
         while self.asked is None:
             self.read_orders(0.25)
             self.bury()
-            if self.child is not None and self.child.pid in self.ended:
+            if self.child.pid in self.ended:
                 tell({"ended": self.ended[self.child.pid]})
                 self.ask("now")
         began = time.monotonic()
@@ -193,36 +194,12 @@ class Program:
         self.asked = "now" if "now" in (how, self.asked) else how
 
     def read_orders(self, seconds: float) -> None:
-        """Obey the orders that come within `seconds`; the end of the pipe is the order to stop now."""
-        if not select.select([0], [], [], seconds)[0]:
-            return
-        block = os.read(0, 65536)
-        if not block:
-            self.ask("now")
-            time.sleep(min(seconds, 0.05))  # a closed pipe is always readable
-            return
-        *orders, self.unread = (self.unread + block).split(b"\n")
-        for line in orders:
-            order = json.loads(line)
-            if "stop" in order:
-                self.ask(order["stop"])
-            elif self.asked is None:
-                self.start(order)
-
-    def start(self, order: dict[str, Any]) -> None:
-        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            started = subprocess.Popen(
-                order["run"], cwd=order["cwd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                env={**order["environment"], TOKEN_NAME: self.token}, start_new_session=True,
-            )
-        finally:
-            os.close(log)
-        if order["aside"]:
-            self.aside.append(started)
-        else:
-            self.child = started
-            tell({"started": started.pid})
+        """Obey the order that comes within `seconds`: to end gently; all else, and the end of the pipe, is the order to end now."""
+        if select.select([0], [], [], seconds)[0]:
+            told = os.read(0, 100)
+            self.ask("gently" if told == b"gently" else "now")
+            if not told:
+                time.sleep(min(seconds, 0.05))  # a closed pipe is always readable
 
     def end_all(self) -> None:
         """JupyterLab and its kernels first, then broker and Spark, then whatever is left of them.
@@ -263,8 +240,6 @@ class Program:
 
     def end_child(self) -> None:
         """Ask JupyterLab to end, and kill it when it takes too long."""
-        if self.child is None:
-            return
         asked, began = int(signal.SIGTERM), time.monotonic()
         while not self.bury() and self.child.pid not in self.ended:
             os.kill(self.child.pid, asked)
@@ -289,8 +264,9 @@ def tell(report: dict[str, Any]) -> None:
 
 def main() -> None:
     try:
-        with FileLock(lock_path(), timeout=5.0, mode=0o600):
-            Program(sys.argv[1]).main()
+        with FileLock(lock_path(), timeout=5.0, mode=0o600), open(0, "rb", buffering=0, closefd=False) as orders:
+            if order := orders.readline():  # without one the lab has died before it could say what it wants
+                Program(sys.argv[1], json.loads(order)).main()
     except Timeout:
         sys.exit("another reaper is at work in this workspace")
 

@@ -26,12 +26,13 @@ import psutil
 from filelock import FileLock, Timeout
 
 from kitlib.errors import LabError
-from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, workspace
+from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, supervisor, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import find_by_token, identify, sweep
 from kitlib.lab.reaper import (
     SPARK,
+    TOKEN_NAME,
     Reaper,
     end_left_behind,
     end_server,
@@ -42,7 +43,6 @@ from kitlib.lab.reaper import (
     wait_for_earlier,
 )
 from kitlib.lab.state import write_json
-from kitlib.lab.supervisor import with_kitlib
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
 SECONDS_TO_END = 25.0
@@ -185,30 +185,26 @@ def sitting(
     if killed := end_left_behind():
         printer.step(f"Ended {killed} processes that an earlier lab had left behind")
     write_note(token, since, None)
-    reaper: Reaper | None = None
-    try:
-        reaper = Reaper(token, workspace.run_dir() / "logs" / "reaper.log")
-        server = start(printer, signals, reaper, desk, port, notebook)
-        write_note(token, since, server.address(notebook))
-        printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
-        printer.line(f"\n  {server.address(notebook)}\n", data=True)
-        if browser:
-            open_browser(server)
-        start_spark_aside(reaper)
-        return watch(reaper, signals)
-    except Ended as end:
-        printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
-        return end.exit_code
-    finally:
-        if reaper is not None:
-            finish(printer, signals, reaper)
-        note_path().unlink(missing_ok=True)
+    with contextlib.ExitStack() as room:
+        room.callback(note_path().unlink, missing_ok=True)
+        try:
+            reaper, server = start(token, printer, signals, room, desk, port, notebook)
+            write_note(token, since, server.address(notebook))
+            printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
+            printer.line(f"\n  {server.address(notebook)}\n", data=True)
+            if browser:
+                open_browser(server)
+            start_spark_aside(token)
+            return watch(reaper, signals)
+        except Ended as end:
+            printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
+            return end.exit_code
 
 
 def start(
-    printer: Printer, signals: Signals, reaper: Reaper, desk: copies.Desk, port: int | None, notebook: str
-) -> jupyter.Server:
-    """Java and jars, then JupyterLab and Kafka side by side; the open server."""
+    token: str, printer: Printer, signals: Signals, room: contextlib.ExitStack, desk: copies.Desk, port: int | None, notebook: str
+) -> tuple[Reaper, jupyter.Server]:
+    """Java and jars, then JupyterLab and Kafka side by side; what watches them, and ends them with `room`, and the open server."""
     java = find_java()
     printer.step(f"Java {java.major} from {java.source}")
     jars = ensure_jars("kafka", progress=printer.step) + ensure_jars("spark", progress=printer.step)
@@ -221,10 +217,11 @@ def start(
     jupyter.write_settings()
     jupyter.clear_leftovers()
     command = jupyter.command(asked, port is not None, desk.top, notebook)
-    reaper.run(command, jupyter.log_path(), desk.top, jupyter.environment())
+    reaper = Reaper(token, command, jupyter.log_path(), desk.top, jupyter.environment())
+    room.callback(finish, printer, signals, reaper)
     report = reaper.report(10.0)
     if "started" not in report:
-        raise LabError(f"The lab's watcher reported {report or 'nothing'}, expected that JupyterLab was started. {jupyter.last_words()}")
+        raise LabError(f"The lab's watcher did not start JupyterLab ({report or 'it is silent'}). {jupyter.last_words()}")
     pid = report["started"]
     notebook_trust.sign_shipped(desk, jupyter.config_dir() / "data")
     before = printer.steps
@@ -233,14 +230,7 @@ def start(
         own = cluster.source == "kit"
         printer.step(f"Kafka {'was already running' if own else 'is yours and stays'}: {cluster.bootstrap}")
     signals.check()
-    return jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: is_running(pid))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
+    return reaper, jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: psutil.pid_exists(pid))
 
 
 def watch(reaper: Reaper, signals: Signals) -> int:
@@ -265,11 +255,11 @@ def free_bytes() -> int:
     return free
 
 
-def start_spark_aside(reaper: Reaper) -> None:
+def start_spark_aside(token: str) -> None:
     """Have Spark started and warmed while people read, where there is memory for it, so that no notebook waits for its start."""
     if os.environ.get("KIT_SPARK_AHEAD") != "0" and free_bytes() >= BYTES_FOR_SPARK:
-        command = [sys.executable, "-P", "-m", "kitlib.spark.ahead"]
-        reaper.run(command, workspace.run_dir() / "logs" / "spark.log", workspace.run_dir(), with_kitlib(os.environ), aside=True)
+        with (workspace.run_dir() / "logs" / "spark.log").open("wb") as log:
+            supervisor.start("kitlib.spark.ahead", environment={**os.environ, TOKEN_NAME: token}, cwd="/", output=log, errors=log)
 
 
 def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:

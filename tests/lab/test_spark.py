@@ -12,7 +12,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -243,14 +242,15 @@ def test_spark_that_is_started_ahead_is_warmed_and_kept(spark: Any, monkeypatch:
     warm = subprocess.run([sys.executable, "-m", "kitlib.spark.ahead"], capture_output=True, text=True, timeout=300)
     assert (warm.returncode, warm.stdout, warm.stderr) == (0, "", "")
     assert spark_server.sessions() == before and spark.range(3).count() == 3
-    orders: list[Any] = []
-    reaper: Any = SimpleNamespace(run=lambda command, *_, aside: orders.append((command[-1], aside)))
+    begun: list[str] = []
+    monkeypatch.setattr(lab_session.supervisor, "start", lambda module, **_: begun.append(module))
+    (workspace.run_dir() / "logs").mkdir(exist_ok=True)
     for free, wanted, found in ((8e9, "", 1), (8e9, "0", 0), (2e9, "", 0)):
         monkeypatch.setattr(lab_session, "free_bytes", partial(int, free))
         monkeypatch.setenv("KIT_SPARK_AHEAD", wanted)
-        orders.clear()
-        lab_session.start_spark_aside(reaper)
-        assert orders == found * [("kitlib.spark.ahead", True)]
+        begun.clear()
+        lab_session.start_spark_aside("a token")
+        assert begun == found * ["kitlib.spark.ahead"]
 
 
 def test_python_that_forks_for_spark_leaves_when_it_is_alone(spark: Any) -> None:
