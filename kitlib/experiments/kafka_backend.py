@@ -105,7 +105,7 @@ class TopicReader:
         """
         reader = cls(topic, Wire.open_leader(cluster.bootstrap, topic, PARTITION, timeout_s=DEADLINE_S, **kafka_python_config(cluster)))
         try:
-            reader.wire.wait_for_leader(topic, PARTITION)
+            reader.bounds()
         except BaseException:
             reader.close()
             raise
@@ -558,5 +558,5 @@ def asked(question: Callable[[], Any], trouble: str) -> Any:
             if not (reason.retriable() or _is_passing(reason)) or time.monotonic() > deadline:
                 advice = RIGHTS if str(reason.name()).endswith("AUTHORIZATION_FAILED") else ADVICE
                 advice = POLICY if reason.code() == KafkaError.POLICY_VIOLATION else advice
-                raise LabError(f"{trouble}: {reason.str()}. {advice}") from error
+                raise LabError(f"{trouble}: {reason.str() or reason.name()}. {advice}") from error
             time.sleep(0.02)

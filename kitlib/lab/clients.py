@@ -119,7 +119,8 @@ def answered(asked: Future[Any], trouble: str) -> Any:
     try:
         return asked.result(ADMIN_S)
     except KafkaException as error:
-        raise LabError(f"{trouble}: {error.args[0].str()}. Look at `kit status`; start a broker with `kit up`.") from error
+        why = error.args[0].str() or error.args[0].name()
+        raise LabError(f"{trouble}: {why}. Look at `kit status`; start a broker with `kit up`.") from error
     except TimeoutError as error:
         raise LabError(f"{trouble}: no answer within {ADMIN_S:g} s. Look at `kit status`; start a broker with `kit up`.") from error
 

@@ -45,7 +45,7 @@ NO_TIME = -1  # of a record without a timestamp
 # A broker's words, and the client's, for a partition whose leader will answer in a moment.
 NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT,
+    KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._TRANSPORT, KafkaError._UNKNOWN_PARTITION,
 )  # fmt: skip
 ASK_AGAIN_S = 0.1
 ADVICE = "Look at `kit status`; start a broker with `kit up`."

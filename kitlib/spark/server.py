@@ -27,7 +27,6 @@ from kitlib.lab.brokers.ports import draw
 from kitlib.lab.brokers.start import home_mark, last_lines
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.processes import Identity, end_warden, wait_until
-from kitlib.lab.state import say_on_stderr
 from kitlib.spark import knock
 from kitlib.spark.warden import (
     LOOPBACK,
@@ -70,7 +69,7 @@ FAIR = '<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode><
 
 def read() -> State | None:
     """What the last warden wrote down, whether it lives or not."""
-    return state.read_json(state_file(workspace.run_dir()), say_on_stderr)
+    return state.read_json(state_file(workspace.run_dir()), state.say_on_stderr)
 
 
 def living() -> State | None:

@@ -180,7 +180,7 @@ def test_wire_topic_that_is_not_there_is_refused(wire: Wire) -> None:
     """Produce answers with an error; whatever needs a partition is a LabError that names it."""
     assert wire.produce("nobody-made-this", [batch(0, 0)])[0][0] == UNKNOWN
     for ask in (
-        lambda: wire.fetch("nobody-made-this", 0, 0), lambda: wire.list_offsets("nobody-made-this", 0),
+        lambda: wire.fetch("nobody-made-this", 0, 0), lambda: wire.list_offsets("nobody-made-this", 0, timeout_s=0.2),
         lambda: wire.describe_producers("nobody-made-this", 0), lambda: wire.delete_records("nobody-made-this", 0, 1),
     ):  # fmt: skip
         with pytest.raises(LabError, match=r"error 3 \(UnknownTopicOrPartitionError\)"):

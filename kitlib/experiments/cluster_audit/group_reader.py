@@ -31,8 +31,9 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
+from kitlib.experiments.kafka_backend import asked
 from kitlib.lab.brokers.settings import broker_value
-from kitlib.lab.clients import Cluster, answered, client_config, kafka_python_admin
+from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.log_ends import LogEnds, Where, topics_now
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from kitlib.lab.wire.share_state import share_group
@@ -161,7 +162,7 @@ class GroupWatch:
         if self.protocol not in JUDGED:
             return Described(self.protocol, "unknown", (), {}, {})
         admin, trouble = self.log_ends.admin, f"group {self.group} could not be described"
-        told = answered(admin.describe_consumer_groups([self.group], request_timeout=ANSWER_S)[self.group], trouble)
+        told = asked(lambda: admin.describe_consumer_groups([self.group], request_timeout=ANSWER_S)[self.group].result(), trouble)
 
         def name(member: Any) -> str:
             static = f" (static member {member.group_instance_id}, there or away)" if member.group_instance_id else ""
@@ -171,10 +172,9 @@ class GroupWatch:
             (each.topic, each.partition): name(member)
             for member in told.members for each in (member.assignment.topic_partitions if member.assignment else ())
         }  # fmt: skip
-        wanted = [ConsumerGroupTopicPartitions(self.group)]
-        asked = admin.list_consumer_group_offsets(wanted, require_stable=False, request_timeout=ANSWER_S)
-        offsets = answered(asked[self.group], f"the offsets of group {self.group} could not be asked").topic_partitions or ()
-        committed = {(each.topic, each.partition): each.offset for each in offsets if each.offset >= 0}
+        ask, wanted = admin.list_consumer_group_offsets, [ConsumerGroupTopicPartitions(self.group)]
+        answer = asked(lambda: ask(wanted, require_stable=False, request_timeout=ANSWER_S)[self.group].result(), trouble)
+        committed = {(each.topic, each.partition): each.offset for each in answer.topic_partitions or () if each.offset >= 0}
         members = tuple(sorted(map(name, told.members)))
         return Described(told.type.name.lower(), told.state.name, members, held, committed)
 

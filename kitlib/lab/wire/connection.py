@@ -33,7 +33,6 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Write
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import addresses
-from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.records import FetchedBatch, WireBatch, decode_batches, encode_batch
 
 logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # a connection that is lost is told by a LabError, once
@@ -41,6 +40,7 @@ logging.getLogger("kafka.net").setLevel(logging.CRITICAL)  # a connection that i
 EARLIEST, LATEST = -2, -1  # for list_offsets
 # A broker that has just started, or that is looking for a coordinator, says so with these; one asks again.
 NOT_YET = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+NOT_LEADING = (3, 5, 6)  # the same of a leader: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER
 ASK_AGAIN_S = 0.05
 FETCH_BYTES = 1 << 20
 LONGEST_FRAME_BYTES = 104_857_600  # socket.request.max.bytes of a broker that was not told otherwise
@@ -50,9 +50,11 @@ Answer = TypeVar("Answer")
 Answers = dict[int, tuple[int, int, int]]  # partition -> (error, base offset, log start offset)
 
 
-def until_ready(ask: Callable[[], Answer], error_of: Callable[[Answer], int], deadline: float) -> Answer:
-    """Ask, and ask again while the answer's error is one of NOT_YET; the last answer, by the deadline (of time.monotonic)."""
-    while error_of(found := ask()) in NOT_YET and time.monotonic() + ASK_AGAIN_S < deadline:
+def until_ready(
+    ask: Callable[[], Answer], error_of: Callable[[Answer], int], deadline: float, not_yet: Sequence[int] = NOT_YET
+) -> Answer:
+    """Ask, and ask again while the answer's error is one of `not_yet`; the last answer, by the deadline (of time.monotonic)."""
+    while error_of(found := ask()) in not_yet and time.monotonic() + ASK_AGAIN_S < deadline:
         time.sleep(ASK_AGAIN_S)
     return found
 
@@ -369,10 +371,16 @@ class Wire:
     def list_offsets(self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None) -> int:
         """The offset of the first record at or after `time_ms`, -1 if there is none; LATEST: the end, EARLIEST: the start of the log.
 
-        LabError when the broker refuses.
+        A broker serves a moment before it knows that it leads: it is asked again while it says so. LabError when it refuses.
         """
-        request = ListOffsetsRequest(max_version=5, replica_id=-1, isolation_level=0, topics=[(topic, [(partition, -1, time_ms)])])
-        return self._ask(request, lambda answer: int(self._one_partition("ListOffsets", answer.topics).offset), timeout_s)
+        deadline = self._deadline(timeout_s)
+
+        def ask() -> Any:
+            request = ListOffsetsRequest(max_version=5, replica_id=-1, isolation_level=0, topics=[(topic, [(partition, -1, time_ms)])])
+            return self._ask(request, lambda answer: answer.topics, deadline - time.monotonic())
+
+        found = until_ready(ask, lambda topics: int(topics[0].partitions[0].error_code), deadline, NOT_LEADING)
+        return int(self._one_partition("ListOffsets", found).offset)
 
     def fetch(
         self, topic: str, partition: int, offset: int, max_bytes: int = FETCH_BYTES, timeout_s: float | None = None
@@ -401,18 +409,6 @@ class Wire:
             topics=[(topic, [(partition, -1, offset, -1, max_bytes)])],
         )  # fmt: skip
         return self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
-
-    def wait_for_leader(self, topic: str, partition: int) -> None:
-        """Wait until this broker answers for the partition: it serves a moment before it knows that it leads. LabError when it does not."""
-
-        def leads() -> bool:
-            try:
-                self.list_offsets(topic, partition, EARLIEST)
-            except LabError:
-                return False
-            return True
-
-        wait_until(leads, self.timeout_s, f"{topic}-{partition} has its leader")
 
     def read_on(self, topic: str, partition: int, offset: int, timeout_s: float | None = None) -> list[FetchedBatch]:
         """The batches from the one that holds `offset` on, up to the end that the log has now; fewer if the broker gives no more."""

@@ -10,15 +10,17 @@ DescribeShareGroupOffsets (90); `ShareCoordinatorService.readState`.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from kafka.errors import for_code
 from kafka.protocol.api_message import ApiMessage
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster, kafka_python_config
-from kitlib.lab.wire.connection import NOT_YET, Wire
+from kitlib.lab.wire.connection import NOT_YET, Wire, until_ready
 from kitlib.lab.wire.coordinator import find_coordinator
 
 PACKAGE = "kitlib.lab.messages"
@@ -104,7 +106,7 @@ class ShareWire(Wire):
 
 
 def _refused(group: str, found: Any) -> LabError:
-    trouble = f"error {found.error_code} ({found.error_message})"
+    trouble = f"error {found.error_code} ({found.error_message or for_code(found.error_code).__name__})"
     return LabError(f"share group {group}: the broker answers {trouble}. Look at `kit status`.")
 
 
@@ -115,10 +117,12 @@ def share_group(
 
     A partition of a share group may have several holders; they are told together.
     """
-    security = kafka_python_config(cluster)
+    security, deadline = kafka_python_config(cluster), time.monotonic() + ANSWER_S
     _, host, port = find_coordinator(cluster, group, ANSWER_S)
     with ShareWire.open(host, port, timeout_s=ANSWER_S, **security) as wire:
-        told, starts = wire.described(group), wire.start_offsets(group)
+        told, starts = until_ready(lambda: wire.described(group), lambda found: int(found.error_code), deadline), wire.start_offsets(group)
+        if told.error_code not in (0, GROUP_ID_NOT_FOUND):
+            raise _refused(group, told)
     held: dict[tuple[str, int], str] = {}
     for member in told.members:
         for topic in member.assignment.topic_partitions:
