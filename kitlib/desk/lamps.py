@@ -1,12 +1,11 @@
 """Three witnesses of one run, side by side: our ledgers, the broker's log read back, and Spark.
 
 Each has counted by itself what became of the records. The log is what is really there, so the other two are held against it; where
-one of them differs, its lamp says which record it is about.
+one of them differs, its lamp says in what.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -97,7 +96,7 @@ def told(witness: Witness, committed_to: int) -> str:
 
 
 def compare(witness: Witness, log: Witness) -> Lamp:
-    """One witness held against the log: the first thing in which they differ, with the record that it is about."""
+    """One witness held against the log: the first count in which they differ, else the record of which only one speaks."""
     name = witness.name
     for place, noun in PLACES.items():
         ours, real = getattr(witness, place), getattr(log, place)
@@ -105,10 +104,8 @@ def compare(witness: Witness, log: Witness) -> Lamp:
             continue
         for kind, word in KINDS.items():
             if (mine := ours.counts[kind]) != (theirs := real.counts[kind]):
-                at = _where(kind, ours, real)
-                which = "" if at is None else f" The first {noun} in which they differ is {at:,}."
                 where = "the topic" if place == "topic" else "the results"
-                return Lamp(name, "differs", f"{_begin(name)} {mine:,} {word} in {where}, the broker's log {theirs:,}.{which}")
+                return Lamp(name, "differs", f"{_begin(name)} {mine:,} {word} in {where}, the broker's log {theirs:,}.")
         for kind, word in (("gaps", "missing"), ("again", "duplicated")):
             at = first_difference(getattr(ours, kind), getattr(real, kind))
             if at is not None:
@@ -121,33 +118,3 @@ def compare(witness: Witness, log: Witness) -> Lamp:
 
 def _begin(name: str) -> str:
     return f"{name[:1].upper()}{name[1:]} {'count' if name.endswith('s') else 'counts'}"
-
-
-def _where(kind: str, ours: Tally, real: Tally) -> int | None:
-    """The number at which two tallies part; None where that cannot be named."""
-    if kind == "missing":
-        return _first_only_in_one(ours.gaps, real.gaps)
-    if kind in ("duplicated", "lines"):
-        found = first_difference(ours.again, real.again)
-        longer = max((ours.again, real.again), key=lambda runs: sum(last - first + 1 for first, last in runs))
-        shorter = ours.again if longer is real.again else real.again
-        return found if found is not None else _number_at(longer, sum(last - first + 1 for first, last in shorter))
-    return None
-
-
-def _first_only_in_one(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> int | None:
-    """The smallest number that is in the ranges of one of the two only; both ascend."""
-    found = first_difference(one, other)
-    if found is not None:
-        return found
-    lengths = [sum(last - first + 1 for first, last in runs) for runs in (one, other)]
-    return _number_at(one if lengths[0] > lengths[1] else other, min(lengths))
-
-
-def _number_at(runs: Sequence[tuple[int, int]], index: int) -> int | None:
-    """The number with this index of a sequence of runs; None when it is shorter."""
-    for first, last in runs:
-        if index <= last - first:
-            return first + index
-        index -= last - first + 1
-    return None

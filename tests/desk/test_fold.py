@@ -51,24 +51,6 @@ def test_run_that_is_taken_again_counts_once(numbers: list[int], at: int) -> Non
     assert again == once
 
 
-@pytest.mark.parametrize(
-    ("runs", "counts"),
-    [
-        pytest.param([(0, 0, 100)], (100, 0, 0, 0), id="all in order"),
-        pytest.param([(0, 0, 50), (50, 40, 20)], (70, 10, 0, 0), id="ten twice"),
-        pytest.param([(0, 0, 10), (10, 20, 10), (20, 10, 10)], (30, 0, 10, 0), id="a batch behind the next one"),
-        pytest.param([(0, 5, 5), (5, 0, 20)], (25, 5, 5, 0), id="a run around one that is there"),
-        pytest.param([(0, 3, 2)], (2, 0, 0, 3), id="a gap at the start"),
-    ],
-)
-def test_runs_give_these_counts(runs: list[tuple[int, int, int]], counts: tuple[int, int, int, int]) -> None:
-    """Lines, duplicated, reordered and missing below the highest number, for runs of (offset, first, count)."""
-    log = LogFold()
-    for run in runs:
-        log.take(*run)
-    assert tuple(Tally.of(log, log.highest + 1).counts.values()) == counts
-
-
 def test_state_stays_small_when_every_other_record_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest gaps become a number when there are too many of them, and what was missing stays missing."""
     monkeypatch.setattr(fold, "MOST_RANGES", 10)
@@ -130,20 +112,20 @@ TEN = list(range(10))
         pytest.param(TEN, TEN, "Spark: the same in all counts.", id="all the same"),
         pytest.param(
             [*TEN, 4], TEN,
-            "Spark counts 1 duplicated in the topic, the broker's log 0. The first record in which they differ is 4.", id="a copy too many",
+            "Spark counts 1 duplicated in the topic, the broker's log 0.", id="a copy too many",
         ),
         pytest.param(
             [0, 1, 2, 4, 5, 6, 7, 8, 9], TEN[:9],
-            "Spark counts 1 missing in the topic, the broker's log 0. The first record in which they differ is 3.", id="a record too few",
+            "Spark counts 1 missing in the topic, the broker's log 0.", id="a record too few",
         ),
         pytest.param(
             TEN, [0, 1, 2, 3, 4, 5, 7, 8, 9],
-            "Spark counts 1 missing in the results, the broker's log 0. The first offset in which they differ is 6.", id="a result too few",
+            "Spark counts 1 missing in the results, the broker's log 0.", id="a result too few",
         ),
     ],
 )  # fmt: skip
-def test_lamp_that_differs_names_the_record(topic: list[int], results: list[int], sentence: str) -> None:
-    """A witness held against the log: the first count that differs, and which record it is about."""
+def test_lamp_that_differs_says_in_what(topic: list[int], results: list[int], sentence: str) -> None:
+    """A witness held against the log: the first count that differs."""
     ledgers, log = (witness(name, TEN, TEN) for name in ("our ledgers", "the broker's log"))
     drained = Drained.of(10, ledgers, log, witness("Spark", topic, results), committed_to=10)
     assert drained.lamps[2].sentence == sentence

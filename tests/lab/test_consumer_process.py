@@ -10,7 +10,6 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
@@ -124,23 +123,13 @@ def test_killed_consumer_says_so(librdkafka: ConsumerProcess) -> None:
         librdkafka.commit()
 
 
-def test_silent_consumer_is_given_up_in_time(librdkafka: ConsumerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was stopped by somebody else does not answer; the deadline says who, and to what."""
-    monkeypatch.setattr(consumer_process, "ANSWER_S", 0.3)
-    os.kill(librdkafka.process.pid, signal.SIGSTOP)
-    with pytest.raises(LabError, match=r"consumer A .* no answer to poll within 0\.31 s"):
-        librdkafka.poll(1, 10)
-    librdkafka.kill()
-    assert not librdkafka.is_alive
-
-
 def test_answer_to_an_order_that_was_given_up_is_not_the_next_ones(librdkafka: ConsumerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """The poll's answer comes when nobody waits for it any more; the commit after it is told its own."""
     poll_until(librdkafka, lambda records, events: len(records) >= 10)
     with monkeypatch.context() as short:
         short.setattr(consumer_process, "ANSWER_S", 0.0)
         os.kill(librdkafka.process.pid, signal.SIGSTOP)
-        with pytest.raises(LabError, match="no answer to poll"):
+        with pytest.raises(LabError, match=r"consumer A .* no answer to poll within 0\.01 s"):
             librdkafka.poll(1, 10)
         os.kill(librdkafka.process.pid, signal.SIGCONT)
     assert librdkafka.commit({7: 1})[0] != "NONE"  # a partition that is not there; a poll's error is NONE
@@ -223,13 +212,3 @@ def test_positions_are_committed_when_partitions_are_revoked(broker: Cluster, to
         first.kill()
         if second is not None:
             second.kill()
-
-
-def test_child_finds_the_kit_from_any_folder(broker: Cluster, topic: str, group: str, tmp_path: Path) -> None:
-    """The owner's working directory does not matter."""
-    before = Path.cwd()
-    os.chdir(tmp_path)
-    try:
-        ConsumerProcess.start("A", settings_for(broker, topic, group=group)).kill()
-    finally:
-        os.chdir(before)

@@ -100,17 +100,12 @@ def autosaved(notebook: Any) -> None:
 
 
 def test_make_copies_every_notebook_without_its_outputs(project: Path) -> None:
-    """A copy has the cells and tags of its original, nothing run, and the same name, so that links between notebooks work."""
+    """A copy has the cells, tags and name of its original, nothing run; where all are there nothing more is said or written."""
     assert make(project) == [f"Copied 3 notebooks to {project / 'work'}: work on these"]
     for original in notebooks.find(project):
         old, new = notebooks.load(original), notebooks.load(project / "work" / original.name)
         assert [(cell.id, cell.source, cell.metadata) for cell in new.cells] == [(c.id, c.source, c.metadata) for c in old.cells]
         assert all(cell.outputs == [] and cell.execution_count is None for cell in new.cells if cell.cell_type == "code")
-
-
-def test_make_again_writes_nothing(project: Path) -> None:
-    """Where all copies are there and current, nothing is said and no file is written."""
-    make(project)
     before = {path: path.stat().st_mtime_ns for path in (project / "work").iterdir()}
     assert make(project) == []
     assert {path: path.stat().st_mtime_ns for path in (project / "work").iterdir()} == before
@@ -252,23 +247,6 @@ def test_make_where_a_copy_is_unreadable_says_so_and_leaves_it(project: Path, co
     assert (project / "work" / "02_third.ipynb").is_file()
 
 
-def test_make_interrupted_leaves_whole_copies_only(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while the second copy is written: the first is whole, of the second there is no trace, and the next start goes on."""
-    replace = os.replace
-
-    def interrupted(source: str, target: Path) -> None:
-        if Path(target).name.startswith("01"):
-            raise KeyboardInterrupt
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        make(project)
-    assert [path.name for path in (project / "work").iterdir()] == ["00_start_here.ipynb"]
-    monkeypatch.undo()
-    assert make(project) == [f"Copied 2 notebooks to {project / 'work'}: work on these"]
-
-
 def test_make_four_at_once_gives_whole_copies(project: Path) -> None:
     """Labs that start at the same instant in one project all succeed, and leave what one would have left."""
     script = (
@@ -303,30 +281,20 @@ def test_copies_read_the_data_of_the_notebooks(project: Path) -> None:
     assert list((project / "work" / "data").iterdir()) == []
 
 
-def test_work_kept_elsewhere_by_a_link_works(project: Path, tmp_path: Path) -> None:
-    """A learner may keep `work` on another disk and link to it."""
+def test_page_of_a_shipped_notebook_is_that_of_its_copy(project: Path, tmp_path: Path) -> None:
+    """JupyterLab opens the copy, whichever of the two was named, also where `work` is a link; any other notebook as it is."""
     (tmp_path / "deep" / "other disk").mkdir(parents=True)
     (project / "work").symlink_to(tmp_path / "deep" / "other disk")
     make(project)
     assert (project / "work" / "data" / "table.json").is_file()
-    assert copies.desk(project).page(project / "work" / "02_third.ipynb") == "work/02_third.ipynb"
-
-
-def test_page_of_a_shipped_notebook_is_that_of_its_copy(project: Path) -> None:
-    """JupyterLab opens the copy, whichever of the two was named, and any other notebook of the project as it is."""
-    make(project)
     desk = copies.desk(project)
-    assert desk.page(project / "notebooks" / "02_third.ipynb") == "work/02_third.ipynb"
-    assert desk.page(project / "work" / "02_third.ipynb") == "work/02_third.ipynb"
+    for folder in ("notebooks", "work"):
+        assert desk.page(project / folder / "02_third.ipynb") == "work/02_third.ipynb"
     (project / "mine.ipynb").touch()
     assert desk.page(project / "mine.ipynb") == "mine.ipynb"
-
-
-def test_page_outside_of_the_project_is_refused(project: Path, tmp_path: Path) -> None:
-    """A notebook that JupyterLab could not show is named, with what to do."""
     (tmp_path / "far.ipynb").touch()
     with pytest.raises(LabError, match=r"far\.ipynb is outside of .* Copy it there"):
-        copies.desk(project).page(tmp_path / "far.ipynb")
+        desk.page(tmp_path / "far.ipynb")
 
 
 def test_make_where_work_is_a_file_says_so(project: Path) -> None:

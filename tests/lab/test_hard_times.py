@@ -29,7 +29,7 @@ from kitlib.monitor.delivery import judge
 from tests.conftest import check_loopback, has_ended, listening
 from tests.lab import records
 from tests.lab.labs import Lab
-from tests.lab.records import check_nothing_lost, produce, send, start_producer
+from tests.lab.records import check_nothing_lost, produce
 from tests.lab.test_endings import assert_all_gone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
@@ -56,23 +56,6 @@ def kept(own_home: Path) -> Iterator[Kept]:
 def limit_broker(cluster: Cluster, which: int, most: int) -> None:
     """A limit for the running broker; the ones that are started later have it only if the warden has it too."""
     resource.prlimit(cluster.pids[0], which, (most, resource.RLIM_INFINITY))
-
-
-def test_broker_that_stands_still_for_30_s_goes_on(kept: Kept) -> None:
-    """What is sent meanwhile waits and is acknowledged once, and the broker is the same process."""
-    producer = start_producer(kept.cluster)
-    java = psutil.Process(kept.cluster.pids[0])
-    java.suspend()
-    until = time.monotonic() + 30
-    try:
-        send(producer, kept.books, range(1_000, 2_000))
-        wait_until(lambda: time.monotonic() > until, 60, "30 s have passed")
-        assert len(kept.books.acknowledged) == 1_000
-    finally:
-        java.resume()
-    assert producer.flush(60) == 0
-    assert len(kept.books.acknowledged) == 2_000 and not kept.books.unknown
-    assert kafka_server.ensure(progress=pytest.fail).pids == kept.cluster.pids
 
 
 def test_broker_that_wakes_is_not_called_missing(kept: Kept) -> None:

@@ -40,35 +40,27 @@ def sleeper(token: str) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_identity_of_a_living_process_finds_it(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """Id, birth and token agree: it is the process."""
-    found = identify(sleeper.pid, token).process()
-    assert found is not None and found.pid == sleeper.pid
-
-
-@pytest.mark.parametrize("change", [{"born_s": 1.0}, {"token": "another-token-of-a-run"}, {"token": ""}, {"pid": 1},
+@pytest.mark.parametrize("change", [{}, {"born_s": 1.0}, {"token": "another-token-of-a-run"}, {"token": ""}, {"pid": 1},
                                     {"pid": 0}, {"pid": -1}, {"pid": 2**22 + 5}], ids=str)  # fmt: skip
-def test_identity_that_disagrees_in_one_thing_finds_nobody(
+def test_identity_finds_the_process_with_which_it_agrees_in_all(
     sleeper: subprocess.Popen[bytes], token: str, change: dict[str, int]
 ) -> None:
     """A process id alone, or with one other thing that agrees, is not enough."""
-    assert replace(identify(sleeper.pid, token), **change).process() is None  # type: ignore[arg-type]
+    found = replace(identify(sleeper.pid, token), **change).process()  # type: ignore[arg-type]
+    assert found is None if change else found is not None and found.pid == sleeper.pid
 
 
-def test_identity_of_a_zombie_finds_nobody(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """A process that has ended and was not collected by its parent does not live."""
+def test_identity_of_a_process_that_has_ended_finds_nobody(sleeper: subprocess.Popen[bytes], token: str) -> None:
+    """A zombie, which its parent has not collected, does not live; who asks for the identity of one that is gone hears that."""
     identity = identify(sleeper.pid, token)
     os.kill(sleeper.pid, signal.SIGKILL)
     wait_until(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_ZOMBIE, 20, "it is a zombie")
     assert not identity.is_alive()
-
-
-def test_identify_of_a_gone_process_says_so(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """Who asks for the identity of a process that ended hears that in one sentence."""
-    sleeper.kill()
+    process = psutil.Process(sleeper.pid)
     sleeper.wait()
     with pytest.raises(LabError, match="ended before"):
         identify(sleeper.pid, token)
+    assert end_trees([process]) == []
 
 
 def test_find_by_token_sees_command_lines_and_environments(sleeper: subprocess.Popen[bytes], token: str) -> None:
@@ -111,14 +103,6 @@ def test_end_trees_lets_a_paused_process_end_as_asked(sleeper: subprocess.Popen[
     os.kill(sleeper.pid, signal.SIGSTOP)
     assert end_trees([psutil.Process(sleeper.pid)], grace_s=5) == []
     assert sleeper.wait(5) == -signal.SIGTERM
-
-
-def test_end_trees_of_a_gone_process_is_nothing(sleeper: subprocess.Popen[bytes]) -> None:
-    """To end what has ended already is no error."""
-    process = psutil.Process(sleeper.pid)
-    sleeper.kill()
-    sleeper.wait()
-    assert end_trees([process]) == []
 
 
 def test_wait_until_returns_the_answer_and_names_what_never_came() -> None:

@@ -384,13 +384,3 @@ def test_wire_that_is_not_let_in_is_told_why(change: dict[str, Any], said: str, 
     security = kafka_python_config(Cluster("", None, 1, "external"))
     with pytest.raises(LabError, match=f"No Kafka broker answers .*({said})"):
         Wire.open("127.0.0.1", secured.password_port, timeout_s=5, **security | change)
-
-
-def test_kafka_pythons_admin_that_is_not_let_in_is_told_why(enter: Enter) -> None:
-    """Nor does kafka-python's admin client wait for its own long timeout."""
-    enter("PLAIN", sasl_password="other")
-    began = time.monotonic()
-    cluster = Cluster(str(kafka_server.external_bootstrap()), None, 1, "external")
-    with pytest.raises(LabError, match=r"No Kafka broker answers .*Authentication failed"), kafka_python_admin(cluster, "a test"):
-        pass
-    assert time.monotonic() - began < within(5)

@@ -50,13 +50,6 @@ def test_wire_metadata_is_the_brokers(broker: Cluster, wire: Wire, topic: str) -
     assert topic in wire.metadata().topics
 
 
-def test_wire_init_producer_id_gives_an_id_that_nobody_has(wire: Wire) -> None:
-    """Each InitProducerId without a transactional id gives another id, with epoch 0."""
-    answers = [wire.init_producer_id() for _ in range(3)]
-    assert [(error, epoch) for error, _, epoch in answers] == [(0, 0)] * 3
-    assert len({producer_id for _, producer_id, _ in answers}) == 3
-
-
 @pytest.mark.parametrize("version", [3, 8, 9, 12])
 def test_wire_produce_every_version_knows_duplicates_gaps_and_epochs(broker: Cluster, version: int) -> None:
     """New, the same again, a gap, the next epoch, an old epoch: the same answers in every version of Produce."""
@@ -129,12 +122,6 @@ def test_wire_pipelined_requests_are_answered_in_order(wire: Wire, topic: str) -
     assert wire.receive(0) is None and wire.receive(0.01) is None
 
 
-def test_wire_one_request_many_partitions(wire: Wire, topic: str) -> None:
-    """Each partition of a request has an answer of its own."""
-    answers = wire.produce(topic, [batch(6, 0), batch(7, 3), batch(99, 0)])
-    assert answers == {6: (OK, 0, 0), 7: (OK, 0, 0), 99: (UNKNOWN, -1, -1)}
-
-
 def test_wire_acks(wire: Wire, topic: str) -> None:
     """No answer comes for acks 0, and the batch is there; acks 1 is answered; acks 2 is refused."""
     assert wire.produce(topic, [batch(8, 0)], acks=0) == {}
@@ -168,12 +155,6 @@ def test_wire_bad_batch_is_refused_and_changes_nothing(
     assert (partition, answer[0], answer[1]) == (fields["partition"], error, -1)
     assert wire.list_offsets(name, 0) == 1
     assert wire.produce(name, [batch(0, 1, 2)]) == {0: (OK, 1, 0)}
-
-
-def test_wire_two_batches_of_a_partition_in_one_request_are_refused(wire: Wire, topic: str) -> None:
-    """A request may hold one batch of each partition; with two neither is written."""
-    assert wire.produce(topic, [batch(9, 0), batch(9, 1)])[9][:2] == (INVALID, -1)
-    assert wire.list_offsets(topic, 9) == 0
 
 
 def test_wire_topic_that_is_not_there_is_refused(wire: Wire) -> None:

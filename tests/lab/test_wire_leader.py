@@ -50,24 +50,6 @@ def stub(monkeypatch: pytest.MonkeyPatch, *answers: Metadata) -> Brokers:
     return brokers
 
 
-GIVEN = ("localhost", 101)
-CASES = [
-    pytest.param(led_by(1), [GIVEN], id="the first leads"),
-    pytest.param(led_by(3), [GIVEN, ("localhost", 103)], id="another leads"),
-    pytest.param(led_by(9, {9: ("elsewhere", 999)}), [GIVEN], id="one broker, behind a proxy"),
-]
-
-
-@pytest.mark.parametrize(("told", "opened"), CASES)
-def test_open_leader_ends_at_the_leader_with_one_connection(
-    monkeypatch: pytest.MonkeyPatch, told: Metadata, opened: list[tuple[str, int]]
-) -> None:
-    """The broker that leads, and no second connection where the address given will do."""
-    brokers = stub(monkeypatch, told)
-    Wire.open_leader("localhost:101,localhost:102", "t")
-    assert brokers.opened == opened and brokers.open_now == opened[-1:]
-
-
 def test_leader_that_is_not_there_yet_is_waited_for_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition without a leader, or one of whose leader no address is told: asked again, then an error and no open connection."""
     brokers = stub(monkeypatch, led_by(-1), led_by(7), led_by(2))

@@ -95,24 +95,6 @@ def test_ensure_a_folder_without_permission_is_refused(home: Path) -> None:
         home.chmod(0o755)
 
 
-def test_ensure_a_place_that_takes_no_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that takes no files, even from root, is refused with the reason."""
-    if not Path("/proc/self").is_dir():
-        pytest.skip("this system has no /proc to try")
-    monkeypatch.setenv("KIT_HOME", "/proc/delivery-lab")
-    with pytest.raises(DiskError, match="could not be made"):
-        workspace.ensure()
-
-
-def test_ensure_a_symbolic_link_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workspace that is a symbolic link to a folder works."""
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "real")
-    monkeypatch.setenv("KIT_HOME", str(tmp_path / "link"))
-    workspace.ensure()
-    assert (tmp_path / "real" / "jars").is_dir()
-
-
 @pytest.mark.parametrize("name", ["run", "data", "spark", "jupyter", "ipython"])
 def test_ensure_folders_with_what_a_learner_typed_are_closed_to_others(home: Path, name: str) -> None:
     """Only the user can look into the folders of tokens, records, Spark's rows and IPython's history, even if one was open before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import struct
 import threading
@@ -15,9 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
-from kitlib.errors import LabError
 from kitlib.lab.kafka_server import Cluster, client_config
-from kitlib.lab.processes import wait_until
 from kitlib.lab.wire import connection
 from kitlib.lab.wire.connection import Wire
 from kitlib.lab.wire.records import WireBatch, encode_batch
@@ -61,18 +60,9 @@ def new_topics(cluster: Cluster, count: int, partitions: int = 1, **config: str)
     admin = AdminClient(client_config(cluster))
     for made in admin.create_topics([NewTopic(name, partitions, 1, config=config) for name in names]).values():
         made.result(10)
-    with open_wire(cluster) as wire:
-
-        def leads() -> bool:
-            """Metadata may name a leader a moment before it leads; who answers for its log does lead."""
-            try:
-                return all(wire.list_offsets(name, partition) == 0 for name in names for partition in range(partitions))
-            except LabError:
-                if wire.is_open:
-                    return False
-                raise
-
-        wait_until(leads, 15, "the topics have leaders")
+    with open_wire(cluster, timeout_s=15) as wire:
+        for name, partition in itertools.product(names, range(partitions)):
+            assert wire.list_offsets(name, partition) == 0  # Metadata may name a leader a moment before it leads; who answers does lead
     return names
 
 
