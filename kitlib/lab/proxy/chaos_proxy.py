@@ -191,8 +191,7 @@ class ChaosProxy:
         if thread is None:
             return
         try:
-            with suppress(RuntimeError):  # it has ended already
-                self._loop.call_soon_threadsafe(self._main.cancel)
+            self._loop.call_soon_threadsafe(self._main.cancel)
             thread.join(THREAD_TIMEOUT_S)
         finally:
             self._undo.close()
@@ -356,12 +355,7 @@ class ChaosProxy:
             coroutine.close()
             raise LabError("The proxy has been stopped. Start a new one.")
         try:
-            asked = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError as error:
-            coroutine.close()
-            raise LabError(f"The proxy's thread has ended ({error}). Stop the proxy and start a new one.") from error
-        try:
-            return asked.result(THREAD_TIMEOUT_S)
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(THREAD_TIMEOUT_S)
         except TimeoutError:
             raise LabError(f"The proxy's thread did not answer within {THREAD_TIMEOUT_S:g} s. Restart the kernel.") from None
 

@@ -75,19 +75,6 @@ class Metadata:
         return self.brokers.get(leader)
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveProducer:
-    """What a partition's leader remembers of one producer id."""
-
-    producer_id: int
-    epoch: int
-    last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
-    # First offset of its open transaction; -1 without one.
-    transaction_start_offset: int
-
-
 class _ToTheEnd:
     """Hands on what came together with the end of a connection, which the library throws away: the end is met again at once."""
 
@@ -440,17 +427,10 @@ class Wire:
             found[0] = replace(found[0], records=[record for record in found[0].records if record[0] >= start])
         return found
 
-    def describe_producers(self, topic: str, partition: int, timeout_s: float | None = None) -> list[ActiveProducer]:
-        """What the leader remembers of each producer id; LabError when it refuses."""
-
-        def read(answer: Any) -> list[ActiveProducer]:
-            return [
-                ActiveProducer(each.producer_id, each.producer_epoch, each.last_sequence, each.last_timestamp,
-                               each.coordinator_epoch, each.current_txn_start_offset)
-                for each in self._one_partition("DescribeProducers", answer.topics).active_producers
-            ]  # fmt: skip
-
-        return self._ask(DescribeProducersRequest(max_version=0, topics=[(topic, [partition])]), read, timeout_s)
+    def describe_producers(self, topic: str, partition: int, timeout_s: float | None = None) -> list[Any]:
+        """What the leader remembers of each producer id, as rows of DescribeProducers; LabError when it refuses."""
+        request = DescribeProducersRequest(max_version=0, topics=[(topic, [partition])])
+        return self._ask(request, lambda answer: list(self._one_partition("DescribeProducers", answer.topics).active_producers), timeout_s)
 
     # What administrators and coordinators say
 
