@@ -14,26 +14,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.admin import DescribeClusterResponse
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import ProduceResponse
 
+from kitlib.lab.messages import message
 from kitlib.lab.proxy.frames import Request, decoded, encoded
 
 # From a broker's host and port to those that a client is told.
 Door = Callable[[str, int], tuple[str, int]]
-PACKAGE = "kitlib.lab.messages"
-
-
-class ShareFetchResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """Records for a member of a share group."""
-
-
-class ShareAcknowledgeResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """What became of a member's acknowledgements."""
-
-
 # By API: how its answer is read, the first version that names brokers, and under which name; "": the answer itself is one.
 NAMING: dict[str, tuple[Any, int, str]] = {
     "Metadata": (MetadataResponse, 0, "brokers"),
@@ -41,8 +30,8 @@ NAMING: dict[str, tuple[Any, int, str]] = {
     "FindCoordinator": (FindCoordinatorResponse, 0, "coordinators"),
     "Produce": (ProduceResponse, 10, "node_endpoints"),
     "Fetch": (FetchResponse, 16, "node_endpoints"),
-    "ShareFetch": (ShareFetchResponse, 0, "node_endpoints"),
-    "ShareAcknowledge": (ShareAcknowledgeResponse, 0, "node_endpoints"),
+    "ShareFetch": (message("ShareFetchResponse"), 0, "node_endpoints"),
+    "ShareAcknowledge": (message("ShareAcknowledgeResponse"), 0, "node_endpoints"),
 }
 # Before this version a FindCoordinator asks for one coordinator, and the answer is that one.
 FIRST_WITH_COORDINATORS = 4

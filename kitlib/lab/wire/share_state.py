@@ -16,41 +16,21 @@ from typing import Any
 from uuid import UUID
 
 from kafka.errors import for_code
-from kafka.protocol.api_message import ApiMessage
 
 from kitlib.errors import LabError
 from kitlib.lab.clients import Cluster, kafka_python_config
+from kitlib.lab.messages import message
 from kitlib.lab.wire.connection import NOT_YET, Wire, until_ready
 from kitlib.lab.wire.coordinator import find_coordinator
 
-PACKAGE = "kitlib.lab.messages"
 NAMES = {0: "available", 2: "acknowledged", 4: "archived"}  # how states are written down
 GROUP_ID_NOT_FOUND = 69
 ANSWER_S = 10.0
 
 
-class ReadShareGroupStateRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """What is written down of a share partition."""
-
-
-class ReadShareGroupStateResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """The answer."""
-
-
-class ShareGroupDescribeRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """Who is in a share group."""
-
-
-class ShareGroupDescribeResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """The answer."""
-
-
-class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """Where a share group's partitions start."""
-
-
-class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=PACKAGE):  # type: ignore[call-arg, misc]  # the library has no type hints
-    """The answer."""
+ASKED = ("ReadShareGroupState", "ShareGroupDescribe", "DescribeShareGroupOffsets")
+ReadShareGroupStateRequest, ShareGroupDescribeRequest, DescribeShareGroupOffsetsRequest = (message(f"{name}Request") for name in ASKED)
+ANSWERS = [message(f"{name}Response") for name in ASKED]  # the library finds them by their keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +48,7 @@ class ShareWire(Wire):
         """What is written down of this share partition now. LabError when the broker refuses."""
         request = ReadShareGroupStateRequest(group_id=group, topics=[(topic_id, [(partition, 0)])])
 
-        def read(answer: ReadShareGroupStateResponse) -> WrittenState:
+        def read(answer: Any) -> WrittenState:
             found = self._one_partition("ReadShareGroupState", answer.results)
             rows = {
                 offset: (NAMES[batch.delivery_state], batch.delivery_count)
@@ -92,7 +72,7 @@ class ShareWire(Wire):
     def start_offsets(self, group: str) -> dict[tuple[str, int], tuple[int, int]]:
         """The start offset of each partition and its lag, -1 before Kafka 4.2; LabError when the broker refuses."""
 
-        def read(answer: DescribeShareGroupOffsetsResponse) -> dict[tuple[str, int], tuple[int, int]]:
+        def read(answer: Any) -> dict[tuple[str, int], tuple[int, int]]:
             [found] = answer.groups
             if found.error_code:
                 raise _refused(group, found)
