@@ -135,10 +135,11 @@ def ensure(jars: Sequence[Jar], what: str, progress: Progress | None = None) -> 
 def _repair(jars: Sequence[Jar], what: str, missing: list[Jar], damaged: list[Jar], say: Progress) -> None:
     import requests  # takes a while to load, and is seldom needed
 
+    recipe = f"Run this once with a network; or run it on another machine and copy that machine's jars folder to {workspace.jars_dir()}"
     for left in workspace.jars_dir().glob(".fetch-*"):  # of a process that was killed; the lock says there is no other
         left.unlink()
     if os.environ.get("KIT_OFFLINE", "") not in ("", "0"):
-        raise SupplyError(f"KIT_OFFLINE is set; {_count(jars, what, missing, damaged)}. {_recipe()}")
+        raise SupplyError(f"KIT_OFFLINE is set; {_count(jars, what, missing, damaged)}. {recipe}")
     for jar in damaged:
         say(f"{jar.file} is damaged (its sha256 is not the locked one); removed, fetching it again")
         jar.path.unlink()
@@ -169,7 +170,7 @@ def _repair(jars: Sequence[Jar], what: str, missing: list[Jar], damaged: list[Ja
                 through = f", through the proxy that {' and '.join(proxies)} names" if proxies else ""
                 still = [jar for jar in wanted if not jar.path.exists()]
                 raise SupplyError(
-                    f"{_count(jars, what, still, [])}, and {jar.address} does not answer ({type(error).__name__}{through}). {_recipe()}"
+                    f"{_count(jars, what, still, [])}, and {jar.address} does not answer ({type(error).__name__}{through}). {recipe}"
                 ) from error
             except OSError as error:
                 raise workspace.disk_error(f"{jar.file} could not be kept", error, workspace.jars_dir()) from error
@@ -220,10 +221,6 @@ def _count(jars: Sequence[Jar], what: str, missing: list[Jar], damaged: list[Jar
     shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     state = "missing or damaged" if missing and damaged else "damaged" if damaged else "missing"
     return f"{state} files for {what}: {len(names)} of {len(jars)} ({shown})"
-
-
-def _recipe() -> str:
-    return f"Run this once with a network; or run it on another machine and copy that machine's jars folder to {workspace.jars_dir()}"
 
 
 def main() -> int:

@@ -39,21 +39,11 @@ START_NOTEBOOK = "notebooks/00_start_here.ipynb"
 # a file read by a notebook's pictures, and kernels whose channels any local process can read.
 FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
 
-# The places in which JupyterLab would ask or tell something in the first minute. The language servers
-# are for writing code at length; looking for them runs npm, which leaves files in the home folder.
-SILENCED = (
-    "@jupyterlab/apputils-extension:announcements",
-    "@jupyterlab/lsp-extension",
-    "@jupyterlab/notebook-extension:language-server",
-    "@jupyterlab/fileeditor-extension:language-server",
-)
-QUIET = {"disabledExtensions": dict.fromkeys(SILENCED, True)}
-NO_LANGUAGE_SERVERS = {"ServerApp": {"jpserver_extensions": {"jupyter_lsp": False}}}
-NO_UPDATES = {
-    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
-}
-# A player's knobs stand beside its picture, for which the file list leaves no room on a small screen; one press opens it.
-LIST_CLOSED = {"data": {"layout-restorer:data": {"left": {"collapsed": True, "widgets": ["filebrowser"]}}}, "metadata": {"id": "default"}}
+# In these files: silence where JupyterLab would ask or tell something in the first minute, no language servers (they are for writing code
+# at length, and looking for them runs npm, which leaves files in the home folder), and a closed file list, as it leaves a player's knobs
+# no room beside their picture on a small screen; one press opens it.
+SETTINGS = Path(__file__).with_name("jupyter_settings")
+PLACES = {"page_config": "labconfig", "default_setting_overrides": "labconfig", "kit": "jupyter_server_config.d"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +100,13 @@ def check_versions() -> None:
 def write_settings() -> None:
     """Put the folders and the files in place that keep JupyterLab from asking and telling; the layout only before its first start."""
     runtime_dir().mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, settings in (
-        ("labconfig/page_config.json", QUIET),
-        ("labconfig/default_setting_overrides.json", NO_UPDATES),
-        ("jupyter_server_config.d/kit.json", NO_LANGUAGE_SERVERS),
-    ):
-        workspace.write_atomic(config_dir() / name, json.dumps(settings, indent=2))
+    for name, folder in PLACES.items():
+        workspace.write_atomic(config_dir() / folder / f"{name}.json", (SETTINGS / f"{name}.json").read_text(encoding="utf-8"))
     layouts = config_dir() / "lab" / "workspaces"
     if not layouts.is_dir():
         from jupyterlab_server.workspaces_handler import WorkspacesManager  # takes a second to load
 
-        WorkspacesManager(str(layouts)).save("default", json.dumps(LIST_CLOSED))
+        WorkspacesManager(str(layouts)).save("default", (SETTINGS / "default_layout.json").read_text(encoding="utf-8"))
 
 
 def clear_leftovers() -> None:

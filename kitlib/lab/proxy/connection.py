@@ -76,18 +76,14 @@ class Outlet:
         async with self.turn:
             await self._keep(held)
 
-    async def drain(self) -> None:
-        """Wait until nothing is held."""
-        await self._wait_below(0)
-
     async def _keep(self, held: Held) -> None:
-        await self._wait_below(max(0, HELD_BYTES - len(held.data)))
+        await self.drain(max(0, HELD_BYTES - len(held.data)))
         self.held.append(held)
         self.held_bytes += len(held.data)
         if self.writer is None or self.writer.done():
             self.writer = self.loop.create_task(self._write())
 
-    async def _wait_below(self, size: int) -> None:
+    async def drain(self, size: int = 0) -> None:
         """Wait until no more than `size` bytes are held."""
         while self.held_bytes > size and not self.broken:
             self.moved.clear()
