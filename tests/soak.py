@@ -15,8 +15,7 @@ import time
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.find import Search
-from kitlib.experiments.grid import Grid
+from kitlib.experiments.grid import Grid, Search
 from kitlib.experiments.script import Script
 from kitlib.monitor.delivery import judge
 

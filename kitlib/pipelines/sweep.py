@@ -42,8 +42,7 @@ from rich.progress import Progress as Bar
 
 import kitlib
 from kitlib.errors import DiskError
-from kitlib.experiments.grid import COUNTS, MOST_RUNS, Grid, rows_of
-from kitlib.experiments.schedules import MISSED, does
+from kitlib.experiments.grid import COUNTS, MISSED, MOST_RUNS, Grid, does, rows_of
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import one_sentence
 from kitlib.spark import sessions as kit_spark

@@ -9,8 +9,7 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.experiments import get, run
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.find import find
-from kitlib.experiments.grid import Grid
+from kitlib.experiments.grid import Grid, find
 from kitlib.monitor.delivery import judge
 
 NAME = "small_max_offset_behind"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError
-from kitlib.experiments.grid import AND
-from kitlib.experiments.schedules import FaultGrid
+from kitlib.experiments.grid import AND, FaultGrid
 from kitlib.experiments.script import Intervention
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.views import every_fault

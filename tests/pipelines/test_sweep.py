@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kitlib.errors import DiskError
-from kitlib.experiments.grid import Grid
-from kitlib.experiments.schedules import FaultGrid
+from kitlib.experiments.grid import FaultGrid, Grid
 from kitlib.lab import workspace
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.pipelines import sweep as sweeps
@@ -212,7 +211,7 @@ ON_A_BARE_MACHINE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from kitlib.experiments.grid import Grid
-from kitlib.experiments.schedules import FaultGrid
+from kitlib.experiments.grid import FaultGrid
 print(json.dumps([Grid.of(name).row(0) for name in sys.argv[2:]]))
 """
 

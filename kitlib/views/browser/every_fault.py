@@ -9,8 +9,7 @@ from typing import Any
 import ipywidgets
 import pandas as pd
 
-from kitlib.experiments.grid import AND, script_of
-from kitlib.experiments.schedules import MOST_SCHEDULES, FaultGrid
+from kitlib.experiments.grid import AND, MOST_SCHEDULES, FaultGrid, script_of
 from kitlib.pipelines.sweep import run_grid, told_of
 from kitlib.views.browser.player import Player
 
