@@ -25,7 +25,7 @@ from kitlib.exercises.frame import (
     values_of,
 )
 from kitlib.experiments import run
-from kitlib.experiments.lag.lag_windows import judged_commits
+from kitlib.experiments.lag.lag_stories import judged_commits
 from kitlib.experiments.offsets.incident_stories import health_in
 from kitlib.experiments.offsets.reset_stories import NO_CHECK
 from kitlib.experiments.offsets.signs import signs_of

@@ -22,7 +22,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import FAULTS, PARTITIONS, 
 from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
-from kitlib.experiments.lag.lag_windows import window_after
+from kitlib.experiments.lag.lag_stories import window_after
 from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.diagnosis import signs

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import pkgutil
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -560,3 +561,18 @@ def asked(question: Callable[[], Any], trouble: str) -> Any:
                 advice = POLICY if reason.code() == KafkaError.POLICY_VIOLATION else advice
                 raise LabError(f"{trouble}: {reason.str() or reason.name()}. {advice}") from error
             time.sleep(0.02)
+
+
+def first_fetched(backend: KafkaBackend, ask: int, codec: Literal["none", "gzip"] = "none", one_batch: bool = True) -> int:
+    """Write ten records, as one batch or each by itself, and fetch from `ask` (0 to 9); the first offset of the answer.
+
+    It begins with the whole batch that holds the record asked for. LabError when the broker refuses, or when `ask` is no such offset.
+    """
+    if not 0 <= ask < 10:
+        raise LabError(f"first_fetched: ask is {ask}, expected 0 to 9, an offset of ten records.")
+    topic = backend.create_topic(f"batches-{uuid.uuid4().hex[:8]}", 10)
+    # half a second is long enough for ten records to be one batch
+    settings = {"compression.type": codec, "linger.ms": 500 if one_batch else 0, "batch.num.messages": 10 if one_batch else 1}
+    write(Producer(client_config(backend.cluster, **settings)), topic.name, [(None, b"%d" % number) for number in range(10)])
+    with TopicReader.open(backend.cluster, topic.name) as reader:
+        return reader.wire.fetch(topic.name, 0, ask)[0].base_offset

@@ -17,8 +17,7 @@ from kitlib import experiments
 from kitlib.errors import KitError, LabError
 from kitlib.experiments import get, kafka_backend
 from kitlib.experiments.experiment import Experiment
-from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
-from kitlib.experiments.storm.real_fetch import first_fetched
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, first_fetched, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.tree_stories import TopologyStory
 from kitlib.lab import kafka_server

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments.lag.lag_windows import window_after
+from kitlib.experiments.lag.lag_stories import window_after
 from kitlib.experiments.offsets.signs import commits_in, find_signs, lane_of, last_of_each, samples_in, signs_of
 from kitlib.mechanisms.lag import evaluate
 from kitlib.monitor.commit_history import Committed

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import TraceError
-from kitlib.experiments.lag.lag_windows import judged_commits
+from kitlib.experiments.lag.lag_stories import judged_commits
 from kitlib.mechanisms.lag import Status
 from kitlib.trace import Trace
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kitlib.errors import TraceError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
-from kitlib.experiments.lag.lag_windows import judged_commits
+from kitlib.experiments.lag.lag_stories import judged_commits
 from kitlib.experiments.offsets.health import alarms
 from kitlib.experiments.offsets.incident_stories import DAY_MS, health_in
 from kitlib.experiments.offsets.signs import Signs, find_signs, lane_of, samples_in, signs_of
