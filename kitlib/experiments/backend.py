@@ -134,3 +134,6 @@ class ModelBackend:
 
     def publish(self, trace: Trace) -> None:
         """Keep the finished trace where the audit finds it; here the caller holds it."""
+
+    def close(self) -> None:
+        """Let go of connections, of which there are none; what was written stays."""

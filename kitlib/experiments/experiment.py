@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from inspect import signature
@@ -251,19 +251,23 @@ def _parameters(story: Callable[..., None]) -> tuple[str, ...]:
     return tuple(signature(story).parameters)[1:]
 
 
+def open_backend(name: str, run: str) -> Backend:
+    """The backend of this name for one run; the real one is imported only when it is asked for."""
+    if name == "kafka":
+        from kitlib.experiments.kafka_backend import KafkaBackend
+
+        return KafkaBackend.open(run)
+    from kitlib.experiments.backend import ModelBackend
+
+    return ModelBackend(run)
+
+
 @contextmanager
 def backend_of(name: str, run: str) -> Iterator[Backend]:
-    """The backend of this name for one run, closed behind it; a real run that fails tells what its broker ran out of.
+    """The backend of this name, closed behind its run; a real run that fails tells what its broker ran out of."""
+    with ExitStack() as undo:
+        if name == "kafka":
+            from kitlib.lab.kafka_server import telling_troubles
 
-    The real one is imported only when it is asked for.
-    """
-    if name != "kafka":
-        from kitlib.experiments.backend import ModelBackend
-
-        yield ModelBackend(run)
-        return
-    from kitlib.experiments.kafka_backend import KafkaBackend
-    from kitlib.lab.kafka_server import telling_troubles
-
-    with telling_troubles(), closing(KafkaBackend.open(run)) as place:
-        yield place
+            undo.enter_context(telling_troubles())
+        yield undo.enter_context(closing(open_backend(name, run)))
