@@ -162,6 +162,15 @@ class Holder(Bolt):
         self.held.append(given)
 
 
+def bolt_that(does: Callable[[Any, Any], object], execute_ms: Any = 1) -> type[Bolt]:
+    """A bolt of one function of itself and what it gets."""
+
+    def execute(bolt: Any, given: Tuple) -> None:
+        does(bolt, given)
+
+    return type("Does", (Holder,), {"execute": execute, "execute_ms": execute_ms})
+
+
 class Join(Holder):
     """Waits for `needed` tuples, sends one that is anchored to all of them, and acks them."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kitlib.more.topology import Fault, Spout, TopologyError
+from kitlib.mechanisms.log import PartitionLog
+from kitlib.mechanisms.offset_store import MemoryOffsetStore
+from kitlib.more.spout.kestrel import KestrelQueue, KestrelSpout
+from kitlib.more.topology import Fault, TopologyError
 from tests.more.topology.parts import Numbers, Pass, Slow, Store, chain, started
 
 EACH_ONCE = dict.fromkeys(range(10), 1)
@@ -160,57 +163,19 @@ def test_crash_of_an_acker_all_its_trees_time_out_and_are_handed_out_again() -> 
     assert watch.effects() == {n: 2 if n in gone else 1 for n in range(60)}
 
 
-class Queue:
-    """A source in the way of Kestrel: what a client has open is given back when it goes."""
-
-    def __init__(self, count: int) -> None:
-        self.free: deque[int] = deque(range(count))
-        self.opened: dict[str, list[int]] = {}
-
-    def take(self, client: str) -> int | None:
-        if not self.free:
-            return None
-        self.opened.setdefault(client, []).append(self.free.popleft())
-        return self.opened[client][-1]
-
-    def disconnect(self, client: str) -> None:
-        self.free.extendleft(reversed(self.opened.pop(client, [])))
-
-
-class QueueSpout(Spout):
-    output_fields = ("n",)
-
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
-
-    def next_tuple(self) -> None:
-        number = self.queue.take(self.context.task)
-        if number is not None:
-            self.collector.emit([number], message_id=number)
-
-    def ack(self, message_id: Any) -> None:
-        self.queue.opened[self.context.task].remove(message_id)
-
-    def fail(self, message_id: Any) -> None:
-        self.ack(message_id)
-        self.queue.free.appendleft(message_id)
-
-    def crashed(self) -> None:
-        self.queue.disconnect(self.context.task)
-
-
 def test_crash_of_a_spout_s_task_its_source_gives_back_what_was_pending() -> None:
     """The pending map is gone; the queue gives the open messages to others, and late answers are ignored."""
-    queue = Queue(60)
-    run, watch = started(
-        chain(lambda: QueueSpout(queue), Slow, spouts=2), [Fault("crash", "spout", at_ms=40)], restart_ms=30
-    )
+    log = PartitionLog()
+    log.append([b"%d" % n for n in range(60)])
+    queue = KestrelQueue(log, MemoryOffsetStore())
+    spout = partial(KestrelSpout, queue, output_fields=("n",))
+    run, watch = started(chain(spout, Slow, spouts=2), [Fault("crash", "spout", at_ms=40)], restart_ms=30)
     run.run_for(45)
     (crash,) = watch.of("crash")
     lost = crash["lost"]
     assert crash.actor == "spout-1" and lost >= 25 and "spout-1" not in queue.opened
     run.run_for(100_000)
-    assert not any(queue.opened.values()) and not queue.free
+    assert not any(queue.opened.values()) and not queue.waiting
     assert sorted(watch.messages("ack")) == list(range(60)) and not watch.of("fail")
     assert len(watch.of("late")) == lost, "the answers to the old trees find the same task, and nothing pending"
     assert sum(watch.effects().values()) == 60 + lost

@@ -12,7 +12,7 @@ from tests.more.topology.parts import Numbers, Once, Pass, Store, chain, started
 
 @pytest.mark.parametrize(("release", "is_dropped"), [("0.9.3", False), ("2.4.0", True)], ids=["0.9.3", "2.4.0"])
 def test_acker_s_entry_is_renewed_by_acks_in_0_9_3_only(release: str, is_dropped: bool) -> None:
-    """A tree that moves on every 20 s: 0.9.3's acker keeps it, the later one forgets it after three ticks."""
+    """A tree that moves on every 20 s times out; 0.9.3's acker keeps its entry, the later one forgets it after three ticks."""
 
     class TwentySeconds(Pass):
         execute_ms = 20_000

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KitError
-from kitlib.more.topology import Bolt, Spout, TopologyBuilder, TopologyConfig, TopologyError, TopologyRun
-from tests.more.topology.parts import Numbers, Pass, Store, Watch, by_chance, chain, started
+from kitlib.more.topology import Spout, TopologyBuilder, TopologyConfig, TopologyError, TopologyRun
+from tests.more.topology.parts import Numbers, Pass, Store, Watch, bolt_that, by_chance, chain, started
 
 
 def spout_that(does: Callable[[Any], object]) -> Callable[[], Spout]:
@@ -18,17 +18,6 @@ def spout_that(does: Callable[[Any], object]) -> Callable[[], Spout]:
         def next_tuple(self) -> None:
             does(self)
 
-    return Does
-
-
-def bolt_that(does: Callable[[Any, Any], object], execute_ms: Any = 1) -> Callable[[], Bolt]:
-    class Does(Bolt):
-        output_fields = ("n",)
-
-        def execute(self, given: Any) -> None:
-            does(self, given)
-
-    Does.execute_ms = execute_ms
     return Does
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kitlib.more.topology import BasicBolt, Spout, TopologyBuilder, TopologyError
-from tests.more.topology.parts import Endless, Holder, Join, Numbers, Pass, Slow, Store, chain, started
+from tests.more.topology.parts import Endless, Holder, Numbers, Pass, Slow, Store, chain, started
 
 LINES = ["the cow jumped over the moon", "an apple a day", "four score and seven years ago", "snow white and the dwarfs"]
 
@@ -193,10 +193,3 @@ def test_close_calls_every_living_component_once_and_ends_the_run() -> None:
         run.run_for(1)
     with pytest.raises(TopologyError, match="spout-1 sends a tuple at 10 ms through an old collector"):
         run.spouts[1].spout.collector.emit([1])
-
-
-def test_join_keeps_tuples_and_acks_them_later() -> None:
-    """A bolt may hold what it got as long as it likes, and ack it while it works on another tuple."""
-    run, watch = started(chain(Numbers, Join, Store))
-    run.run_for(1_000)
-    assert sorted(watch.messages("ack")) == list(range(10)) and watch.count("process") == 5

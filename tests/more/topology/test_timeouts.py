@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kitlib.more.topology import Bolt, Fault
-from tests.more.topology.parts import Endless, Holder, Numbers, Pass, Slow, Store, chain, started
+from tests.more.topology.parts import Endless, Holder, Numbers, Slow, Store, chain, started
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,6 @@ def test_time_out_is_counted_in_ticks_of_the_task_s_own() -> None:
         (21_000, 0),
         (28_000, 10),
     ]
-
-
-def test_time_out_covers_the_whole_tree_and_is_not_renewed_by_progress() -> None:
-    """A tree that moves on every 10 s times out all the same; the acker's entry, touched each time, lives on."""
-
-    class TenSeconds(Pass):
-        execute_ms = 10_000
-
-    run, watch = started(chain(lambda: Numbers(1), *[TenSeconds] * 6))
-    run.run_for(60_000)
-    assert [(event.at_ms, event["why"]) for event in watch.of("fail")] == [(60_000, "timeout")]
-    assert not any(event["dropped"] for event in watch.of("acker_tick"))
-    assert watch.of("acker_ack", "__acker")[0].at_ms < 10_010
 
 
 @pytest.mark.parametrize(
@@ -183,24 +170,3 @@ def test_time_outs_switched_off_what_is_lost_stays_pending_and_the_spout_stands_
     run.config.topology_enable_message_timeouts = True
     run.run_for(70_000, until=lambda: run.tuples_made > emits)
     assert run.tuples_made == emits + 1, "with timeouts it goes on"
-
-
-def test_ackers_switched_off_a_dead_bolt_s_tuples_are_lost_though_the_spout_was_told_ack() -> None:
-    """With 0 ackers `ack` runs inside `emit`: 50 tuples die with a task, and all are acked long before (B1)."""
-    order: list[Any] = []
-
-    class Tells(Numbers):
-        def next_tuple(self) -> None:
-            if self.left:
-                order.append("next")
-                super().next_tuple()
-                order.append("sent")
-
-        def ack(self, message_id: Any) -> None:
-            order.append(message_id)
-
-    run, watch = started(chain(lambda: Tells(60), Slow), [Fault("crash", "a", at_ms=1_050)], topology_ackers=0)
-    run.run_for(100_000)
-    assert order[:6] == ["next", 59 - 59, "sent", "next", 1, "sent"]
-    assert len(watch.of("ack")) == 60 and watch.of("crash")[0]["lost"] == 50 and len(watch.effects()) == 10
-    assert not [event for event in watch.events if event.actor.startswith("__acker")]
