@@ -141,7 +141,7 @@ def replay(
 ) -> Iterator[dict[str, Any]]:
     """What the model did at each step of one recorded script: result, broker calls, text written, state."""
     settings, described = dict(trace["config"]), trace.get("log", {})
-    logs = {topic: _log(topic, log, settings) for topic, log in described.items()}
+    logs = {topic: log_of(topic, log, settings) for topic, log in described.items()}
     special = {topic: dict(log.get("special", {})) for topic, log in described.items()}
     store = FaultyStore(dict(trace.get("zk", {})))
     reader = reads(settings["topic"], logs, special)
@@ -171,7 +171,7 @@ def replay(
             reader.fault = args
         else:
             topic = args.get("topic", settings["topic"])
-            result = _changed(logs.setdefault(topic, PartitionLog(topic)), special.setdefault(topic, {}), op, args)
+            result = changed(logs.setdefault(topic, PartitionLog(topic)), special.setdefault(topic, {}), op, args)
         done: dict[str, Any] = {"result": result}
         if reader.calls:
             done["broker"] = reader.calls
@@ -274,7 +274,8 @@ def _payload(kind: str | None, offset: int) -> bytes | None:
     return f"m{offset}".encode() if kind is None else kind.encode()
 
 
-def _log(topic: str, described: dict[str, Any], settings: dict[str, Any]) -> PartitionLog:
+def log_of(topic: str, described: dict[str, Any], settings: dict[str, Any]) -> PartitionLog:
+    """One topic of a recorded script as a log."""
     log = PartitionLog(topic, max_fetch_records=settings.get("fetchMaxMessages", 5))
     special = described.get("special", {})
     log.start, log.end = described["start"], described["end"]
@@ -284,7 +285,7 @@ def _log(topic: str, described: dict[str, Any], settings: dict[str, Any]) -> Par
     return log
 
 
-def _changed(log: PartitionLog, special: dict[str, str], op: str, args: dict[str, Any]) -> dict[str, Any]:
+def changed(log: PartitionLog, special: dict[str, str], op: str, args: dict[str, Any]) -> dict[str, Any]:
     """A change of the log, and its start and end after it.
 
     The recorder keeps what is special about an offset even if the log is cut and the offset used again.

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.mechanisms.log import FetchError, PartitionLog, Record
+from kitlib.conformance.partition_manager import changed, log_of
+from kitlib.mechanisms.log import FetchError, PartitionLog
 
 # Whole answers compared, per file: fetches, beginnings of a partial fetch, questions for an offset.
 FILES = {"pm_scenarios.jsonl.gz": (243, 1, 136), "pm_random_public.jsonl.gz": (3_567, 56, 1_499)}
@@ -19,13 +20,7 @@ class RecordedLogs:
 
     def __init__(self, trace: dict[str, Any]) -> None:
         self.topic, self.batch_size = trace["config"]["topic"], trace["config"]["fetchMaxMessages"]
-        self.logs = {topic: PartitionLog(topic) for topic in trace["log"]}
-        for topic, described in trace["log"].items():
-            log = self.logs[topic]
-            log.start, log.end = described["start"], described["end"]
-            log.batches = [[Record(offset, b"") for offset in unit] for unit in described["units"]]
-            times = described.get("time_offsets") or {}
-            log.offsets_by_time = {int(time): offsets[0] for time, offsets in times.items() if offsets}
+        self.logs = {topic: log_of(topic, described, trace["config"]) for topic, described in trace["log"].items()}
 
     @property
     def log(self) -> PartitionLog:
@@ -39,19 +34,9 @@ class RecordedLogs:
         if op == "restart":
             self.topic = args.get("config", {}).get("topic", self.topic)
             self.batch_size = args.get("config", {}).get("fetchMaxMessages", self.batch_size)
-        log = self.logs.setdefault(args.get("topic", self.topic), PartitionLog())
-        match op:
-            case "append":
-                log.append([b""] * args["n"], gap=args.get("gap", 0), compressed=args.get("compressed", False))
-            case "truncate":
-                log.delete_before(args["to"])
-            case "truncate_end":
-                log.truncate_to(args["to"])
-            case "compact":
-                log.compact(args["offsets"])
-            case _:
-                return None
-        return {"log_start": log.start, "log_end": log.end}
+        if op not in ("append", "truncate", "truncate_end", "compact"):
+            return None
+        return changed(self.logs.setdefault(args.get("topic", self.topic), PartitionLog()), {}, op, args)
 
 
 def agrees(log: PartitionLog, call: dict[str, Any], fault: str) -> str:
