@@ -9,10 +9,9 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.append_checks import (
     InvalidTxnStateError,
-    OffsetOutOfRangeError,
 )
 from kitlib.mechanisms.broker.config import BrokerConfig
-from kitlib.mechanisms.broker.entry import SENTINEL, VerificationGuard, VerificationStateEntry
+from kitlib.mechanisms.broker.entry import SENTINEL
 from kitlib.mechanisms.broker.unified_log import UnifiedLog
 from tests.mechanisms.broker.logs import PID, batch, filled, firsts, marker, remembered, said
 
@@ -88,17 +87,6 @@ def test_restart_by_kill_learns_an_expired_epoch_from_the_log() -> None:
     assert log.state.entries[PID].epoch == 1 and remembered(log) == [(9, 9, 1, 1)]
 
 
-def test_restart_kill_brings_back_what_was_deleted_below_the_start() -> None:
-    """Deleted records stay in their segment, which is read from its beginning; a follower never had them."""
-    log = filled(UnifiedLog(), 2)
-    log.append(batch(0, pid=8))
-    log.delete_before(2)
-    log.restart("kill", 0)
-    assert sorted(log.state.entries) == [PID, 8]
-    log.fail_over()
-    assert sorted(log.state.entries) == [8]
-
-
 def test_restart_kill_with_a_forgotten_transaction_below_the_start_fails() -> None:
     """Everything deleted and forgotten, then a batch outside of transactions: the segment contradicts itself."""
     log = filled(UnifiedLog(), 1, txn=True)
@@ -116,33 +104,6 @@ def test_restart_in_another_way_is_an_error() -> None:
         UnifiedLog().restart("gently", 0)
 
 
-def test_restart_loses_the_guards_that_wait() -> None:
-    """A guard of the process before opens nothing, not even for the same producer."""
-    log = UnifiedLog(VERIFIED)
-    old = log.verify(PID, 0, 0, 0)
-    log.restart("clean", 0)
-    assert log.state.waiting == {}
-    log.verify(PID, 0, 0, 0)
-    assert said(log, batch(0, txn=True), old) == "INVALID_TXN_STATE"
-
-
-def test_fail_over_copies_a_batch_that_straddles_the_start_whole() -> None:
-    """The start lies inside a batch; the follower gets the batch as it is."""
-    log = UnifiedLog()
-    log.append(batch(0, count=5))
-    log.delete_before(3)
-    log.fail_over()
-    assert remembered(log) == [(0, 4, 0, 4)] and (log.start, log.end) == (3, 5)
-
-
-def test_fail_over_brings_an_expired_producer_back() -> None:
-    """A follower reads the log without a clock, so it knows producers that the leader had forgotten."""
-    log = filled(UnifiedLog(BrokerConfig(producer_id_expiration_ms=10)), 3)
-    assert log.expire(10) == [PID]
-    log.fail_over()
-    assert firsts(log) == [0, 1, 2]
-
-
 def test_expire_spares_an_open_transaction_and_drops_old_guards() -> None:
     """A transaction keeps its producer for any time; a guard waits no longer than a producer."""
     log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
@@ -152,34 +113,6 @@ def test_expire_spares_an_open_transaction_and_drops_old_guards() -> None:
     assert log.expire(150) == [] and not log.state.waiting
     log.append_marker(marker(at=150))
     assert (log.expire(249), log.expire(250)) == ([], [PID])
-
-
-def test_delete_before_never_moves_back_nor_beyond_the_end() -> None:
-    """A smaller offset changes nothing; a larger one than the end is an error."""
-    log = filled(UnifiedLog(), 3)
-    assert [log.delete_before(offset) for offset in (2, 1, -1)] == [2, 2, 2]
-    with pytest.raises(OffsetOutOfRangeError, match="ends at 3"):
-        log.delete_before(4)
-    assert log.start == 2
-
-
-def test_first_unstable_offset_of_a_deleted_beginning_is_that_of_the_batch_at_the_start() -> None:
-    """The start lies inside a batch of 3 records from offset 2 on, then at the end of the log."""
-    log = UnifiedLog()
-    log.append(batch(0, txn=True, count=2))
-    log.append(batch(0, pid=8, count=3))
-    for start, unstable in ((1, 0), (2, 2), (4, 2), (5, 5)):
-        log.delete_before(start)
-        assert log.first_unstable_offset == unstable
-
-
-@pytest.mark.parametrize(("epoch", "version_2", "stays"), [(0, True, False), (1, True, True), (1, False, False)])
-def test_marker_ends_what_waits_unless_it_is_of_the_next_transaction(epoch: int, version_2: bool, stays: bool) -> None:
-    """Version 2: a guard with the marker's own epoch was given out for the transaction after it."""
-    log = filled(UnifiedLog(), 1, txn=True)
-    log.state.waiting[PID] = VerificationStateEntry(0, VerificationGuard(), 0, epoch, version_2)
-    log.append_marker(marker(epoch=1, version=2))
-    assert (PID in log.state.waiting) is stays
 
 
 def test_verify_gives_all_that_wait_the_same_guard() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kitlib.mechanisms.groups.classic_group import VALID_PREVIOUS_STATES, GroupState
 from kitlib.mechanisms.groups.coordinator import GroupConfig
-from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, GroupError, Joined, Synced
+from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, GroupError, Joined
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
 E = GroupError
@@ -138,17 +138,6 @@ def test_strategy_is_chosen_by_votes(case: str) -> None:
     assert group is not None and group.protocol_name == expected
 
 
-def test_member_without_a_common_strategy_or_type_is_refused() -> None:
-    """Whoever would leave the group without a strategy that all know is not let in, and the group goes on."""
-    desk, a, b, _ = trio()
-    d = Person(desk, "D", ("cooperative-sticky",))
-    assert d.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
-    assert Person(desk, "D", more={"protocol_type": "connect"}).join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL)
-    assert desk.state == "Stable" and a.beat() is E.NONE
-    b.strategies = ("sticky",)
-    assert b.join() == Joined(E.INCONSISTENT_GROUP_PROTOCOL, b.member_id) and desk.state == "Stable"
-
-
 def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
     """The leader took nine seconds; whoever waited for it is not silent."""
     desk, a, b, c = trio()
@@ -159,19 +148,6 @@ def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
     a.sync()
     desk.wait(9_999)
     assert b.beat() is E.NONE
-
-
-def test_sync_during_a_rebalance_is_told_to_join_again() -> None:
-    """So is one that waits when the rebalance begins."""
-    desk, a, b, c = trio()
-    rejoin(a, b, c)
-    assert b.sync() is None
-    number = max(desk.coordinator.group.members[b.member_id].awaiting_sync or 0, 0) if desk.coordinator.group else 0
-    Person(desk, "D").enter()
-    answer = desk.answers[number]
-    assert isinstance(answer, Synced) and answer.error is E.REBALANCE_IN_PROGRESS
-    late = c.sync()
-    assert late is not None and late.error is E.REBALANCE_IN_PROGRESS
 
 
 def test_members_that_never_sync_are_out() -> None:

@@ -17,12 +17,6 @@ def pair(*strategies: str) -> tuple[Desk, Person, Person]:
     return desk, a, b
 
 
-def test_static_member_is_taken_in_at_once() -> None:
-    """It has a name already, so it is not told an id first; the id begins with the name."""
-    answer = Person(Desk(), "A", instance_id="a").join()
-    assert answer is not None and (answer.error, answer.member_id) == (E.NONE, "a-1")
-
-
 def test_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> None:
     """A new id, the old assignment, the same generation; whoever still has the old id is fenced."""
     desk, a, b = pair()
@@ -59,19 +53,6 @@ def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:
     number = group.members[b.member_id].awaiting_sync if group else None
     assert Person(desk, "B again", instance_id="b").join() is None and desk.state == "PreparingRebalance"
     assert number is not None and desk.answers[number] == Synced(E.FENCED_INSTANCE_ID)
-
-
-def test_static_member_back_while_its_join_waits_fences_that_join() -> None:
-    """Two with one name in one rebalance: the later one counts."""
-    desk, a, b = pair()
-    c = Person(desk, "C")
-    c.enter()
-    assert b.join() is None
-    again = Person(desk, "B again", instance_id="b")
-    assert again.join() is None and b.joined() == Joined(E.FENCED_INSTANCE_ID, "b-2")
-    a.join()
-    answer = again.joined()
-    assert answer is not None and answer.error is E.NONE
 
 
 def test_static_member_that_is_away_keeps_its_place_through_a_rebalance() -> None:

@@ -15,20 +15,6 @@ def earlier(**settings: Any) -> Rig:
     return rig(release="2.0", **settings)
 
 
-def test_expired_retry_takes_a_new_id_and_forgets_every_partition() -> None:
-    """A batch that was sent once and expires in the queue costs all partitions their numbers."""
-    made = rig((0, 1), release="2.0")
-    made.send(2, partition=1)
-    made.answer(0, "NONE", 0, partition=1)
-    made.send()
-    made.answer(1, "NOT_LEADER_OR_FOLLOWER")
-    made.now_ms += 30_001
-    made.sender.disconnect()
-    made.poll()
-    assert made.errors() == {0: None, 1: "TimeoutException"}
-    assert numbers(made.send(partition=1)) == [(1_001, 0, 0)]
-
-
 def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
     """Lingering is not counted against a batch that is not full."""
     made = earlier(linger_ms=100)
@@ -51,18 +37,6 @@ def test_next_event_names_the_expiry_in_the_queue() -> None:
     made.now_ms += 501
     made.poll(connected=False)
     assert made.errors() == {1: "TimeoutException"}
-
-
-def test_request_time_out_is_a_millisecond_later_than_today() -> None:
-    """An answer is overdue when more than the timeout has passed."""
-    made = earlier()
-    made.send()
-    made.now_ms += 30_000
-    made.poll()
-    assert made.sender.connection_drops == 0
-    made.now_ms += 1
-    made.poll()
-    assert made.sender.connection_drops == 1
 
 
 def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
