@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kitlib.more.topology import BasicBolt, Bolt, FailedError, Fault, TopologyBuilder
-from tests.more.topology.parts import Event, Join, Numbers, Once, Pass, Slow, Store, Watch, bolt_that, chain, started
+from tests.more.topology.parts import Event, Join, Numbers, Once, Pass, Slow, Store, bolt_that, chain, started
 
 
 def vals(event: Event) -> dict[int, int]:
@@ -196,43 +196,6 @@ def test_basic_bolt_fails_the_tuple_on_failed_error_and_acks_it_otherwise() -> N
     run.run_for(100)
     assert watch.messages("fail") == [1, 3, 5, 7, 9] and sorted(watch.messages("ack")) == list(range(10))
     assert all(event["parents"] and event["ids"] for event in watch.of("send"))
-
-
-@pytest.mark.parametrize(("bits", "is_false"), [(4, True), (8, True), (64, False)], ids=["4 bits", "8 bits", "64 bits"])
-def test_ids_of_few_bits_end_trees_too_early(bits: int, is_false: bool) -> None:
-    """With few bits the ids of open tuples XOR to zero by accident; with 64 it does not happen (B7)."""
-    run, watch = started(chain(lambda: Numbers(400), FanOut, Pass, Store), id_bits=bits)
-    run.run_for(20_000)
-    false = [event for event in watch.of("ack") if event["outstanding"] > 0]
-    assert bool(false) == is_false
-    assert max(event["val"] for event in watch.of("acker_init")) < 2**bits
-    missed = sum_of_open_tuples(watch)
-    assert {event["root"]: event["outstanding"] for event in watch.of("ack")} == missed
-
-
-class FanOut(BasicBolt):
-    output_fields = ("n",)
-
-    def process(self, given: Any, collector: Any) -> None:
-        for _ in range(3):
-            collector.emit(given.values)
-
-
-def sum_of_open_tuples(watch: Watch) -> dict[int, int]:
-    """By root: how many of its tuples had been sent, and their acks not arrived, when an acker called it finished."""
-    open_now: dict[int, int] = {}
-    found = {}
-    for event in watch.events:
-        if event.what == "emit":
-            open_now[event["root"]] = len(event["tuples"])
-        elif event.what == "send":
-            for root, _ in event["ids"]:
-                open_now[root] += 1
-        elif event.what == "acker_ack":
-            open_now[event["root"]] -= 1
-        if event.what in ("acker_init", "acker_ack") and event["end"] == "ack":
-            found.setdefault(event["root"], open_now[event["root"]])
-    return found
 
 
 def test_root_ids_of_few_bits_let_two_trees_be_taken_for_one() -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
 
-from kitlib.mechanisms.log import PartitionLog
-from kitlib.mechanisms.offset_store import MemoryOffsetStore
-from kitlib.more.spout.kestrel import KestrelQueue, KestrelSpout
 from kitlib.more.topology import Fault, TopologyError
 from tests.more.topology.parts import Numbers, Pass, Slow, Store, chain, started
 
@@ -135,17 +131,6 @@ def test_crash_of_a_dead_task_changes_nothing() -> None:
     assert len(watch.of("crash")) == len(watch.of("restart")) == 1
 
 
-def test_crash_of_a_bolt_s_task_the_trees_it_held_time_out_and_are_handed_out_again() -> None:
-    """The 50 tuples in the dead task's inbox are not acked; each tree times out in the spout and is replayed."""
-    run, watch = started(chain(lambda: Numbers(60), Pass, Slow), [Fault("crash", "b", at_ms=1_050)])
-    run.run_for(1_100)
-    assert watch.of("crash", "b")[0]["lost"] == 50 == run.pending
-    run.run_for(100_000)
-    fails = watch.of("fail")
-    assert {event["why"] for event in fails} == {"timeout"} and len(fails) == 50 and {event.at_ms for event in fails} == {60_000}
-    assert sorted(watch.messages("ack")) == list(range(60)) and watch.effects() == dict.fromkeys(range(60), 1)
-
-
 def test_crash_of_an_acker_all_its_trees_time_out_and_are_handed_out_again() -> None:
     """The work was done, and nobody knows: the acker's trees time out, are replayed and done twice; others are not."""
     faults = [Fault("crash", "__acker", at_ms=100, task_index=0)]
@@ -161,24 +146,6 @@ def test_crash_of_an_acker_all_its_trees_time_out_and_are_handed_out_again() -> 
     assert set(watch.messages("fail")) == gone and {event["why"] for event in watch.of("fail")} == {"timeout"}
     assert sorted(watch.messages("ack")) == list(range(60))
     assert watch.effects() == {n: 2 if n in gone else 1 for n in range(60)}
-
-
-def test_crash_of_a_spout_s_task_its_source_gives_back_what_was_pending() -> None:
-    """The pending map is gone; the queue gives the open messages to others, and late answers are ignored."""
-    log = PartitionLog()
-    log.append([b"%d" % n for n in range(60)])
-    queue = KestrelQueue(log, MemoryOffsetStore())
-    spout = partial(KestrelSpout, queue, output_fields=("n",))
-    run, watch = started(chain(spout, Slow, spouts=2), [Fault("crash", "spout", at_ms=40)], restart_ms=30)
-    run.run_for(45)
-    (crash,) = watch.of("crash")
-    lost = crash["lost"]
-    assert crash.actor == "spout-1" and lost >= 25 and "spout-1" not in queue.opened
-    run.run_for(100_000)
-    assert not any(queue.opened.values()) and not queue.waiting
-    assert sorted(watch.messages("ack")) == list(range(60)) and not watch.of("fail")
-    assert len(watch.of("late")) == lost, "the answers to the old trees find the same task, and nothing pending"
-    assert sum(watch.effects().values()) == 60 + lost
 
 
 def test_crash_of_a_spout_answers_that_come_while_it_is_dead_are_lost() -> None:

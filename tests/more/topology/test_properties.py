@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.more.topology import Bolt, Fault, Topology, TopologyBuilder
-from tests.more.topology.parts import Event, Numbers, Watch, started
+from kitlib.more.topology import BasicBolt, Bolt, Fault, Topology, TopologyBuilder
+from tests.more.topology.parts import Event, Numbers, Pass, Store, Watch, chain, started
 
 NAMES = "abc"
 BOLT_KINDS = ("fail", "hang", "drop", "ack_twice", "unanchored", "raise")
@@ -109,7 +110,7 @@ class Model:
     acked_by: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # (root, value) -> tuples on their way
     state: dict[int, str] = field(default_factory=dict)  # root -> pending, ack, fail or crashed
     owner: dict[int, str] = field(default_factory=dict)  # root -> the spout's task
-    false: list[int] = field(default_factory=list)  # roots that an acker ended with tuples open
+    false: dict[int, int] = field(default_factory=dict)  # root that an acker ended -> its tuples that were open
 
     def hear(self, event: Event) -> None:
         if event.what == "emit":
@@ -134,7 +135,7 @@ class Model:
                 if owner == event.actor and self.state[root] == "pending":
                     self.state[root] = "crashed"
         if event.what.startswith("acker_") and event.data.get("end") == "ack" and self.open_tuples[event["root"]]:
-            self.false.append(event["root"])
+            self.false.setdefault(event["root"], len(self.open_tuples[event["root"]]))
 
 
 def checked(watch: Watch) -> Model:
@@ -205,3 +206,22 @@ def test_same_seed_same_events_wherever_the_run_pauses(
             run.run_for(ms)
         told.append(watch.events)
     assert told[0] == told[1]
+
+
+class FanOut(BasicBolt):
+    output_fields = ("n",)
+
+    def process(self, given: Any, collector: Any) -> None:
+        for _ in range(3):
+            collector.emit(given.values)
+
+
+@pytest.mark.parametrize(("bits", "is_false"), [(4, True), (8, True), (64, False)], ids=["4 bits", "8 bits", "64 bits"])
+def test_ids_of_few_bits_end_trees_too_early(bits: int, is_false: bool) -> None:
+    """With few bits the ids of open tuples XOR to zero by accident; with 64 it does not happen (B7)."""
+    run, watch = started(chain(lambda: Numbers(400), FanOut, Pass, Store), id_bits=bits)
+    run.run_for(20_000)
+    false = [event for event in watch.of("ack") if event["outstanding"] > 0]
+    assert bool(false) == is_false
+    assert max(event["val"] for event in watch.of("acker_init")) < 2**bits
+    assert {event["root"]: event["outstanding"] for event in false} == checked(watch).false

@@ -2,70 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
-from kitlib.more.topology import BasicBolt, Spout, TopologyBuilder, TopologyError
+from kitlib.more.topology import TopologyBuilder, TopologyError
 from tests.more.topology.parts import Endless, Holder, Numbers, Pass, Slow, Store, chain, started
-
-LINES = ["the cow jumped over the moon", "an apple a day", "four score and seven years ago", "snow white and the dwarfs"]
-
-
-class Sentences(Spout):
-    """A hundred lines, each with its number as its message id."""
-
-    output_fields = ("sentence",)
-
-    def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self.sent = 0
-
-    def next_tuple(self) -> None:
-        if self.sent < 100:
-            self.collector.emit([LINES[self.sent % 4]], message_id=self.sent)
-            self.sent += 1
-
-
-class SplitSentence(BasicBolt):
-    output_fields = ("word",)
-
-    def process(self, given: Any, collector: Any) -> None:
-        for word in given["sentence"].split(" "):
-            collector.emit([word])
-
-
-class WordCount(BasicBolt):
-    output_fields = ("word", "count")
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def process(self, given: Any, collector: Any) -> None:
-        self.counts[given["word"]] += 1
-        collector.emit([given["word"], self.counts[given["word"]]])
-
-
-def word_count() -> Any:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", Sentences)
-    builder.set_bolt("split", SplitSentence, 10).shuffle_grouping("sentences")
-    builder.set_bolt("count", WordCount, 20).fields_grouping("split", ["word"])
-    return builder.create_topology()
-
-
-def test_word_count_acks_every_sentence_and_counts_each_word_in_one_task() -> None:
-    """Sentences, 10 tasks that split, 20 that count: each line is acked once, and no word is counted in two tasks."""
-    run, watch = started(word_count())
-    run.run_for(5_000)
-    assert sorted(watch.messages("ack")) == list(range(100)) and not watch.of("fail") and run.pending == run.queued == 0
-    counters = [bolt.bolt.counts for bolt in run.bolts.values() if isinstance(bolt.bolt, WordCount)]
-    total: Counter[str] = sum(counters, Counter())
-    assert total == Counter(word for line in LINES for word in line.split(" ") for _ in range(25))
-    assert sum(len(counts) for counts in counters) == len(total)
-    assert {event["outstanding"] for event in watch.of("ack")} == {0}
-    assert len({event.actor for event in watch.of("execute", "split")}) == 10
 
 
 def test_steps_of_one_tree_are_told_in_order_with_their_data() -> None:
