@@ -93,14 +93,6 @@ def test_cleaner_never_loses_a_key_s_last_value(
         )
 
 
-def test_dead_cleaner_lets_the_log_grow_with_every_commit() -> None:
-    """A hundred commits of one group-partition are a hundred records without a cleaner, and one with it."""
-    found = cleaner(*[[row("billing/orders/0", str(offset))] for offset in range(100)])
-    assert len(found.log.records()) == 100 and found.look(1).dirty_ratio == 1.0
-    found.clean(1)
-    assert [each.value for each in found.log.records()] == [b"99"] and found.look(1).dirty_ratio == 0.0
-
-
 def test_log_is_picked_when_it_is_dirty_enough_or_has_waited_too_long() -> None:
     """A ratio of exactly min_cleanable_dirty_ratio is not enough; a segment older than max_compaction_lag_ms is."""
     found = cleaner([row("a", "1", ts=10)])

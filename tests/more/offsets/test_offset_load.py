@@ -159,19 +159,6 @@ def test_load_of_early_releases_ends_at_the_high_watermark(rules: str, offset: i
     assert manager.fetch("g", [T], require_stable=True)[1][T] == offset == offset_of(manager)[1]
 
 
-def test_fetch_without_require_stable_is_answered_from_the_replicated_part() -> None:
-    """A new coordinator of today tells an old offset to who does not ask for stable ones, until it knows its high watermark."""
-    log = written(12)
-    log.update_high_watermark(8)
-    manager = led("4.3.1", log)
-    manager.advance(2_000)
-    assert [manager.fetch("g", [T], stable)[1][T] for stable in (False, True)] == [8, 12]
-    log.update_high_watermark(0)
-    assert manager.fetch("g", [T])[1][T] == -1
-    log.update_high_watermark(12)
-    assert offset_of(manager) == (OffsetError.NONE, 12)
-
-
 PLACES: list[TopicPartition] = [T, U, ("payments", 0)]
 GROUPS, WHERE = st.sampled_from("gh"), st.sampled_from(PLACES)
 

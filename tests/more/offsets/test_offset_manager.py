@@ -16,9 +16,6 @@ from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import write_message
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
-OLD_RULES = ("0.8.2", "2015-04", "0.9.0")
-
-
 def words(notes: list[OffsetEvent]) -> list[str]:
     """What the notes tell of."""
     return [each.what for each in notes]
@@ -95,15 +92,3 @@ def test_purge_by_the_new_clock_keeps_what_is_read_and_then_forgets_the_group() 
         ("write", "g orders-0"), ("evict", "g orders-0"), ("write", "group g"),
     ]  # fmt: skip
     assert offset_of(manager)[1] == -1 and not manager.led[0].cache.groups
-
-
-@pytest.mark.parametrize("rules", OLD_RULES)
-def test_purge_by_the_old_clock_forgets_a_quiet_partition_of_a_live_group(rules: str) -> None:
-    """The partition that is committed again keeps its offset, the quiet one loses it after the retention."""
-    manager = led(rules)
-    manager.commit("g", {T: 1, U: 1}, 0)
-    manager.advance(DAY_MS // 2)
-    manager.commit("g", {T: 2}, DAY_MS // 2)
-    notes = manager.advance(DAY_MS + 10_000)
-    assert [each.data["key"] for each in notes if each.what == "evict"] == ["g orders-1"]
-    assert (offset_of(manager)[1], offset_of(manager, U)[1]) == (2, -1)
