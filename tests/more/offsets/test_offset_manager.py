@@ -16,6 +16,7 @@ from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import write_message
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
+
 def words(notes: list[OffsetEvent]) -> list[str]:
     """What the notes tell of."""
     return [each.what for each in notes]
