@@ -218,22 +218,6 @@ def test_expire_names_the_producers_of_each_partition() -> None:
     assert (leader.expire(99), leader.expire(100), leader.expire(150)) == ({}, {0: [PID]}, {1: [8]})
 
 
-@pytest.mark.parametrize(
-    ("values", "size"),
-    [
-        ((), 61),
-        ((b"",), 68),
-        ((b"x" * 10,), 78),
-        ((b"x" * 100,), 170),
-        ((b"a", b"bb"), 78),
-        ((b"x",) * 65, 61 + 64 * 8 + 9),
-    ],
-)
-def test_batch_size_is_that_of_the_wire(values: tuple[bytes, ...], size: int) -> None:
-    """A header of 61 bytes; each record 7 and its value, more where a number needs two bytes."""
-    assert Batch(0, max(1, len(values)), values=values).size_bytes == size
-
-
 @pytest.mark.parametrize("partitions", [0, -1, 100_001])
 def test_leader_partitions_out_of_range_is_an_error(partitions: int) -> None:
     """A topic has at least one partition."""

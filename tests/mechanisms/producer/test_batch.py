@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kitlib.java.numbers import to_int
 from kitlib.lab.wire.records import WireBatch, encode_batch
 from kitlib.mechanisms.producer.batch import ProducerBatch, batch_upper_bound, closed_batch
+from kitlib.mechanisms.protocol import Batch
 
 VALUES = st.lists(st.binary(max_size=200), min_size=1, max_size=90)
 
@@ -20,8 +21,9 @@ def wire_bytes(values: list[bytes]) -> int:
 
 @given(VALUES)
 def test_closed_batch_weighs_what_the_wire_carries(values: list[bytes]) -> None:
-    """The size, by which batches are closed and split, is that of the real format."""
+    """The size, by which batches are closed and split, and by which a broker refuses them, is that of the real format."""
     assert closed_batch(0, 0, 0, values, len(values), 0).size_bytes == wire_bytes(values)
+    assert Batch(0, len(values), values=tuple(values)).size_bytes == wire_bytes(values)
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 100_000])
