@@ -191,7 +191,7 @@ def test_a_link_with_a_script_brings_its_run(page: Page) -> None:
     open_live(page, f"script={quote(text)}")
     page.wait_for_selector(f"{ROOT} .kit-did li")
     assert verdict_shown(page) == Session(text).verdict.sums
-    assert "'lose answer 2'" in page.locator("code").last.inner_text()
+    assert "'--do=lose answer 2'" in page.locator("code").last.inner_text()
     turn(page, "records", "ArrowRight")
     again = parse_qs(urlsplit(page.url).fragment)["script"][0]
     assert again.splitlines()[1:] == ["answers_lost seed=3 records=21", "lose answer 2"]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 import pytest
@@ -19,7 +17,7 @@ from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.browser.controls import stops_of
 from kitlib.views.browser.played import played
-from kitlib.views.browser.player import HERE, REST_S, SCRIPTS, STYLES
+from kitlib.views.browser.player import HERE, SCRIPTS, STYLES
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
 from tests.views.traces import SOME_STEPS, some_steps_of, story
@@ -34,24 +32,18 @@ def ask(player: Player, **question: Any) -> dict[str, Any]:
     return told
 
 
-def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_no_knob_is_turned(player: Player) -> None:
-    """In a kernel a knob gets the picture of its step; the others come later, once, of the last run; its answer stays."""
+def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_they_are_asked_for(player: Player) -> None:
+    """A knob that is turned gets the picture of its step; the others come when the page asks, of the last run; its answer stays."""
     turn = {"do": "run", "seed": "1", "knobs": {}, "shown": 2**31}
-
-    async def turn_twice() -> None:
-        for _ in range(2):
-            ask(player, **turn)
-            assert (player.told["isWhole"], json.loads(player.frames)["isWhole"]) == (False, False)
-        first, number = len(player.frames), player.told["number"]
-        ask(player, do="fork", at=-1)
-        assert player.told["error"], "what cannot be done leaves the run, and its pictures still come"
-        await asyncio.sleep(2 * REST_S)
-        assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
-        assert len(player.frames) > first and player.frames == played(to_frames(player.trace), comparison=player.session.comparison)
-
-    with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
-        other.submit(asyncio.run, turn_twice()).result()
-        assert other.submit(lambda: ask(player, **turn)).result()["isWhole"], "without a loop all steps come at once"
+    for _ in range(2):
+        ask(player, **turn)
+        assert (player.told["isWhole"], json.loads(player.frames)["isWhole"]) == (False, False)
+    first, number = len(player.frames), player.told["number"]
+    ask(player, do="fork", at=-1)
+    assert player.told["error"], "what cannot be done leaves the run, and its pictures still come"
+    player._on_question(player, {"do": "complete"}, [])
+    assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
+    assert len(player.frames) > first and player.frames == played(to_frames(player.trace), comparison=player.session.comparison)
 
 
 @pytest.mark.parametrize("name", names())

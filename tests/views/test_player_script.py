@@ -24,7 +24,8 @@ def test_session_opens_with_a_script_and_tells_it() -> None:
     for what in (f"{PLAIN}\nlose answer 4", Script.parse(f"{PLAIN}\nlose answer 4")):
         session = Session(what)
         assert session.trace == run(script=what)
-        assert session.told["script"] == {"text": str(Script.of(session.trace)), "done": ["lose answer 4"], "why": ""}
+        told = session.told["script"]
+        assert (told["text"], told["done"], told["why"]) == (str(Script.of(session.trace)), ["lose answer 4"], "")
         assert session.heading["takes"] == list(get("answers_lost").takes)
 
 

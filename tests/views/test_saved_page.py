@@ -15,7 +15,7 @@ from kitlib.experiments import get
 from kitlib.experiments.script import Script
 from kitlib.trace import Trace
 from kitlib.views import Player
-from kitlib.views.browser.saved_page import command_of, save, to_recording
+from kitlib.views.browser.saved_page import save, to_recording
 from kitlib.views.browser.session import Session
 from tests.cli.conftest import CommandLine, command_line  # noqa: F401 - a fixture
 from tests.views.payloads import HOSTILE
@@ -49,6 +49,11 @@ def hostile_trace(text: str) -> Trace:
     spout.append(3)
     spout.start(0)
     return spout.trace
+
+
+def command_of(trace: Trace) -> str:
+    """What repeats a run in a terminal."""
+    return str(Session(trace).told["script"]["command"])
 
 
 def data_of(page: str) -> dict[str, Any]:

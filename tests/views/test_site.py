@@ -83,10 +83,10 @@ def test_the_parcel_runs_every_experiment_without_anything_else(tmp_path: Path) 
         from kitlib.views.browser.worker_desk import Desk
         desk, told = Desk(), {{}}
         for name in names():
-            opened = json.loads(desk.open(json.dumps({{"name": name, "seed": "1", "knobs": {{"max_steps": "40"}}}})))
+            opened = json.loads(desk.answer(json.dumps({{"do": "open", "name": name, "seed": "1", "knobs": {{"max_steps": "40"}}}})))
             told[name] = opened["told"]["verdict"]["sentence"]
-            answer = json.loads(desk.ask(json.dumps({{"number": 1, "do": "run", "seed": "2", "knobs": {{"max_steps": "30"}}, "shown": 2}})))
-            assert answer["error"] == "" and desk.frames, name
+            turn = {{"number": 1, "do": "run", "seed": "2", "knobs": {{"max_steps": "30"}}, "shown": 2}}
+            assert json.loads(desk.answer(json.dumps(turn)))["told"]["error"] == "" and desk.frames, name
         print(json.dumps(told))
     """
     answer = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
@@ -107,6 +107,12 @@ def test_a_site_is_not_built_over_other_files(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine"]
 
 
+def answered(desk: Desk, **asked: Any) -> dict[str, Any]:
+    """What the page's worker is told."""
+    found: dict[str, Any] = json.loads(desk.answer(json.dumps(asked)))
+    return found
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"name": "poison_recrod", "seed": "1", "knobs": {}}, "Did you mean 'poison_record'?"),
     ({"name": SMALL, "seed": "1", "knobs": {"records": "-3"}}, "records is '-3', expected"),
@@ -120,31 +126,31 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_a_bad_link_is_refused_with_a_sentence(asked: dict[str, Any], words: str) -> None:
     """A hand-edited address gets the KitError's sentence, and the experiment that was open stays."""
     desk = Desk()
-    desk.open(json.dumps({"name": "happy_path", "seed": "1", "knobs": {}}))
+    answered(desk, do="open", name="happy_path", seed="1", knobs={})
     before = desk.frames
-    assert words in json.loads(desk.open(json.dumps(asked)))["refused"]
+    assert words in answered(desk, do="open", **asked)["refused"]
     assert desk.frames == before
 
 
 def test_the_desk_answers_as_a_player_does() -> None:
     """Of a long run the step that is shown comes first, the others when they are asked for; a bug is told, not raised."""
     desk = Desk()
-    assert json.loads(desk.open(json.dumps({"name": SMALL, "seed": "3", "knobs": {"records": "50"}})))["told"]["values"]["records"] == "50"
-    question = {"number": 1, "do": "run", "knobs": {"records": "60"}, "seed": "3", "shown": 5}
-    first = json.loads(desk.ask(json.dumps(question)))
+    assert answered(desk, do="open", name=SMALL, seed="3", knobs={"records": "50"})["told"]["values"]["records"] == "50"
+    question = {"number": 1, "do": "run", "knobs": {"records": "60"}, "seed": "3"}
+    first = answered(desk, **question, shown=5)["told"]
     assert (first["number"], first["isWhole"]) == (1, False)
     session = Session(SMALL, seed=3, knobs={"records": 50})
     session.answer(question)
-    assert json.loads(desk.complete())["isWhole"] and desk.frames == session.frames
-    assert "KeyError" in json.loads(desk.ask(json.dumps({"number": 2, "do": "run"})))["error"]
+    assert answered(desk, do="complete")["told"]["isWhole"] and desk.frames == session.frames
+    assert "KeyError" in answered(desk, number=2, do="run")["told"]["error"]
 
 
 def test_the_desk_opens_a_script_as_a_player_does() -> None:
     """What a link's script does to a run is done to it; a script that does not fit is refused with its line."""
     text, desk = "answers_lost seed=3 records=20\nlose answer 2", Desk()
-    told = json.loads(desk.open(json.dumps({"name": "answers_lost", "script": text})))["told"]
+    told = answered(desk, do="open", name="answers_lost", script=text)["told"]
     assert told["script"]["done"] == ["lose answer 2"] and desk.frames == Session(text).frames
-    refused = json.loads(desk.open(json.dumps({"name": "x", "script": "answers_lost\nlose everything"})))["refused"]
+    refused = answered(desk, do="open", name="x", script="answers_lost\nlose everything")["refused"]
     assert refused.startswith("script, line 2: ")
 
 

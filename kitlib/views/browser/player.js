@@ -3,6 +3,7 @@
 // over ask the kernel. While one question is under way only the newest further one is kept.
 
 const WIDE = 890; // CSS pixels: from here on there is room for knobs beside a picture
+const REST_MS = 250; // how long no knob is turned until the pictures of all steps are asked for
 
 class Player {
   constructor(model, root) {
@@ -18,7 +19,11 @@ class Player {
     root.addEventListener("keydown", (event) => this.onKey(event));
     this.onTold = () => this.take();
     model.on("change:told", this.onTold);
-    this.onStep = () => this.moveTo(model.get("step"));
+    this.onStep = () => {
+      const step = model.get("step");
+      if (step !== this.at) this.pause(); // somebody else moves it
+      this.moveTo(step);
+    };
     model.on("change:step", this.onStep);
     this.take();
   }
@@ -145,11 +150,13 @@ class Player {
     put(this.mood, "text", this.forked);
     if (this.root.dataset.answered !== `${told.number}`) this.root.dataset.answered = told.number;
     this.root.dataset.whole = this.run.isWhole;
-    if (this.waiting && !this.isBusy) {
+    clearTimeout(this.resting);
+    if (this.isBusy) return;
+    if (this.waiting) {
       const next = this.waiting;
       this.waiting = null;
       this.ask(next);
-    }
+    } else if (!this.run.isWhole) this.resting = setTimeout(() => this.model.send({ do: "complete" }), REST_MS);
   }
 
   askForRun() {
@@ -159,6 +166,7 @@ class Player {
 
   ask(question) {
     this.pause();
+    clearTimeout(this.resting);
     if (this.isBusy) {
       this.waiting = question;
       return;
@@ -258,6 +266,7 @@ class Player {
   close() {
     this.pause();
     clearTimeout(this.patience);
+    clearTimeout(this.resting);
     this.fit.disconnect();
     this.transport.ruler.fit.disconnect();
     clearTimeout(this.sharing);

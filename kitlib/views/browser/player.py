@@ -8,7 +8,7 @@
 
 The browser gets the frames of the whole trace and moves through them by itself; only a knob, the seed,
 a fork and starting over come back here, to a `Session` (kitlib/views/browser/session.py). While a knob is turned
-only the step that is shown is drawn; the others follow when it rests. The JavaScript beside this file is
+only the step that is shown is drawn; the page asks for the others when it rests. The JavaScript beside this file is
 plain and complete: the parts are joined as they are, nothing is built and nothing is fetched.
 
 Where an experiment can run on the real broker the page has a switch for it. Such a run is a `LiveRun`, in a thread, so that kernel
@@ -55,7 +55,7 @@ IDLE = {"state": "idle", "doing": "", "elapsed_s": 0, "sentence": ""}  # what a 
 
 @dataclass(slots=True)
 class LiveRun:
-    """One run of a script on the real broker."""
+    """One run of a script on the real broker, in a thread that begins at once."""
 
     experiment: Experiment
     script: Script
@@ -63,21 +63,12 @@ class LiveRun:
     error: str = ""  # why there will be none
     doing: str = "Looking for the broker."
     began: float = field(default_factory=time.monotonic)
-    thread: Thread | None = None
-    is_cancelled: bool = False
+    is_cancelled: bool = False  # it ends at its next step, and what has come of it is dropped
+    thread: Thread = field(init=False)
 
-    def start(self) -> None:
-        """Begin to run; `is_over` says when it has ended."""
+    def __post_init__(self) -> None:
         self.thread = Thread(target=self._run, name=f"kit-live-{self.experiment.name}", daemon=True)
         self.thread.start()
-
-    def cancel(self) -> None:
-        """End at the next step; what has come of it is dropped."""
-        self.is_cancelled = True
-
-    @property
-    def is_over(self) -> bool:
-        return self.trace is not None or self.error != ""
 
     def _run(self) -> None:
         from kitlib.lab import kafka_server
@@ -98,10 +89,6 @@ class LiveRun:
         except Exception as error:
             self.error = f"The kit itself failed ({type(error).__name__}), which is a bug. `kit logs` has the broker's side."
             raise
-
-    def to_json(self) -> dict[str, Any]:
-        """What the page shows while it runs: the state, what is being done, and for how many seconds already."""
-        return {**IDLE, "state": "running", "doing": self.doing, "elapsed_s": int(time.monotonic() - self.began)}
 
 
 def agreement(real: Trace, experiment: Experiment, script: Script) -> dict[str, Any]:
@@ -130,7 +117,6 @@ SCRIPTS = (
 STYLES = ("player.css", "player_life.css", "player_script.css")
 SWITCH = ("real", "model", "cancel")  # what the page asks of the switch to the broker
 SENT_S = 0.05  # how long an answer takes to leave the kernel
-REST_S = 0.25  # how long no knob is turned until all steps are drawn
 
 
 def joined(names: Iterable[str]) -> str:
@@ -197,7 +183,6 @@ class Player(anywidget.AnyWidget):
         self.session = Session(what, backend=backend, seed=seed, part=part, open_at=open_at, front=front, knobs=knobs)
         self._is_telling = False  # while the traitlets follow the session
         super().__init__()
-        self._rest: asyncio.TimerHandle | None = None  # to come: the pictures of the steps that are not shown
         self.heading = self.session.heading
         self._live: LiveRun | None = None  # the run on the broker that is waited for
         if self.experiment is not None and self.knobs and not self.experiment.model_only:
@@ -240,27 +225,22 @@ class Player(anywidget.AnyWidget):
         return {**(data or {}), "image/svg+xml": picture.svg, "text/plain": repr(self)}, metadata
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
-        """Answer the browser; what is not drawn at once is drawn when no knob is turned for a while."""
-        loop = _running_loop()
+        """Answer the browser."""
         if question["do"] in SWITCH:
             self._switch(question["do"])
             return
-        if self._rest is not None:
-            self._rest.cancel()
-            self._rest = None
-        self._leave_broker()
+        if question["do"] != "complete":
+            self._leave_broker()
         gc.disable()  # the garbage of a run is collected when its picture is on its way
         try:
-            self.session.answer(question, may_wait=loop is not None)
+            self.session.answer(question)
             self._say_agreement()
         finally:
             self._publish()
-            if loop is None:
-                gc.enable()
-            else:
+            if loop := _running_loop():
                 loop.call_later(SENT_S, gc.enable)
-            if loop is not None and not self.session.is_whole:
-                self._rest = loop.call_later(REST_S, self._complete)
+            else:
+                gc.enable()
 
     def _switch(self, to: str) -> None:
         """Run what is shown on the real broker, or on the model again; or cancel the run on the broker."""
@@ -270,7 +250,6 @@ class Player(anywidget.AnyWidget):
             except KitError as error:
                 self.live = {**IDLE, "state": "failed", "sentence": str(error)}
                 return
-            self._live.start()
             self._look()
         elif to != "real":
             was_shown = self.session.trace.backend == "kafka"
@@ -284,8 +263,8 @@ class Player(anywidget.AnyWidget):
         run = self._live
         if run is None:
             return
-        if not run.is_over:
-            self.live = run.to_json()
+        if run.thread.is_alive():
+            self.live = {**IDLE, "state": "running", "doing": run.doing, "elapsed_s": int(time.monotonic() - run.began)}
             if loop := _running_loop():
                 loop.call_later(LOOK_S, self._look)
             return
@@ -300,7 +279,7 @@ class Player(anywidget.AnyWidget):
     def _leave_broker(self) -> None:
         """What the broker said holds for other settings, or its run is not wanted any more."""
         if self._live is not None:
-            self._live.cancel()
+            self._live.is_cancelled = True
         self._live = None
         if self.live is not None:
             self.live = IDLE
@@ -309,12 +288,6 @@ class Player(anywidget.AnyWidget):
         """Say whether both agree of the run on the broker that the player was opened with."""
         if self.live is not None and self.experiment is not None and self.session.trace.backend == "kafka":
             self.live = agreement(self.session.trace, self.experiment, self.session.script())
-
-    def _complete(self) -> None:
-        """Send the pictures of all steps of the run that is shown."""
-        self._rest = None
-        self.session.complete()
-        self._publish()
 
     def _publish(self) -> None:
         """Send what has changed, and tell those who observe."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import base64
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
-from kitlib.errors import DiskError, KitError, KnobError
+from markupsafe import Markup
+
+from kitlib.errors import DiskError, KnobError
 from kitlib.experiments.knobs import Knob, as_text
-from kitlib.experiments.script import Script
 from kitlib.lab import workspace
-from kitlib.text import LONG, html_table, plain_text, show_text
+from kitlib.text import LONG, html_table, plain_text
 from kitlib.trace import Trace
 from kitlib.views.browser.played import packed
 from kitlib.views.browser.player import SCRIPTS, STYLES, joined
@@ -27,7 +27,6 @@ from kitlib.views.browser.web_page import to_page
 
 FORMAT = 1  # of what `saved_page.js` reads
 SENDER = ("page_model.js", "saved_page.js")
-BROKEN = "This recording cannot be shown: the page is damaged, or this browser is too old or runs no scripts. What it says below holds."
 
 
 def save(trace: Trace, path: Path, *, part: str = "all", open_at: int | str = 0, overwrite: bool = False, who: str = "save") -> Path:
@@ -53,20 +52,8 @@ def check_page(path: Path, who: str) -> None:
 def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> str:
     """The page of a run. KnobError for a bad `part` or `open_at`, TraceError for a trace that cannot be drawn."""
     session = Session(trace, part=part, open_at=open_at)
-    title, command = session.heading["title"], command_of(trace)
+    title, command = session.heading["title"], session.told["script"]["command"]
     recording = "This page is a recording, which cannot be changed."
-    how = f"To run it with other settings: <code>{show_text(command, LONG)}</code>" if command else "It can be played, but not changed."
-    body = "\n".join(
-        [
-            "<main>",
-            f'<p class="kit-note">A recorded run of Delivery Lab. {how}</p>',
-            f'<p id="kit-status" role="alert">{BROKEN}</p>',
-            '<div id="kit-place"></div>',
-            "<h2>This run</h2>",
-            _told(session, command),
-            "</main>",
-        ]
-    )
     data = {
         "format": FORMAT,
         "heading": session.heading,
@@ -74,9 +61,16 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
         "frames": _held(packed(session.frames)),
         "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
     }
-    scripts = joined((*SCRIPTS, *SENDER))
-    style = joined((*STYLES, "page.css"))
-    return to_page(f"{title} - Delivery Lab", body, style=style, data=("kit-saved", data), script=f"const FORMAT = {FORMAT};\n{scripts}")
+    return to_page(
+        "saved_page.html",
+        f"{title} - Delivery Lab",
+        style=joined((*STYLES, "page.css")),
+        data=("kit-saved", data),
+        script=f"const FORMAT = {FORMAT};\n{joined((*SCRIPTS, *SENDER))}",
+        command=plain_text(command, LONG),
+        run_script="\n".join(plain_text(line, LONG) for line in session.told["script"]["text"].splitlines()),
+        **_told(session),
+    )
 
 
 def _held(frames: bytes) -> Any:
@@ -84,27 +78,8 @@ def _held(frames: bytes) -> Any:
     return json.loads(frames) if frames.startswith(b"{") else base64.b64encode(frames).decode()
 
 
-def command_of(trace: Trace) -> str:
-    """What repeats the run in a terminal; "" for a fork, and for a trace that no experiment of this kit makes."""
-    script = _script(trace)
-    if script is None:
-        return ""
-    words = ["kit", "run", script.experiment, *(("--backend", trace.backend) if trace.backend != "model" else ())]
-    words += ["--seed", str(script.seed)]
-    words += [f"--{name.replace('_', '-')}={as_text(value)}" for name, value in script.knobs.items()]
-    return shlex.join([*words, *(f"--do={line}" for line in script.interventions)])
-
-
-def _script(trace: Trace) -> Script | None:
-    """The run's script, where it has one."""
-    try:
-        return Script.of(trace)
-    except KitError:
-        return None
-
-
-def _told(session: Session, command: str) -> str:
-    """What the run was, as HTML: its command, its script, and its verdict; then its knobs."""
+def _told(session: Session) -> dict[str, Markup]:
+    """What the run was, as HTML: its verdict, and its knobs."""
     trace, experiment = session.trace, session.experiment
     facts = [
         ("experiment", trace.experiment),
@@ -119,10 +94,8 @@ def _told(session: Session, command: str) -> str:
         facts.append(("fork of", f"{trace.parent['run']}: steps 0 to {at} are its own, and the knobs below hold after them"))
     knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
     rows = ((name, *_with_default(value, knobs.get(name))) for name, value in trace.settings.items())
-    script = "\n".join(show_text(line, LONG) for line in str(_script(trace)).splitlines())
-    parts = [f"<pre>{show_text(command, LONG)}</pre>", f"<p>The same as a script:</p>\n<pre>{script}</pre>"] if command else []
-    parts += [html_table(("what", "this run"), facts)]
-    return "\n".join([*parts, "<h2>Its knobs</h2>", html_table(("knob", "value", "meaning"), rows)] if trace.settings else parts)
+    knobs_told = html_table(("knob", "value", "meaning"), rows) if trace.settings else ""
+    return {"facts": Markup(html_table(("what", "this run"), facts)), "knobs": Markup(knobs_told)}
 
 
 def _with_default(value: Any, knob: Knob | None) -> tuple[str, str]:

@@ -10,6 +10,7 @@ A notebook's `Player` puts a session behind a widget; the site of `kit page` put
 from __future__ import annotations
 
 import re
+import shlex
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from kitlib.errors import KitError, KnobError
 from kitlib.experiments import get, names
 from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.grid import uncollected
-from kitlib.experiments.knobs import Knob, settle
+from kitlib.experiments.knobs import Knob, as_text, settle
 from kitlib.experiments.script import Intervention, Script, with_deed
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.text import plain_text
@@ -79,7 +80,6 @@ class Session:
         self.backend = self.trace.backend  # of runs that are asked for; a player with a switch to the broker sets it to the model
         self._base: tuple[Trace, int] | None = None  # the run that was forked and the step, while one is
         self.comparison = Comparison()
-        self.is_whole = True  # whether all steps of the run are drawn
         self._frames: Frames | None = None  # of the run that was shown last
         self.frames = b""
         self.told: dict[str, Any] = {}
@@ -92,14 +92,17 @@ class Session:
         }
         self._publish(number=0, at=self._opening(open_at), is_set=True)
 
-    def answer(self, question: dict[str, Any], *, may_wait: bool = False) -> None:
+    def answer(self, question: dict[str, Any]) -> None:
         """Do what the page asks; `told` has the answer always, with a sentence when it cannot be done.
 
-        With `may_wait` only the step that is shown may be drawn; `complete` then draws the others.
+        A page that says which step is `shown` gets that step alone of a long run, and asks for the others ("complete") when its knob rests.
         What is not a KitError is told too, and raised again.
         """
         with uncollected():
-            self._answer(question, may_wait)
+            if question["do"] == "complete":
+                self._complete()
+            else:
+                self._answer(question)
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """All knobs' values once these are set. KnobError for a bad one, and for one that cannot change in a fork."""
@@ -133,12 +136,10 @@ class Session:
         """Tell the page why what was asked for cannot be done."""
         self.told = {**self.told, "error": str(why)}
 
-    def complete(self) -> None:
+    def _complete(self) -> None:
         """Draw the steps that are not drawn yet."""
-        if not self.is_whole and self._frames is not None:
-            with uncollected():
-                self.frames, self.is_whole = played(self._frames, comparison=self.comparison), True
-            self.told = {**self.told, "isWhole": True}
+        if not self.told["isWhole"] and self._frames is not None:
+            self.frames, self.told = played(self._frames, comparison=self.comparison), {**self.told, "isWhole": True}
 
     def _front(self, asked: Sequence[str]) -> list[str]:
         """The names of the knobs beside the picture."""
@@ -160,7 +161,7 @@ class Session:
             raise KnobError(f'Player: open_at is {told}, expected "anomaly" or a step of this run, 0 to {last}.')
         return asked
 
-    def _answer(self, question: dict[str, Any], may_wait: bool) -> None:
+    def _answer(self, question: dict[str, Any]) -> None:
         number, at, is_set, shown = int(question["number"]), -1, False, None
         chosen, before = int(question.get("chosen", -1)), self.trace
         try:
@@ -181,8 +182,7 @@ class Session:
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     if "shown" in question and len(self.trace):
-                        at = same_place(before, int(question["shown"]), self.trace)
-                        shown = at if may_wait else None
+                        at = shown = same_place(before, int(question["shown"]), self.trace)
             if self.trace is not before:
                 self.verdict = judge(self.trace)
         except KitError as error:
@@ -221,12 +221,16 @@ class Session:
         return min(found.number if found else len(self.trace), max(0, len(self.trace) - 1))
 
     def _told_script(self) -> dict[str, Any]:
-        """The script as the page shows it: its text, what is done to the run, and why there is none if there is none."""
+        """The script as the page shows it: its text, its knobs, what is done to the run, and its command; or why there is none."""
         try:
             script = self.script()
         except KnobError as error:
-            return {"text": "", "done": [], "why": str(error)}
-        return {"text": str(script), "done": [*map(str, script.interventions)], "why": ""}
+            return {"text": "", "knobs": {}, "done": [], "command": "", "why": str(error)}
+        knobs, done = {name: as_text(value) for name, value in script.knobs.items()}, [*map(str, script.interventions)]
+        words = ["kit", "run", script.experiment, *(("--backend", self.trace.backend) if self.trace.backend != "model" else ())]
+        words += ["--seed", str(script.seed), *(f"--{name.replace('_', '-')}={value}" for name, value in knobs.items())]
+        command = shlex.join([*words, *(f"--do={line}" for line in done)])
+        return {"text": str(script), "knobs": knobs, "done": done, "command": command, "why": ""}
 
     def _fork(self, at: int) -> int:
         if self.experiment is None or not self.knobs:
@@ -250,8 +254,8 @@ class Session:
             frames = self._frames = to_frames(self.trace, self.part)
             curves = [] if frames.scene and not frames.scene.curves else curves_of(frames)
             self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, curves))
-        self.is_whole = shown is None or not frames.is_long
-        self.frames = played(frames, None if self.is_whole else shown, chosen, self.comparison)
+        is_whole = shown is None or not frames.is_long
+        self.frames = played(frames, None if is_whole else shown, chosen, self.comparison)
         self.told = {
             "number": number,
             "error": "",
@@ -264,7 +268,7 @@ class Session:
             "script": self._told_script(),
             "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
             "outcome": self.comparison.to_json(),
-            "isWhole": self.is_whole,
+            "isWhole": is_whole,  # whether all steps of the run are drawn
         }
 
 

@@ -30,8 +30,7 @@ class Engine {
     else if (data.kind === "failed") this.fail(data.reason);
     else if (data.kind === "refused") asked?.refuse(data.sentence);
     else asked?.answer(data);
-    if (asked && data.told?.isWhole === false) asked.answer = asked.later; // the steps that are not drawn yet will follow
-    else this.waiting.delete(data.id);
+    this.waiting.delete(data.id);
   }
 
   fail(reason) {
@@ -52,12 +51,12 @@ class Engine {
     bar.value = part;
   }
 
-  // The answer to a message; `later` gets the pictures of all steps, where the answer has only the one that is shown.
-  call(message, later = () => {}) {
+  // The answer to a message.
+  call(message) {
     if (this.state === "failed") return Promise.reject(this.reason);
     const id = ++this.count;
     return new Promise((answer, refuse) => {
-      this.waiting.set(id, { answer, refuse, later });
+      this.waiting.set(id, { answer, refuse });
       this.worker.postMessage({ ...message, id });
     });
   }
@@ -107,7 +106,6 @@ class Stage {
     try {
       const recording = await fetchRecording(name);
       if (visit !== this.visit) return;
-      this.defaults = Object.fromEntries(recording.heading.knobs.map((knob) => [knob.name, `${knob.value}`]));
       this.show(recording);
       if (!isDefault && this.engine.state === "loading") tell("This picture has the default knobs. Those of the address follow as soon as Python is there.");
     } catch (error) {
@@ -117,7 +115,6 @@ class Stage {
     try {
       const { heading, told, frames } = await opened;
       if (visit !== this.visit) return;
-      this.defaults ??= Object.fromEntries(heading.knobs.map((knob) => [knob.name, `${knob.value}`]));
       if (!isDefault || !this.model) this.show({ heading, told, frames });
       tell("");
     } catch (sentence) {
@@ -140,23 +137,21 @@ class Stage {
   async ask(question) {
     const { model, visit } = this;
     try {
-      const { told, frames } = await this.engine.call({ do: "ask", question }, ({ told, frames }) => model.take({ told, frames }));
+      const { told, frames } = await this.engine.call(question);
       model.take({ told, frames });
       if (visit !== this.visit) return;
       if (!told.error && told.values) this.say(told, true);
     } catch (sentence) {
-      model.take({ told: { ...model.get("told"), number: question.number, error: `${sentence}` } });
+      const before = model.get("told");
+      model.take({ told: { ...before, number: question.number ?? before.number, error: `${sentence}` } });
     }
   }
 
   // The address and the command follow the knobs.
-  say({ values, seed, script }, isAddress = false) {
-    const changed = Object.entries(values).filter(([name, value]) => `${value}` !== this.defaults[name]);
-    const quoted = (value) => (/^[\w.+-]+$/.test(value) ? value : `'${value}'`);
-    const options = [...changed.map(([name, value]) => `--${name.replaceAll("_", "-")}=${quoted(value)}`), ...script.done.map((line) => `--do=${quoted(line)}`)];
-    this.command.textContent = ["kit run", this.name, `--seed=${seed}`, ...options].join(" ");
+  say({ seed, script }, isAddress = false) {
+    this.command.textContent = script.command;
     if (!isAddress) return;
-    const settings = `${new URLSearchParams([...changed, ...(seed === "1" ? [] : [["seed", seed]])])}`;
+    const settings = `${new URLSearchParams([...Object.entries(script.knobs), ...(seed === "1" ? [] : [["seed", seed]])])}`;
     const address = script.done.length ? `script=${encodeURIComponent(script.text)}` : this.name + (settings && `?${settings}`);
     history.replaceState(null, "", `#${address}`);
   }
@@ -164,7 +159,7 @@ class Stage {
   leave() {
     this.close();
     this.close = () => {};
-    this.model = this.defaults = undefined;
+    this.model = undefined;
     tell("");
     return ++this.visit;
   }

@@ -13,7 +13,6 @@ import gzip
 import io
 import json
 import os
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
@@ -53,24 +52,6 @@ MECHANISMS = {
     "checkpoint": "The checkpoint of a streaming query (Spark)",
     "share": "Share groups",
 }
-BODY = """<main>
-<header>
-<h1><a href="#">Delivery Lab</a></h1>
-<p id="kit-lamp" role="status" data-state="loading"><i aria-hidden="true"></i><span id="kit-lamp-text"></span>
-<progress id="kit-loaded" max="1" value="0" aria-label="How much of Python is loaded"></progress></p>
-</header>
-<p id="kit-status" role="alert">This page needs a server of files, and a browser of 2023 or later that runs scripts. Run
-<code>kit page --serve</code>, or <code>python -m http.server --bind 127.0.0.1</code> in this folder, and open the address it prints.</p>
-<div id="kit-index">
-<div id="kit-hero"></div>
-<p id="kit-first">Five to start with:</p>
-<p>Each experiment below is a small story about a mechanism of Kafka or Storm. Predict what will happen, look, then turn the knobs.
-Python runs in this page; nothing you do here leaves your browser.</p>
-<p><label>Search <input id="kit-search" type="search" autocomplete="off"></label> <span id="kit-found" role="status"></span></p>
-<div id="kit-list"></div>
-</div>
-<div id="kit-place" hidden></div>
-</main>"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +72,15 @@ def build(folder: Path, progress: Callable[[str], None] = print) -> Site:
     folder = folder.absolute()
     _check_free(folder)
     package = pyodide.ensure(progress)
-    temporary = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        temporary.chmod(0o755)  # a server of files may be another user
-        site = _build(temporary, folder, package, progress)
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}.old.", dir=folder.parent))
-            os.replace(folder, old / folder.name)
-            os.replace(temporary, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(temporary, folder)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True) as room:
+            site = _build(Path(room) / "new", folder, package, progress)
+            if folder.exists():
+                os.replace(folder, Path(room) / "old")
+            os.replace(Path(room) / "new", folder)
     except OSError as error:
         raise workspace.disk_error(f"{folder} could not be built", error, folder) from error
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
     return site
 
 
@@ -120,6 +92,7 @@ def _check_free(folder: Path) -> None:
 
 
 def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], None]) -> Site:
+    room.mkdir(exist_ok=True)
     (room / MARK).write_text("`kit page` made this folder and may replace it.\n", encoding="utf-8")
     loaded = pyodide.unpack(package, room / "pyodide")
     (room / "kit.zip").write_bytes(to_parcel())
@@ -146,7 +119,7 @@ def _build(room: Path, folder: Path, package: Path, progress: Callable[[str], No
     }
     style = joined((*STYLES, "page.css", "site.css"))
     policy = ("connect-src 'self'", "worker-src 'self'")
-    page = to_page("Delivery Lab", BODY, style=style, data=("kit-catalog", catalog), src="site.js", policy=policy)
+    page = to_page("site.html", "Delivery Lab", style=style, data=("kit-catalog", catalog), src="site.js", policy=policy)
     (room / "index.html").write_text(page, encoding="utf-8")
     files = [path for path in room.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)

@@ -1,9 +1,7 @@
 // Python beside the page: Pyodide in a web worker, with the kit's models in it. The page stays alive while a run is made.
 
-const REST_MS = 250; // how long no knob is turned until all steps are drawn
 const HERE = new URL("./", import.meta.url);
 let desk = null;
-let rest = 0;
 
 // What is fetched is counted, so that the page can show how far it is; `onLost` hears of a file that does not come,
 // for which Pyodide itself would wait for ever.
@@ -33,34 +31,16 @@ async function load() {
   desk = python.pyimport("kitlib.views.browser.worker_desk").Desk();
 }
 
-function frames() {
-  const held = desk.frames;
-  const bytes = held.toJs();
+function answer({ id, ...asked }) {
+  const row = JSON.parse(desk.answer(JSON.stringify(asked)));
+  if (row.refused) return postMessage({ kind: "refused", id, sentence: row.refused });
+  const held = desk.frames, bytes = held.toJs();
   held.destroy();
-  return bytes;
-}
-
-function answer(id, row) {
-  const bytes = frames();
   postMessage({ kind: "answer", id, ...row, frames: bytes }, [bytes.buffer]);
 }
 
-const ANSWERS = {
-  open({ id, ...asked }) {
-    const row = JSON.parse(desk.open(JSON.stringify(asked)));
-    if (row.refused) postMessage({ kind: "refused", id, sentence: row.refused });
-    else answer(id, row);
-  },
-  ask({ id, question }) {
-    const told = JSON.parse(desk.ask(JSON.stringify(question)));
-    answer(id, { told });
-    if (!told.isWhole) rest = setTimeout(() => answer(id, { told: JSON.parse(desk.complete()) }), REST_MS);
-  },
-};
-
 let ready = null;
 onmessage = async ({ data }) => {
-  clearTimeout(rest);
   if (data.do === "load") {
     const lost = new Promise((_, refuse) => countFetches(data.bytes, refuse));
     ready = Promise.race([lost, load()]);
@@ -69,7 +49,7 @@ onmessage = async ({ data }) => {
   }
   try {
     await ready;
-    ANSWERS[data.do](data);
+    answer(data);
   } catch (error) {
     console.error(error);
     postMessage({ kind: "refused", id: data.id, sentence: "Python has stopped in this page. Reload it to go on." });

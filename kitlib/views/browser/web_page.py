@@ -11,43 +11,33 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import jinja2
+from markupsafe import Markup
+
 from kitlib import __version__
-from kitlib.text import show_text
+from kitlib.text import plain_text
+from kitlib.views.browser.player import HERE
 
 # JavaScript that sets an element's own style is let through: no stranger's text ever becomes an attribute's name.
 POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src-attr 'unsafe-inline'"
 
 
-def to_page(
-    title: str, body: str, *, style: str, data: tuple[str, Any], script: str = "", src: str = "", policy: Sequence[str] = ()
-) -> str:
-    """A whole page: `body` is HTML, `data` an element's name and what it holds as JSON; then a script, in the page or at `src`.
+PAGES = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, loader=jinja2.FileSystemLoader(HERE))
 
-    `policy` is what else is allowed, such as "connect-src 'self'".
+
+def to_page(
+    form: str, title: str, *, style: str, data: tuple[str, Any], script: str = "", src: str = "", policy: Sequence[str] = (), **told: Any
+) -> str:
+    """A whole page of a form beside this file: `data` is an element's name and what it holds as JSON; its script is here or at `src`.
+
+    `policy` is what else is allowed, such as "connect-src 'self'"; `told` is what the form tells, as text unless it is Markup.
     """
     scripts = "'self'" if src else _hash(script)
     rules = [POLICY, f"style-src {_hash(style)}", f"script-src {scripts}", *policy]
-    name, value = data
-    lines = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">',
-        '<meta name="viewport" content="width=device-width">',
-        '<meta name="referrer" content="no-referrer">',
-        f'<meta name="generator" content="Delivery Lab {__version__}">',
-        f"<title>{show_text(title)}</title>",
-        f"<style>{style}</style>",
-        "</head>",
-        "<body>",
-        body,
-        f'<script type="application/json" id="{name}">{to_json(value)}</script>',
-        f'<script type="module" src="{src}"></script>' if src else f'<script type="module">{script}</script>',
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(lines) + "\n"
+    parts = {"style": Markup(style), "data": Markup(to_json(data[1])), "script": Markup(script)}
+    return PAGES.get_template(form).render(
+        title=plain_text(title), policy="; ".join(rules), version=__version__, name=data[0], src=src, **parts, **told
+    )
 
 
 def to_json(value: Any) -> str:

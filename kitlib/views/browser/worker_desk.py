@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.experiments.script import Script
@@ -13,25 +14,28 @@ from kitlib.views.browser.session import Session, whole_seed
 class Desk:
     """A session, and its answers as texts that JavaScript can read. Nothing raises: what fails is told in a sentence."""
 
-    def __init__(self) -> None:
-        self.session: Session | None = None
+    session: Session  # the one that was opened last
 
     @property
     def frames(self) -> bytes:
         """The pictures of the run that is shown now."""
-        return self.session.frames if self.session else b""
+        return self.session.frames
 
-    def open(self, asked: str) -> str:
-        """Begin a session: `asked` holds `name`, `seed` and `knobs`, or the text of a `script`.
+    def answer(self, asked: str) -> str:
+        """Answer a player's question with `told`.
 
-        Gives `heading` and `told`, or a sentence as `refused`; then the session that was open stays.
+        To "open" an experiment asks for a new session, by `name`, `seed` and `knobs` or by the text of a `script`. It is answered with
+        `heading` as well, or with a sentence as `refused`; then the session that was open stays.
         """
+        question = json.loads(asked)
+        if question["do"] != "open":
+            try:
+                self.session.answer(question)
+            except Exception:  # noqa: BLE001 - `told` says so already
+                traceback.print_exc()
+            return json.dumps({"told": self.session.told})
         try:
-            row = json.loads(asked)
-            if text := row.get("script"):
-                self.session = Session(Script.parse(text))
-            else:
-                self.session = Session(str(row["name"]), seed=whole_seed(row["seed"]), knobs=dict(row["knobs"]))
+            self.session = _opened(question)
         except KitError as error:
             return json.dumps({"refused": str(error)})
         except Exception as error:  # noqa: BLE001 - the page must not wait for ever
@@ -39,22 +43,8 @@ class Desk:
             return json.dumps({"refused": f"The kit itself failed ({type(error).__name__}), which is a bug."})
         return json.dumps({"heading": self.session.heading, "told": self.session.told})
 
-    def ask(self, question: str) -> str:
-        """Answer a player's question; `told` comes back."""
-        session = self._opened()
-        try:
-            session.answer(json.loads(question), may_wait=True)
-        except Exception:  # noqa: BLE001 - `told` says so already
-            traceback.print_exc()
-        return json.dumps(session.told)
 
-    def complete(self) -> str:
-        """Draw the steps that are not drawn yet; `told` comes back."""
-        session = self._opened()
-        session.complete()
-        return json.dumps(session.told)
-
-    def _opened(self) -> Session:
-        if self.session is None:
-            raise RuntimeError("no experiment is open")
-        return self.session
+def _opened(row: dict[str, Any]) -> Session:
+    if text := row.get("script"):
+        return Session(Script.parse(text))
+    return Session(str(row["name"]), seed=whole_seed(row["seed"]), knobs=dict(row["knobs"]))
