@@ -1,9 +1,9 @@
-"""Predictions and comparisons in a real JupyterLab: asked, answered by keyboard, played, told."""
+"""Predictions and comparisons in a real JupyterLab: asked, answered by keyboard, told, and shown."""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Lab, MakePage
 
@@ -33,36 +33,37 @@ def opened(lab: Lab, make_page: MakePage) -> Page:
     lab.set_theme("Light")
     page = make_page(reduced_motion="reduce").page
     lab.open(page, *CELLS)
-    page.wait_for_selector(".kit-pair", timeout=60_000)
+    page.get_by_role("button", name="Go to where they part").wait_for(timeout=60_000)
     return page
 
 
+def told(asked: Locator) -> Locator:
+    """What stands below a question's form."""
+    return asked.locator("[role=status], [role=alert]").first
+
+
 def test_a_number_is_asked_for_before_anything_is_shown(opened: Page) -> None:
-    """No picture and no verdict until it is answered; nothing and no number are refused; Enter answers."""
+    """No picture and no verdict until it is answered; nothing is refused; Enter answers, and the run stands below with its verdict uncovered."""
     asked = opened.locator(".kit-predict").nth(0)
     expect(asked.locator("svg.kit")).to_have_count(0)
     asked.get_by_role("button", name="That is my prediction").press("Enter")
-    expect(asked.locator(".kit-error").first).to_have_text("Type a number first.")
+    expect(told(asked)).to_have_text("'' is no number. Type one, such as 12.")
     asked.get_by_label("Your prediction, records").fill("12")
     opened.keyboard.press("Enter")
-    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 12, it is 46.", timeout=30_000)
-    expect(asked.locator(".kit-score")).to_contain_text("right so far")
-    expect(asked.locator(".kit-sentence")).to_contain_text("46 lost")
-    expect(asked.get_by_role("button", name="Show the result now")).to_be_hidden()
-    for shown in (asked, opened.locator(".kit-pair")):  # nothing covers what was asked for, and answered
+    expect(told(asked)).to_contain_text("Not quite: you said 12, it is 46.", timeout=30_000)
+    expect(told(asked)).to_contain_text("right so far")
+    expect(asked.locator(".kit-sentence")).to_contain_text("46 lost", timeout=30_000)
+    for shown in (asked, opened.locator(".kit-told").last):  # nothing covers what was asked for, and answered
         assert shown.locator(".kit-cover").evaluate_all("nodes => nodes.some((node) => node.checkVisibility())") is False
         expect(shown.locator(".kit-chips").first).to_be_visible()
 
 
-def test_a_commit_is_placed_by_a_slider(opened: Page) -> None:
-    """Nothing is an answer before it was moved; what it says is the answer."""
+def test_a_commit_is_an_offset_of_the_log(opened: Page) -> None:
+    """What it may be stands beside the field."""
     asked = opened.locator(".kit-predict").nth(1)
-    expect(asked.locator("output")).to_have_text("not placed yet")
-    asked.get_by_label("Committed offset").fill("12")
-    asked.get_by_label("Committed offset").press("ArrowRight")
-    expect(asked.locator("output")).to_have_text("offset 13")
+    asked.get_by_label("Your prediction, an offset from 0 to").fill("13")
     asked.get_by_role("button", name="That is my prediction").press("Enter")
-    expect(asked.locator(".kit-result")).to_have_text("Exactly right: offset 13.")
+    expect(told(asked)).to_contain_text("Exactly right: offset 13.")
 
 
 def test_what_is_not_done_yet_is_settled_where_it_was_asked(opened: Page) -> None:
@@ -70,46 +71,42 @@ def test_what_is_not_done_yet_is_settled_where_it_was_asked(opened: Page) -> Non
     asked = opened.locator(".kit-predict").nth(2)
     asked.get_by_label("Your prediction, runs").fill("10")
     opened.keyboard.press("Enter")
-    expect(asked.locator(".kit-result")).to_contain_text("Your answer is kept. Run the next cell")
-    expect(asked.locator(".kit-score")).to_have_text("")
-    other = opened.locator(".kit-predict").nth(3).locator("input").first
+    expect(told(asked)).to_contain_text("Your answer is kept. Run the next cell")
+    other = opened.locator(".kit-predict").nth(3).get_by_role("button").first
     other.focus()
-    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 10, it is 9.")
-    expect(asked.locator(".kit-score")).to_contain_text("right so far")
+    expect(told(asked)).to_contain_text("Not quite: you said 10, it is 9.")
+    expect(told(asked)).to_contain_text("right so far")
     expect(other).to_be_focused()
 
 
 def test_a_choice_is_text_and_not_markup(opened: Page) -> None:
-    """The question's angle brackets are shown; the answer is told."""
+    """The question's angle brackets are shown; the choice that is pressed is the answer."""
     asked = opened.locator(".kit-predict").nth(3)
-    expect(asked.locator("legend")).to_have_text("Will any be <b>lost</b>?")
-    asked.get_by_label("yes").check()
-    asked.get_by_role("button", name="That is my prediction").click()
-    expect(asked.locator(".kit-result")).to_have_text("Not quite: you chose “yes”, it is “no”.")
+    expect(asked.locator("b").first).to_have_text("Will any be <b>lost</b>?")
+    asked.get_by_role("button", name="yes").click()
+    expect(told(asked)).to_contain_text("Not quite: you chose “yes”, it is “no”.")
 
 
-def test_a_question_without_a_run_is_told_at_once(opened: Page) -> None:
-    """There is nothing to play, so the sentence and the score follow the answer."""
+def test_a_question_without_a_run_has_no_picture(opened: Page) -> None:
+    """There is nothing to play."""
     asked = opened.locator(".kit-predict").nth(4)
-    expect(asked.locator(".kit-kicker")).to_have_text("Predict")
     asked.get_by_label("Your prediction, offset").fill("3")
     opened.keyboard.press("Enter")
-    expect(asked.locator(".kit-result")).to_have_text("Not quite: you said 3, it is 7.")
-    expect(asked.locator(".kit-score")).to_contain_text("right so far")
+    expect(told(asked)).to_contain_text("Not quite: you said 3, it is 7.")
     expect(asked.locator("svg.kit")).to_have_count(0)
 
 
 def test_two_runs_open_where_they_part_and_move_together(opened: Page) -> None:
-    """Both are at the step that differs; one key moves both; the end is each one's own."""
-    pair = opened.locator(".kit-pair")
+    """Both are at the step that differs; the slider moves both; the end is each one's own."""
+    pair = opened.locator(".kit-told").last
     sides = pair.locator(".kit-player")
-    expect(pair.locator(".kit-parting")).to_contain_text("The runs part at step 11. In A, at 29 ms: That ack clears offsets 0 to 1")
+    expect(pair).to_contain_text("The runs part at step 11. In A, at 29 ms: That ack clears offsets 0 to 1")
     for side in (0, 1):
         expect(sides.nth(side)).to_have_attribute("data-step", "11")
-    pair.focus()
-    opened.keyboard.press("ArrowLeft")
+    both = pair.locator(".noUi-handle")
+    both.press("ArrowLeft")
     for side in (0, 1):
         expect(sides.nth(side)).to_have_attribute("data-step", "10")
-    opened.keyboard.press("End")
+    both.press("End")
     expect(sides.nth(0)).to_have_attribute("data-step", "272")
     expect(sides.nth(1)).to_have_attribute("data-step", "430")

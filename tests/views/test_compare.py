@@ -106,6 +106,19 @@ def test_two_bounds_part_where_an_ack_clears_what_is_too_far_behind(close: list[
     assert repr(found).endswith("2 lost; 9 reordered → 31 reordered; 2 stalled → 1 stalled; last record done after 696 ms → 911 ms")
 
 
+def test_the_slider_moves_both_players_and_the_button_leads_back(close: list[Any]) -> None:
+    """Both open where they part; before it they are at the same step, and at the last moment each is at its own end."""
+    found = compare(run(SMALL), run(SMALL, max_offset_behind=10))
+    close.append(found)
+    steps = [[player.step for player in found.players]]
+    for at in (3, found.slider.max):
+        found.slider.value = at
+        steps.append([player.step for player in found.players])
+    found.children[1].children[-1].click()
+    steps.append([player.step for player in found.players])
+    assert steps == [[11, 11], [3, 3], [272, 430], [11, 11]]
+
+
 def test_both_pictures_are_in_the_still_one_at_the_parting_step(close: list[Any]) -> None:
     """Where there are no widgets an SVG shows both runs after that step, and text says it."""
     found = compare(run(SMALL), run(SMALL, max_offset_behind=10))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import html
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,14 @@ def test_what_is_right_follows_the_knobs(ask: Ask) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_the_outcome_is_sent_before_the_answer(ask: Ask, kind: str) -> None:
-    """The browser gets the question and how many records there are; of the run no frame, no verdict and no number."""
+    """The browser gets the question, and for a commit how many records there are; of the run no picture, no verdict and no number."""
     more = MORE.get(kind, {})
     asked = ask(SMALL, "A question?", kind, **more)
-    sent = {name: getattr(asked, name) for name in asked.trait_names(sync=True) if name in ("asked", "told", "run", "frames")}
-    assert (sent["run"], sent["frames"]) == ({}, b"")
-    assert sent["asked"] == {
-        "title": "A bound smaller than what is in flight", "question": "A question?", "kind": kind, "choices": more.get("choices", []),
-        "end": 60 if kind == "commit" else 0, "unit": "records",
-    }  # fmt: skip
-    assert "46" not in json.dumps([sent["asked"], sent["told"]])
+    told = " ".join(str(getattr(child, name, "")) for child in asked.children for name in ("value", "description"))
+    assert asked.player is None and "46" not in told
+    assert "Predict · A bound smaller than what is in flight<br>" in told and "A question?" in told
+    own = {"commit": "from 0 to 60", "number": "records", "choice": "yes"}
+    assert [part for part in own.values() if part in told] == [own[kind]]
     shown = asked._repr_mimebundle_()[0]
     assert "46" not in shown["text/plain"] + shown["text/markdown"] and "image/svg+xml" not in shown
 
@@ -99,24 +98,37 @@ def test_the_question_is_text_where_there_is_no_widget(ask: Ask) -> None:
     assert shown["text/markdown"] == "**Predict.** Is \\*this\\* \\<b\\>lost\\</b\\>?\n\n- yes\n\n- no"
 
 
-def send(asked: Prediction, answer: Any) -> dict[str, Any]:
-    asked._on_answer(asked, {"number": asked.told["number"] + 1, "answer": answer}, [])
-    told: dict[str, Any] = asked.told
-    return told
+def send(asked: Prediction, answer: Any) -> str:
+    """Answer as a learner does; what stands below the question then."""
+    asked.take(answer)
+    return html.unescape(re.sub("<[^>]*>", " ", asked.told.value)).strip()
 
 
 def test_an_answer_brings_the_run_the_sentence_and_the_score(ask: Ask) -> None:
     """The first answer counts, in this notebook and in the next."""
     asked = ask(SMALL, "How many are lost?", truth="lost")
-    told = send(asked, 12)
-    assert told == {
-        "number": 1, "error": "", "result": "Not quite: you said 12, it is 46.", "isRight": False,
-        "score": "0 of 1 right so far; the first answer to each question counts.",
-    }  # fmt: skip
-    assert json.loads(asked.frames)["said"] and asked.run["told"]["verdict"]["sentence"] == judge(asked.trace).sums
-    assert send(asked, 46)["score"].startswith("0 of 1")
-    assert send(ask(SMALL, "Where is the commit?", "commit"), 54)["score"].startswith("1 of 2")
+    assert send(asked, 12) == "Not quite: you said 12, it is 46.  0 of 1 right so far; the first answer to each question counts."
+    assert asked.player and asked.player in asked.children and asked.player.trace is asked.trace
+    assert asked.player.told["outcome"]["figure"] == "46 records."
+    assert "0 of 1" in send(asked, 46) and len(asked.children) == len(set(asked.children))
+    assert "1 of 2" in send(ask(SMALL, "Where is the commit?", "commit"), 54)
     assert [each.answer for each in predictions.load().values()] == ["12", "54"]
+
+
+def test_a_number_is_typed_and_a_choice_is_pressed(ask: Ask) -> None:
+    """Enter and the button give what stands in the field, a choice's own button gives that choice; markup in a question is text."""
+    number, choice = ask(lambda: 1000, "How <i>many</i>?"), ask(SMALL, "A question?", "choice", **YES_OR_NO)
+    assert "How &lt;i&gt;many&lt;/i&gt;?" in number.children[0].value
+    field, button = number.form
+    for typed, result in (("", "'' is no number. Type one, such as 12."), ("1e3", "Exactly right: 1,000 records."), ("2.5", "said 2.5")):
+        field.value = typed
+        field._handle_custom_msg({"event": "submit"}, [])
+        assert result in html.unescape(number.told.value)
+    field.value = "1000"
+    button.click()
+    assert number.is_right
+    choice.form[0].click()
+    assert choice.result == "Not quite: you chose “yes”, it is “no”."
 
 
 @pytest.mark.parametrize(
@@ -133,11 +145,11 @@ def test_an_answer_brings_the_run_the_sentence_and_the_score(ask: Ask) -> None:
     ],
 )
 def test_what_is_no_answer_is_told_and_not_kept(ask: Ask, kind: str, answer: Any, told: str) -> None:
-    """Whatever the browser sends: a sentence, no run, and no score."""
+    """Whatever it is: a sentence, no run, and no score."""
     asked = ask(SMALL, "A question?", kind, **MORE.get(kind, {}))
-    error = send(asked, answer)["error"]
+    error = send(asked, answer)
     assert told in error and "\x1b" not in error
-    assert (asked.frames, predictions.load()) == (b"", {})
+    assert (asked.player, predictions.load()) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -182,8 +194,8 @@ def test_what_is_neither_a_run_nor_a_function_is_refused(what: Any, given: dict[
 def test_a_run_that_was_made_is_asked_about_as_its_trace(ask: Ask) -> None:
     """The same truth, the same player and another key than with other knobs."""
     asked, other = (ask(run(SMALL, max_offset_behind=bound), "How many are lost?", truth="lost") for bound in (5, 10))
-    told = send(asked, 46)
-    assert told["isRight"] and asked.run["told"]["verdict"]["sentence"] == asked.verdict.sums
+    send(asked, 46)
+    assert asked.is_right and asked.player and asked.player.verdict == asked.verdict
     assert asked.key != other.key
 
 
@@ -191,10 +203,9 @@ def test_what_a_function_returns_is_asked_for_and_nothing_is_played(ask: Ask, mo
     """A number, also one of NumPy's, or a choice; it counts for the score under the notebook's name."""
     monkeypatch.setenv("KIT_NOTEBOOK", "01a_one_number_for_many_records")
     asked = ask(lambda: numpy.int64(4), "How many are pending?")
-    told = send(asked, 1)
-    assert told["result"] == "Not quite: you said 1, it is 4."
-    assert (asked.asked["title"], asked.run, asked.frames) == ("", {}, b"")
-    assert send(ask(lambda: "no", "Again?", "choice", choices=["yes", "no"]), "no")["isRight"]
+    assert send(asked, 1).startswith("Not quite: you said 1, it is 4.")
+    assert asked.children[0].value.startswith("Predict<br>") and asked.player is None
+    assert send(ask(lambda: "no", "Again?", "choice", choices=["yes", "no"]), "no").startswith("Exactly right")
     assert [each.experiment for each in predictions.load().values()] == ["01a_one_number_for_many_records"] * 2
 
 
@@ -204,12 +215,11 @@ def test_what_a_function_returns_is_asked_for_and_nothing_is_played(ask: Ask, mo
 def test_what_is_not_done_yet_is_asked_first_and_judged_when_it_is_known(ask: Ask, kind: str, given: Any, found: Any, told: str) -> None:
     """The answer is kept without a score; the cell that does the work settles it, once for the score."""
     asked = ask(None, "How will it end?", kind, choices=["yes", "no"] if kind == "choice" else ())
-    kept = send(asked, given)
-    assert kept["result"].startswith("Your answer is kept. Run the next cell") and (kept["isRight"], kept["score"]) == (False, "")
+    assert send(asked, given).startswith("Your answer is kept. Run the next cell") and (asked.is_right, asked.score) == (False, "")
     assert predictions.load() == {}
     asked.settle(found)
-    assert asked.told["result"] == asked.result == told and asked.told["number"] == kept["number"]
-    assert [each.is_right for each in predictions.load().values()] == [asked.told["isRight"]] == [given == found]
+    assert asked.result == told and told in html.unescape(asked.told.value)
+    assert [each.is_right for each in predictions.load().values()] == [asked.is_right] == [given == found]
 
 
 def test_what_is_settled_before_an_answer_waits_for_it(ask: Ask) -> None:
@@ -218,7 +228,7 @@ def test_what_is_settled_before_an_answer_waits_for_it(ask: Ask) -> None:
     with pytest.raises(KnobError, match="the truth of this run is 'many', expected a number"):
         asked.settle("many")
     asked.settle(7)
-    assert asked.told["result"] == "" and send(asked, 7)["result"] == "Exactly right: 7 records."
+    assert asked.told.value == "" and send(asked, 7).startswith("Exactly right: 7 records.")
 
 
 def test_an_answer_that_cannot_be_kept_is_still_judged(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +236,7 @@ def test_an_answer_that_cannot_be_kept_is_still_judged(ask: Ask, tmp_path: Path,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KIT_HOME", str(tmp_path / "file"))
     told = send(ask(SMALL, "How many are lost?", truth="lost"), 46)
-    assert told["isRight"] and told["score"].startswith("Your answer could not be kept: ")
+    assert told.startswith("Exactly right: 46 records.  Your answer could not be kept: ")
 
 
 @pytest.mark.parametrize("name", names())

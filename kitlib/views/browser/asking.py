@@ -6,6 +6,7 @@ They do what `hint("name")`, `solution("name")` and `explain("name", "...")` do,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import anywidget
@@ -25,20 +26,25 @@ class TypeOn(anywidget.AnyWidget):
 def with_buttons(shown: Any, more: Mapping[str, Callable[[], Any]]) -> Bundle:
     """What is shown, and a button for each of `more`: pressed, it tells that below."""
     told = ipywidgets.HTML()
-    buttons = [_button(label, told, tell) for label, tell in more.items()]
-    return _bundle(shown, ipywidgets.HBox(buttons), told)
+    buttons = ipywidgets.HBox([button(label, partial(_tell, told, tell)) for label, tell in more.items()])
+    return _bundle(shown, buttons, told)
 
 
 def with_field(shown: Any, label: str, take: Callable[[str], Any]) -> Bundle:
     """What is shown, a field for a text, and a button that tells below what is made of it."""
     told, field = ipywidgets.HTML(), ipywidgets.Textarea(rows=4, layout={"width": "min(52em, 100%)"}, placeholder="Your explanation")
-    return _bundle(shown, field, _button(label, told, lambda: take(field.value)), told)
+    return _bundle(shown, field, button(label, partial(_tell, told, lambda: take(field.value))), told)
 
 
-def _button(label: str, told: Any, tell: Callable[[], Any]) -> Any:
-    button = ipywidgets.Button(description=label, layout={"width": "auto", "align_self": "flex-start"})
-    button.on_click(lambda _: setattr(told, "value", tell()._repr_html_()))
-    return button
+def button(label: str, act: Callable[[], Any]) -> Any:
+    """A button as wide as its label that does something."""
+    made = ipywidgets.Button(description=label, layout={"width": "auto", "align_self": "flex-start"})
+    made.on_click(lambda _: act())
+    return made
+
+
+def _tell(told: Any, tell: Callable[[], Any]) -> None:
+    told.value = tell()._repr_html_()
 
 
 def _bundle(shown: Any, *below: Any) -> Bundle:

@@ -3,25 +3,25 @@
     compare(run("answers_lost", idempotence=False), run("answers_lost"))
 
 Two runs that begin alike are alike step by step, until a setting, a seed or an answer makes the difference. That step is
-what explains the two ends. Up to there both pictures move together; from there on each shows where it is at the same time.
+what explains the two ends. Up to there both players move together; from there on each shows where it is at the same time.
 
 Left out: whether the runs meet again. What comes after a difference follows from it.
 """
 
 from __future__ import annotations
 
+import html
 from textwrap import wrap
 from typing import Any
 
-import anywidget
-import traitlets
+import ipywidgets
 
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
+from kitlib.views.browser.asking import TypeOn, button
 from kitlib.views.browser.outcome import Outcome, Parting, changes, label, parting
-from kitlib.views.browser.player import STYLES, Player, around_player, joined
-from kitlib.views.browser.session import Session
+from kitlib.views.browser.player import Player, with_still
 from kitlib.views.frames import to_frames
 from kitlib.views.look import LEFT
 from kitlib.views.picture import lay_out
@@ -30,6 +30,7 @@ from kitlib.views.svg import Svg, document, el, group
 NAMES = ("A", "B")
 LINE, LINE_TALL = 100, 19  # characters, and SVG units
 MOST_TOLD = 60  # characters of a value that differs
+MOST_PICTURES = 300  # of a playback, which takes 15 s at most
 
 
 def sentence_of(a: Trace, b: Trace, found: Parting | None) -> str:
@@ -98,39 +99,46 @@ def compare(a: Trace | Player, b: Trace | Player) -> Compared:
     return Compared(one, other)
 
 
-class Compared(anywidget.AnyWidget):
-    """Two runs on one clock. `.parting` is where they part, `.sentence` says it, `.changes` what became of it."""
+class Compared(ipywidgets.VBox):  # type: ignore[misc]  # has no types
+    """Two players on one clock. `.parting` is where their runs part, `.sentence` says it, `.changes` what became of it.
 
-    _esm = around_player("compared.js")
-    _css = joined(STYLES)
-
-    first = traitlets.Dict({}).tag(sync=True)  # of A: heading and told, as a player's
-    second = traitlets.Dict({}).tag(sync=True)  # of B
-    first_frames = traitlets.Bytes(b"").tag(sync=True)
-    second_frames = traitlets.Bytes(b"").tag(sync=True)
-    pair = traitlets.Dict({}).tag(sync=True)  # sentence, changes, ticks, and the tick to open at
+    The slider moves both, from moment to moment; each can be scrubbed and played alone as well.
+    """
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self.traces = (a, b)
         self.parting = parting(a, b)
         self.sentence = sentence_of(a, b, self.parting)
-        sessions = [Session(trace) for trace in self.traces]
-        outcomes = [Outcome.of(session.trace, session.verdict, session.experiment) for session in sessions]
+        self.players = (Player(a), Player(b))
+        outcomes = [Outcome.of(player.trace, player.verdict, player.experiment) for player in self.players]
         self.changes = changes(*outcomes)
         self.labels = tuple(
             f"{name}: {label(own, its) or plain_text(trace.run, 60)}"
             for name, trace, (own, its) in zip(NAMES, self.traces, (outcomes, outcomes[::-1]), strict=True)
         )
-        super().__init__()
-        ticks = ticks_of(a, b, self.parting)
-        opening = next((place for place, tick in enumerate(ticks) if self.parting and max(tick) >= self.parting.number), 0)
-        with self.hold_sync():
-            for name, session, said in zip(("first", "second"), sessions, self.labels, strict=True):
-                heading = session.heading | {"title": said, "question": ""}
-                setattr(self, name, {"heading": heading, "told": session.told})
-                setattr(self, f"{name}_frames", session.frames)
-            changed = f"{', '.join(self.changes)}." if self.changes else "In the end, the counts are the same."
-            self.pair = {"sentence": self.sentence, "changes": changed, "ticks": ticks, "opening": opening}
+        self.changed = f"{', '.join(self.changes)}." if self.changes else "In the end, the counts are the same."
+        self.ticks = ticks_of(a, b, self.parting)
+        opening = next((place for place, tick in enumerate(self.ticks) if self.parting and max(tick) >= self.parting.number), 0)
+        way = {"min": 0, "max": len(self.ticks) - 1, "value": opening}
+        self.slider = ipywidgets.IntSlider(**way, description="both", readout=False, layout={"flex": "1 1 300px"})
+        play = ipywidgets.Play(**way, interval=50, step=max(1, len(self.ticks) // MOST_PICTURES), show_repeat=False)
+        ipywidgets.jslink((play, "value"), (self.slider, "value"))
+        self.slider.observe(lambda _change: self._move(), "value")
+        leap = button("Go to where they part", lambda: setattr(self.slider, "value", opening))
+        said = ipywidgets.HTML(f"<b style='font-size:15px'>{html.escape(self.sentence)}</b><br>{html.escape(self.changed)}")
+        sides = [
+            ipywidgets.VBox([ipywidgets.HTML(f"<b>{html.escape(told)}</b>"), player], layout={"flex": "1 1 620px"})
+            for told, player in zip(self.labels, self.players, strict=True)
+        ]
+        bar = ipywidgets.HBox([play, self.slider, leap])
+        super().__init__([said, bar, ipywidgets.HBox(sides, layout={"flex_flow": "row wrap"}), TypeOn()])
+        self.add_class("kit-told").add_class("kit-pair")
+        self._move()
+
+    def _move(self) -> None:
+        """Show the slider's moment in both."""
+        for player, step in zip(self.players, self.ticks[self.slider.value], strict=True):
+            player.step = step
 
     def __repr__(self) -> str:
         told = "; ".join([*self.labels, *self.changes])
@@ -138,9 +146,7 @@ class Compared(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget; where there are no widgets both pictures at the step where they part, and else the sentences."""
-        shown = super()._repr_mimebundle_(**kwargs)
-        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": self.svg, "text/plain": repr(self)}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), {"image/svg+xml": self.svg, "text/plain": repr(self)})
 
     @property
     def svg(self) -> str:
@@ -148,7 +154,7 @@ class Compared(anywidget.AnyWidget):
         number = self.parting.number if self.parting else max(map(len, self.traces)) - 1
         parts: list[Svg] = []
         y, width = 14, 0
-        for line in [*wrap(self.sentence, LINE), *wrap(self.pair["changes"], LINE)]:
+        for line in [*wrap(self.sentence, LINE), *wrap(self.changed, LINE)]:
             y += LINE_TALL
             parts.append(el("text", line, cls="ink", x=LEFT, y=y, font_size=13))
         for said, trace in zip(self.labels, self.traces, strict=True):

@@ -11,7 +11,7 @@ import pandas as pd
 
 from kitlib.experiments.grid import AND, MOST_SCHEDULES, FaultGrid, script_of
 from kitlib.pipelines.sweep import run_grid, told_of
-from kitlib.views.browser.player import Player
+from kitlib.views.browser.player import Player, with_still
 
 
 def every_fault(
@@ -55,6 +55,4 @@ class EveryFault(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         return self.sentence
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        found = super()._repr_mimebundle_(**kwargs)
-        data, metadata = found if isinstance(found, tuple) else (found, {})
-        return {**(data or {}), "text/plain": self.sentence}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), {"text/plain": self.sentence})

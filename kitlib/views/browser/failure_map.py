@@ -24,7 +24,7 @@ from kitlib.experiments import get
 from kitlib.experiments.grid import Grid
 from kitlib.experiments.knobs import told_value
 from kitlib.views.browser.asking import TypeOn
-from kitlib.views.browser.player import Player, joined
+from kitlib.views.browser.player import Player, joined, with_still
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import RED
 
@@ -185,9 +185,7 @@ class FailureMap(ipywidgets.VBox):  # type: ignore[misc]  # has no types
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget; where there are no widgets the picture, and else the sentence."""
-        shown = super()._repr_mimebundle_(**kwargs)
-        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": self.picture.picture, "text/plain": self.sentence}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), {"image/svg+xml": self.picture.picture, "text/plain": self.sentence})
 
 
 class MapPicture(anywidget.AnyWidget):

@@ -124,10 +124,10 @@ def joined(names: Iterable[str]) -> str:
     return "\n".join((HERE / name).read_text(encoding="utf-8") for name in names)
 
 
-def around_player(script: str) -> str:
-    """The module of another widget that has players in it: their scripts, without what makes a player a widget, and its own."""
-    parts = (joined([name]).partition("\nexport default")[0] for name in (*SCRIPTS, "page_model.js"))
-    return "\n".join([*parts, joined([script])])
+def with_still(shown: Any, still: dict[str, str]) -> Any:
+    """What Jupyter shows of a widget, and by type what it shows where there are no widgets."""
+    data, metadata = shown if isinstance(shown, tuple) else (shown, {})
+    return {**(data or {}), **still}, metadata
 
 
 def _whole(number: Any, _widget: Any) -> Any:
@@ -219,10 +219,8 @@ class Player(anywidget.AnyWidget):
 
         A picture that cannot be moved shows the run's outcome, wherever the player opens.
         """
-        shown = super()._repr_mimebundle_(**kwargs)
-        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         picture = draw(to_frames(self.trace, self.session.part), len(self.trace) - 1)
-        return {**(data or {}), "image/svg+xml": picture.svg, "text/plain": repr(self)}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), {"image/svg+xml": picture.svg, "text/plain": repr(self)})
 
     def _on_question(self, _widget: Any, question: dict[str, Any], _buffers: Any) -> None:
         """Answer the browser."""

@@ -26,34 +26,27 @@ function button(label, icon, onPress) {
   return node;
 }
 
-// First, back, play, forward, last, the speed, and a slider, for whatever is moved through.
-class Playback {
-  constructor(label, slider, speed, speeds, onMove, onPlay) {
+const SPEEDS = [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]];
+
+// First, back, play, forward, last, the speed, and the axis of the run with its marks.
+class Transport {
+  constructor(onMove, onPlay) {
     this.play = button("Play", "play", onPlay);
+    this.play.classList.add("kit-play");
     const step = (told, icon, to) => button(told, icon, () => onMove(to));
-    this.speed = html("select", { class: "kit-speed", "aria-label": speed }, ...speeds.map(([value, text]) => html("option", { value, text })));
-    this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": slider, class: "kit-slider" });
+    this.speed = html("select", { class: "kit-speed", "aria-label": "Speed of time" }, ...SPEEDS.map(([value, text]) => html("option", { value, text })));
+    this.slider = html("input", { type: "range", min: 0, step: 1, "aria-label": "Step", class: "kit-slider" });
     this.slider.addEventListener("input", () => onMove(() => +this.slider.value));
-    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": label },
+    this.buttons = html("div", { class: "kit-buttons", role: "group", "aria-label": "Playback" },
       step("First step", "first", () => 0), step("One step back", "back", (at) => at - 1), this.play,
       step("One step forward", "forward", (at) => at + 1), step("Last step", "last", () => Infinity), this.speed);
+    this.clock = new PlayTime();
+    this.ruler = new Ruler(this.clock, this.slider, onMove);
+    this.speed.value = this.clock.isStill ? 0.5 : 1;
   }
 
   setPlaying(isPlaying) {
     this.play.setIcon(isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
-  }
-}
-
-const SPEEDS = [[0.25, "¼ speed"], [0.5, "½ speed"], [1, "speed 1"], [2, "speed 2"], [5, "speed 5"]];
-
-// The playback of one run, and the axis of the run with its marks.
-class Transport extends Playback {
-  constructor(onMove, onPlay) {
-    super("Playback", "Step", "Speed of time", SPEEDS, onMove, onPlay);
-    put(this.play, "class", "kit-button kit-play");
-    this.clock = new PlayTime();
-    this.ruler = new Ruler(this.clock, this.slider, onMove);
-    this.speed.value = this.clock.isStill ? 0.5 : 1;
   }
 
   load(clock, marks) {

@@ -7,9 +7,10 @@
     predict(lambda: len(spout.pending), "How many records are pending?")
     clean = predict(None, "How many of 200 runs lose a record?")   # and when a later cell has run them: clean.settle(...)
 
-The widget asks, keeps the answer, plays the run, and then says how far off the answer was. What is right is computed from
+The widget asks, keeps the answer, and says how far off it was, above the run. What is right is computed from
 the run, so a question stays true when its knobs change; until it is answered the browser has nothing of the run but how
-many records there are. The score is kept for the whole course (`kitlib.lab.predictions`).
+many records there are. It may be answered again, but the first answer counts for the score, which is kept for the whole course
+(`kitlib.lab.predictions`).
 
 A run that was made already is asked about as its trace. What no trace tells (the state of an object, a row of a table) is a
 function without arguments: what it returns is right, and nothing is played. What takes long is asked about before it is done:
@@ -21,13 +22,14 @@ Where there are no widgets or no kernel it is text: the question, and never the 
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-import anywidget
-import traitlets
+import ipywidgets
 
 from kitlib.errors import DiskError, KitError, KnobError
 from kitlib.experiments import get
@@ -38,8 +40,9 @@ from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import amount
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.browser.player import STYLES, around_player, joined
-from kitlib.views.browser.session import Session
+from kitlib.views.browser.asking import TypeOn, button
+from kitlib.views.browser.player import Player, with_still
+from kitlib.words.glyphs import GREEN, RED
 
 KINDS = ("number", "choice", "commit")
 WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
@@ -48,93 +51,84 @@ PLACE = "offset"  # the unit of a number that is a place in the log and not a co
 Truth = str | Callable[[Trace], Any]
 
 
-def predict(
-    what: str | Experiment | Trace | Callable[[], Any] | None,
-    /,
-    question: str,
-    answer: str = "number",
-    *,
-    truth: Truth | None = None,
-    choices: Sequence[str] = (),
-    within: float = 0,
-    unit: str = "records",
-    seed: int = 1,
-    part: str = "all",
-    **knobs: Any,
-) -> Prediction:
-    """Ask for a prediction of an experiment, run now with `seed` and `knobs`, of a trace, of what a function returns; None: see `settle`.
+class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
+    """A question about an experiment, run now with `seed` and `knobs`, about a trace, or about what a function returns; None: see `settle`.
 
-    `answer` is "number", "choice" (of `choices`) or "commit" (an offset, by a slider).
+    `answer` is "number", "choice" (of `choices`) or "commit" (an offset of the only log).
     `truth` computes what is right from the trace. For a number it may also be a word: an anomaly of the verdict, "processed",
     "appended" or "figure". Without it, a commit is the last committed offset. A number or a commit is right when it is at most
     `within` away. `unit` is the plural of what a number counts, or "offset" for a place in the log.
+    `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right; `.player` then shows the run.
 
     KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
     no count of this verdict, for commits of runs with several logs, for knobs
     beside a trace or a function, and for a truth beside a function or None.
     """
-    if isinstance(what, (str, Experiment)):
-        experiment = get(what) if isinstance(what, str) else what
-        trace: Trace | None = experiment.run(seed=seed, **knobs)
-    elif knobs or seed != 1:
-        raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
-    elif isinstance(what, Trace):
-        trace, seed, knobs = what, what.seed, what.settings
-    elif what is None or callable(what):
-        if truth is not None or answer not in WITHOUT_RUN:
-            raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
-        trace, truth = None, (lambda _: what()) if what is not None else None
-    else:
-        raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace, a function or None.")
-    name = trace.experiment if trace is not None else ""
-    key = json.dumps([name, question, answer, seed, {knob: str(value) for knob, value in knobs.items()}], sort_keys=True)
-    return Prediction(trace, key, question, answer, truth, list(choices), within, unit, part)
 
-
-class Prediction(anywidget.AnyWidget):
-    """The widget. `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right."""
-
-    _esm = around_player("prediction.js")
-    _css = joined((*STYLES, "prediction.css"))
-
-    asked = traitlets.Dict({}).tag(sync=True)  # the question: nothing of the run's outcome
-    told = traitlets.Dict({}).tag(sync=True)  # the answer to the browser's answer with this `number`
-    run = traitlets.Dict({}).tag(sync=True)  # heading and told of a player, once it is answered; {} always where there is no run
-    frames = traitlets.Bytes(b"").tag(sync=True)
+    player: Player | None = None
 
     def __init__(
         self,
-        trace: Trace | None,
-        key: str,
+        what: str | Experiment | Trace | Callable[[], Any] | None,
+        /,
         question: str,
-        kind: str,
-        truth: Truth | None,
-        choices: list[str],
-        within: float,
-        unit: str,
-        part: str,
+        answer: str = "number",
+        *,
+        truth: Truth | None = None,
+        choices: Sequence[str] = (),
+        within: float = 0,
+        unit: str = "records",
+        seed: int = 1,
+        part: str = "all",
+        **knobs: Any,
     ) -> None:
-        """As `predict`; `key` says which question it is, without a trace `truth` is called with None, and without both `settle` tells."""
-        if kind not in KINDS:
-            raise KnobError(f"predict: answer is {plain_text(repr(kind), 40)}, expected one of {', '.join(KINDS)}.")
-        if (kind == "choice") != (len(choices) >= 2):
-            expected = "expected two or more" if kind == "choice" else 'which only answer="choice" takes'
-            raise KnobError(f"predict: answer={kind!r} was given {len(choices)} choices, {expected}.")
-        self.question, self.kind, self.choices, self.within, self.unit = question, kind, choices, within, unit
+        self.trace: Any = what  # a Trace; None where no run is asked about, and so are the next two
+        if isinstance(what, (str, Experiment)):
+            self.trace = (get(what) if isinstance(what, str) else what).run(seed=seed, **knobs)
+        elif knobs or seed != 1:
+            raise KnobError("predict: a trace or a function has no knobs and no seed to set. Give an experiment's name instead.")
+        elif isinstance(what, Trace):
+            seed, knobs = what.seed, what.settings
+        elif what is None or callable(what):
+            if truth is not None or answer not in WITHOUT_RUN:
+                raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
+            self.trace, truth = None, (lambda _: what()) if what is not None else None
+        else:
+            raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace, a function or None.")
+        if answer not in KINDS:
+            raise KnobError(f"predict: answer is {plain_text(repr(answer), 40)}, expected one of {', '.join(KINDS)}.")
+        if (answer == "choice") != (len(choices) >= 2):
+            expected = "expected two or more" if answer == "choice" else 'which only answer="choice" takes'
+            raise KnobError(f"predict: answer={answer!r} was given {len(choices)} choices, {expected}.")
+        self.question, self.kind, self.choices, self.within, self.unit = question, answer, list(choices), within, unit
         self.part = part
-        self.trace: Any = trace  # a Trace; None where a function was asked, and so are the next two
-        self.experiment: Any = get(trace.experiment) if trace is not None else None
-        self.verdict: Any = judge(trace) if trace is not None else None
-        self.end = self._end() if kind == "commit" else 0
-        self.truth: Any = self._checked_truth(truth) if trace is not None or truth is not None else None  # None: not known yet
+        self.experiment: Any = get(self.trace.experiment) if self.trace is not None else None
+        self.verdict: Any = judge(self.trace) if self.trace is not None else None
+        self.end = self._end() if answer == "commit" else 0
+        self.truth: Any = self._checked_truth(truth) if self.trace is not None or truth is not None else None  # None: not known yet
         self.given: Any = None  # the answer
-        self.result, self.is_right, self._score = "", False, ""
-        self.key = hashlib.sha256(key.encode()).hexdigest()[:16]
-        super().__init__()
-        title = "" if self.experiment is None else self.experiment.title
-        self.asked = {"title": title, "question": question, "kind": kind, "choices": choices, "end": self.end, "unit": unit}
-        self._tell(0)
-        self.on_msg(self._on_answer)
+        self.result, self.is_right, self.score = "", False, ""
+        name = self.experiment.name if self.experiment else ""
+        key = json.dumps([name, question, answer, seed, {knob: str(value) for knob, value in knobs.items()}], sort_keys=True)
+        self.key = hashlib.sha256(key.encode()).hexdigest()[:16]  # which question it is
+        title = f" · {self.experiment.title}" if self.experiment else ""
+        asked = f"Predict{html.escape(title)}<br><b style='font-size:16px'>{html.escape(question)}</b>"
+        self.form, self.told = self._form(), ipywidgets.HTML()
+        super().__init__([ipywidgets.HTML(asked), *self.form, self.told, TypeOn()])
+        self.add_class("kit-predict")
+
+    def _form(self) -> list[Any]:
+        """What is pressed, or typed, to answer."""
+        if self.kind == "choice":
+            return [button(choice, partial(self.take, choice)) for choice in self.choices]
+        place = f"an offset from 0 to {self.end}" if self.kind == "commit" else self.unit
+        field = ipywidgets.Text(description=f"Your prediction, {place}", placeholder="a number", style={"description_width": "initial"})
+        field.on_msg(self._on_event)
+        return [field, button("That is my prediction", lambda: self.take(_number(field.value)))]
+
+    def _on_event(self, field: Any, event: dict[str, Any], _buffers: Any) -> None:
+        if event.get("event") == "submit":  # Enter
+            self.take(_number(field.value))
 
     def _end(self) -> int:
         """Where the log ends."""
@@ -192,20 +186,35 @@ class Prediction(anywidget.AnyWidget):
         self.truth = self._checked_truth(lambda _: found)
         if self.given is not None:
             self._judge()
-            self._tell(self.told["number"])
+            self._tell()
+
+    def take(self, given: Any) -> None:
+        """The learner's answer: what is no answer is told in a sentence; one that is brings the result, and the run to look at."""
+        try:
+            self.answer(given)
+        except KitError as error:
+            self.told.value = f"<p role='alert'>{html.escape(str(error))}</p>"
+            return
+        if self.player is None and self.trace is not None:
+            self.player = player = Player(self.trace, part=self.part).add_class("kit-told")
+            player.told = player.told | {"outcome": player.told["outcome"] | {"figure": f"{self._as_asked()}."}}
+            self.children: Any = (*self.children, player)
+        self._tell()
 
     def _judge(self) -> None:
         self.is_right, self.result = self._judged(self.given)
-        where = self.experiment.name if self.trace is not None else created_resources.notebook()
+        where = self.experiment.name if self.experiment else created_resources.notebook()
         row = Answered(where, self.question, str(self.given), str(self.truth), self.is_right)
         try:
-            self._score = f"{predictions.score(predictions.keep(self.key, row))}; the first answer to each question counts."
+            self.score = f"{predictions.score(predictions.keep(self.key, row))}; the first answer to each question counts."
         except DiskError as error:
-            self._score = f"Your answer could not be kept: {error}"
+            self.score = f"Your answer could not be kept: {error}"
 
-    def _tell(self, number: int, error: str = "") -> None:
-        said = {"result": "", "score": ""} if error else {"result": self.result, "score": self._score}
-        self.told = {"number": number, "error": error, "isRight": self.is_right, **said}
+    def _tell(self) -> None:
+        """Show the result and the score; where there is no score yet, what is right is not known."""
+        edge = "none" if not self.score else f"6px solid {GREEN}" if self.is_right else f"6px double {RED}"
+        style = f"padding-left:12px;border-left:{edge};font-size:16px;font-weight:700"
+        self.told.value = f"<div role='status'><p style='{style}'>{html.escape(self.result)}</p><p>{html.escape(self.score)}</p></div>"
 
     def _checked(self, given: Any) -> Any:
         if self.kind == "choice":
@@ -235,29 +244,26 @@ class Prediction(anywidget.AnyWidget):
             return str(self.truth)
         return f"offset {self.truth}" if self.kind == "commit" or self.unit == PLACE else amount(self.truth, self.unit)
 
-    def _on_answer(self, _widget: Any, content: dict[str, Any], _buffers: Any) -> None:
-        """The browser's answer: a sentence always, and the run once it is answered."""
-        number = content.get("number", 0)
-        try:
-            self.answer(content.get("answer"))
-            session = Session(self.trace, part=self.part) if self.trace is not None else None
-        except KitError as error:
-            return self._tell(number, str(error))
-        with self.hold_sync():
-            if session is not None:
-                session.told["outcome"]["figure"] = f"{self._as_asked()}."
-                self.run, self.frames = {"heading": session.heading, "told": session.told}, session.frames
-            self._tell(number)
-
     def __repr__(self) -> str:
         return "\n".join([f"Predict: {self.question}", *(f"  ( ) {choice}" for choice in self.choices)])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget; where there are no widgets the question as text, and never the answer."""
-        shown = super()._repr_mimebundle_(**kwargs)
-        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
         lines = [f"**Predict.** {_escaped(self.question)}", *(f"- {_escaped(choice)}" for choice in self.choices)]
-        return {**(data or {}), "text/markdown": "\n\n".join(lines), "text/plain": repr(self)}, metadata
+        still = {"text/markdown": "\n\n".join(lines), "text/plain": repr(self)}
+        return with_still(super()._repr_mimebundle_(**kwargs), still)
+
+
+predict = Prediction  # as a notebook says it
+
+
+def _number(text: str) -> int | float | str:
+    """The number that was typed; what is none stays text."""
+    try:
+        found = float(text)
+    except ValueError:
+        return text
+    return int(found) if found.is_integer() else found
 
 
 def _escaped(text: str) -> str:
