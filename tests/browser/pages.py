@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
+
+from kitlib.trace import Trace
+from kitlib.views.browser.saved_page import to_recording
+from tests.browser.players import ROOT
 
 # What axe-core finds in an element that is serious or critical: its rule, and where.
 JUDGE = """(root) => axe.run(root, { resultTypes: ["violations"], preload: false }).then(({ violations }) => violations
@@ -42,3 +47,11 @@ def visiting(browser: Browser, own: str, **options: Any) -> Iterator[Visit]:
         yield Visit(context.new_page(), own)
     finally:
         context.close()
+
+
+def open_run(page: Page, folder: Path, trace: Trace) -> Page:
+    """The saved page of a run, opened from this folder."""
+    (folder / "run.html").write_text(to_recording(trace), encoding="utf-8")
+    page.goto((folder / "run.html").as_uri())
+    page.wait_for_selector(f"{ROOT}[data-step='0']")
+    return page

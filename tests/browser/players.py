@@ -14,24 +14,30 @@ if TYPE_CHECKING:
 
 ROOT = ".kit-player"
 
-# In a page: the parts of a player whose words stand out from its paper by less than 4.5, as [text, colour].
-FAINT_WORDS = """
+# Of a player: words that stand out from what is behind them by less than 4.5, or that are smaller than so many CSS pixels.
+UNREADABLE = """(root, least) => {
   const parse = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const light = (colour) => {
     const [r, g, b] = parse(colour).slice(0, 3).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
-  const root = document.querySelector(".kit-player"), paper = light(getComputedStyle(root).backgroundColor);
-  const faintWords = (nodes) => {
-    const faint = [];
-    for (const node of nodes) {
-      const style = getComputedStyle(node), colour = node.ownerSVGElement ? style.fill : style.color;
-      const [dark, bright] = [light(colour), paper].sort((a, b) => a - b);
-      if ((bright + 0.05) / (dark + 0.05) < 4.5) faint.push([node.textContent.slice(0, 30), colour]);
-    }
-    return faint;
+  const paperOf = (node) => {
+    const colour = getComputedStyle(node).backgroundColor;
+    return node === root || (parse(colour)[3] ?? 1) > 0.5 ? colour : paperOf(node.parentElement);
   };
-"""
+  const wrong = [];
+  const words = "h3, p, b, code, label, summary, textarea, button, span, output, li:not(.kit-absent), svg text.ink, svg text.grey";
+  for (const node of root.querySelectorAll(words)) {
+    if (![...node.childNodes].some((part) => part.nodeType === 3 && part.data.trim()) || node.closest(":disabled, .kit-absent")) continue;
+    if (!node.getClientRects().length || !node.checkVisibility({ visibilityProperty: true })) continue;
+    const style = getComputedStyle(node), image = node.ownerSVGElement, told = node.textContent.slice(0, 30);
+    const [dark, bright] = [light(image ? style.fill : style.color), light(paperOf(image ? root : node))].sort((a, b) => a - b);
+    if ((bright + 0.05) / (dark + 0.05) < 4.5) wrong.push([told, style.color]);
+    const scale = image ? image.getBoundingClientRect().width / image.viewBox.baseVal.width : 1;
+    if (parseFloat(style.fontSize) * scale < least) wrong.push(`tiny: ${told}`);
+  }
+  return wrong;
+}"""
 
 
 def open_player(lab: Lab, make_page: MakePage, *cells: str, theme: str = "Light", **options: Any) -> Watched:

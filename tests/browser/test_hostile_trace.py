@@ -13,7 +13,7 @@ from kitlib import experiments
 from kitlib.errors import KitError
 from kitlib.trace import Trace
 from kitlib.views.browser.saved_page import to_recording
-from tests.browser.pages import visiting
+from tests.browser.pages import open_run, visiting
 from tests.browser.players import ROOT, press
 
 pytestmark = pytest.mark.browser
@@ -52,15 +52,12 @@ def test_page_that_looks_a_value_up_refuses_one_that_no_run_writes() -> None:
 def test_hostile_text_in_every_field_is_text(chromium: Browser, tmp_path: Path, name: str) -> None:
     """The page of such a run opens and moves to its end; for each domain, `views/test_hostile_pictures.py` reads what a page is sent."""
     trace = hostile_run(name)
-    path = tmp_path / "run.html"
-    path.write_text(to_recording(trace), encoding="utf-8")
     with visiting(chromium, tmp_path.as_uri()) as visit:
-        visit.page.goto(path.as_uri())
-        visit.page.wait_for_selector(f"{ROOT}[data-step='0']")
-        visit.page.locator(ROOT).focus()
+        page = open_run(visit.page, tmp_path, trace)
+        page.locator(ROOT).focus()
         for _ in range(4):
-            press(visit.page, "ArrowRight")
-            assert visit.page.locator("img, iframe, script:not([type])").count() == 0
-        assert press(visit.page, "End") == len(trace) - 1
-        assert visit.page.locator("img, iframe, script:not([type])").count() == 0
+            press(page, "ArrowRight")
+            assert page.locator("img, iframe, script:not([type])").count() == 0
+        assert press(page, "End") == len(trace) - 1
+        assert page.locator("img, iframe, script:not([type])").count() == 0
         visit.check()

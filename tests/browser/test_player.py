@@ -11,16 +11,7 @@ from kitlib.experiments import get
 from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import (
-    FAINT_WORDS,
-    ROOT,
-    attribute,
-    check_reels,
-    knob_to_picture,
-    open_player,
-    press,
-    watch_answers,
-)
+from tests.browser.players import ROOT, attribute, check_reels, open_player, press
 from tests.clock import at_pace, min_until
 from tests.views.projector import Projector
 
@@ -47,20 +38,6 @@ def type_seed(page: Page, text: str) -> None:
     page.get_by_label("Seed").select_text()
     page.keyboard.type(text)
     page.keyboard.press("Enter")
-
-
-@pytest.mark.pace
-def test_knob_moved_gives_a_new_picture_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a key on a slider to the painted picture of another 1,000-step run: under 120 ms for 95 of 100.
-
-    The best of up to five rounds of 40 counts; a slower machine has longer, in proportion.
-    """
-    watch_answers(page)
-    page.locator("input[data-knob=process_ms]").focus()
-    with capsys.disabled():
-        best = min_until(120, lambda: knob_to_picture(page, 40, at=37))
-    assert page.locator(".kit-step").inner_text().endswith("of 999")
-    assert best < 120
 
 
 def test_all_steps_follow_when_the_knob_rests(page: Page) -> None:
@@ -139,22 +116,6 @@ def test_scrubbing_asks_the_kernel_nothing_and_the_keyboard_moves(page: Page, wa
     assert watched.sent == []
 
 
-@pytest.mark.parametrize("name", ["poison_record", "out_of_range", "same_id_other_topic"])
-def test_the_browser_draws_what_python_draws(page: Page, new_page: MakePage, lab: Lab, name: str) -> None:
-    """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
-    trace = get("poison_record").run(**KNOBS)
-    if name != "poison_record":
-        other = new_page()
-        page, trace = other.page, get(name).run(seed=5)
-        lab.open(page, f"from kitlib.views import Player\nPlayer('{name}', seed=5)")
-        page.wait_for_selector(f"{ROOT}[data-step='0']")
-    steps = len(trace)
-    sent = Projector(Session(trace).frames)
-    for step in (steps - 1, 0, steps // 3, steps // 2, steps // 4, steps - 2, 7):
-        page.get_by_label("Step", exact=True).fill(str(step))
-        check_reels(page, sent, step)
-
-
 def test_slider_moves_are_coalesced_and_the_latest_wins(page: Page) -> None:
     """Thirty moves at once are a few runs, and the last one is what is shown."""
     before = int(attribute(page, "answered"))
@@ -224,59 +185,6 @@ def test_a_verdict_leads_to_its_first_witness(page: Page) -> None:
     assert witness is not None
     chip.click()
     assert attribute(page, "step") == witness.group(1)
-
-
-def test_everything_has_a_name_and_text_is_11_px(page: Page) -> None:
-    """Controls have names, images titles and descriptions, ids are unique, the focus is seen, no text is tiny."""
-    wrong = page.evaluate(
-        """() => {
-          const root = document.querySelector(".kit-player"), wrong = [];
-          for (const node of root.querySelectorAll("input, select, button")) {
-            const name = node.getAttribute("aria-label") || node.textContent.trim() || [...(node.labels ?? [])].map((l) => l.textContent).join("");
-            if (!name.trim() && node.checkVisibility()) wrong.push(`no name: ${node.outerHTML}`);
-          }
-          for (const node of root.querySelectorAll("[aria-describedby], [aria-labelledby]"))
-            for (const id of (node.getAttribute("aria-describedby") || node.getAttribute("aria-labelledby")).split(" "))
-              if (!document.getElementById(id)?.textContent) wrong.push(`nothing called ${id}`);
-          for (const image of root.querySelectorAll("svg:not([aria-hidden])"))
-            if (image.getAttribute("role") !== "img" || !image.querySelector("title")?.textContent) wrong.push("an image without a title");
-          const ids = [...document.querySelectorAll("[id]")].map((node) => node.id).filter((id) => id.startsWith("kit-"));
-          if (new Set(ids).size !== ids.length) wrong.push("an id twice");
-          for (const text of root.querySelectorAll("svg text, p, label, span, button, li")) {
-            const image = text.ownerSVGElement;
-            const scale = image ? image.getBoundingClientRect().width / image.viewBox.baseVal.width : 1;
-            if (text.getClientRects().length && parseFloat(getComputedStyle(text).fontSize) * scale < 10.99) wrong.push(`tiny: ${text.textContent}`);
-          }
-          return wrong;
-        }"""
-    )
-    assert wrong == []
-    description = page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
-    assert (
-        description
-        == "After step 0 of 999: 400 records arrive in the log: offsets 0 to 399. events, partition 0, 400 not read yet, 0 of 400 processed"
-    )
-    page.keyboard.press("Tab")
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
-
-
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_player_and_picture_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
-    """On either theme, and whatever the system prefers, words stand out by 4.5 or more and nothing is blank."""
-    cell = "from kitlib.views import Player, show\nplayer = Player('small_max_offset_behind')\nplayer"
-    scheme = "dark" if theme == "Light" else "light"
-    watched = open_player(lab, new_page, cell, "show(player.trace)", theme=theme, color_scheme=scheme)
-    watched.page.wait_for_selector(".jp-RenderedSVG img")
-    low = watched.page.evaluate(
-        "() => {" + FAINT_WORDS + """
-          const low = faintWords(root.querySelectorAll("h3, p, label, text.ink, text.grey, .kit-chip, .kit-value"));
-          return [low, paper > 0.5];
-        }"""
-    )
-    assert low == [[], theme == "Light"]
-    assert len(watched.page.locator(ROOT).screenshot()) > 30_000
-    assert len(watched.page.locator(".jp-RenderedSVG img").screenshot()) > 10_000
-    watched.check()
 
 
 def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, new_page: MakePage) -> None:

@@ -9,11 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from kitlib.experiments import get, names
+from kitlib.trace import Trace
 from kitlib.views.browser.player import HERE
-from kitlib.views.browser.saved_page import to_recording
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.pages import visiting
-from tests.browser.players import FAINT_WORDS, ROOT, attribute, open_player, press
+from tests.browser.pages import open_run, visiting
+from tests.browser.players import ROOT, attribute, open_player, press
 from tests.views.lives import Event, Lives, life
 from tests.views.traces import some_steps_of
 
@@ -24,15 +24,6 @@ CELL = f"from kitlib.views import Player\nplayer = Player('{EXPERIMENT}')\nplaye
 CARD, TIP, RINGS = ".kit-card", ".kit-tip", ".kit-rings > g:not([display=none])"
 STRIP_RINGS = ".kit-stage .kit-rings > g:not([display=none])"
 LOST = 9  # a record that fails, is not retried, is cleared and lost
-HOSTILE_CELL = """from kitlib.trace import Trace
-from kitlib.views import Player
-trace = Trace("run", "<img src=x onerror=alert(1)>")
-place = {"topic": '<img src=x onerror="alert(1)">"]', "partition": 0}
-trace.record(0, "log", "append", **place, first=0, last=3)
-trace.record(1, "spout", "start", **place, offset=0, why="<script>alert(1)</script>")
-trace.record(2, "<b>bolt</b>", "emit", **place, offset=2)
-Player(trace)"""
-
 
 @pytest.fixture(scope="module")
 def watched(lab: Lab, make_page: MakePage) -> Watched:
@@ -176,35 +167,25 @@ def test_pictures_do_not_move_when_a_box_is_asked_or_pinned(asked: Page) -> None
     assert box and card and (card["y"] >= box["y"] + box["height"] or card["y"] + card["height"] <= box["y"]), "the card hides its own box"
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_card_and_pins_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
-    """All words of the card and of the pins stand out from the page by 4.5 or more."""
-    page = open_player(lab, new_page, CELL, theme=theme, color_scheme="dark" if theme == "Light" else "light").page
-    go_to(page, 200)
-    press(page, "i")
-    page.locator(".kit-life-field").fill(f"record {LOST}")
-    page.keyboard.press("Enter")
-    words = f"{CARD} :is(b, span, code, button), .kit-pin-told, .kit-life-hint"
-    assert page.evaluate(f"() => {{ {FAINT_WORDS} return faintWords(document.querySelectorAll('{words}')); }}") == []
-    lab.set_theme("Light")
-
-
-def test_names_and_sentences_of_a_hostile_run_stay_text(lab: Lab, new_page: MakePage) -> None:
+def test_names_and_sentences_of_a_hostile_run_stay_text(chromium: Browser, tmp_path: Path) -> None:
     """Markup in a topic, an actor or a reason is shown as text in card, tip, list and pins."""
-    watched = new_page()
-    page = watched.page
-    lab.open(page, HOSTILE_CELL)
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    page.locator(ROOT).focus()
-    press(page, "End")
-    box_of(page, 2).hover()
-    box_of(page, 2).click()
-    page.get_by_role("button", name="Pin", exact=True).click()
-    press(page, "i")
-    assert "<img src=x" in page.locator(f"{CARD} b").inner_text()
-    assert page.locator(f"{ROOT} img, {ROOT} script").count() == 0
-    assert page.locator(STRIP_RINGS).count() == 1
-    watched.check()
+    trace = Trace("run", "<img src=x onerror=alert(1)>")
+    place = {"topic": '<img src=x onerror="alert(1)">"]', "partition": 0}
+    trace.record(0, "log", "append", **place, first=0, last=3)
+    trace.record(1, "spout", "start", **place, offset=0, why="<script>alert(1)</script>")
+    trace.record(2, "<b>bolt</b>", "emit", **place, offset=2)
+    with visiting(chromium, tmp_path.as_uri()) as visit:
+        page = open_run(visit.page, tmp_path, trace)
+        page.locator(ROOT).focus()
+        press(page, "End")
+        box_of(page, 2).hover()
+        box_of(page, 2).click()
+        page.get_by_role("button", name="Pin", exact=True).click()
+        press(page, "i")
+        assert "<img src=x" in page.locator(f"{CARD} b").inner_text()
+        assert page.locator(f"{ROOT} img, {ROOT} script").count() == 0
+        assert page.locator(STRIP_RINGS).count() == 1
+        visit.check()
 
 
 DRAWN = {
@@ -223,10 +204,7 @@ def test_whatever_stands_in_a_picture_is_asked_without_a_kernel(chromium: Browse
     ref, title, rule = DRAWN[name]
     trace = get(name).run(max_steps=400)
     with visiting(chromium, tmp_path.as_uri(), viewport={"width": 1100, "height": 900}) as visit:
-        (tmp_path / "run.html").write_text(to_recording(trace), encoding="utf-8")
-        page = visit.page
-        page.goto((tmp_path / "run.html").as_uri())
-        page.wait_for_selector(f"{ROOT}[data-step='0']")
+        page = open_run(visit.page, tmp_path, trace)
         events = life(trace, ref)
         thing = page.locator(f".kit-stage [data-ref='{ref}']").first
         for step in range(events[0].step, len(trace)):

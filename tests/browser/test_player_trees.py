@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
 from kitlib.experiments import get
-from kitlib.views.browser.session import Session
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import (
-    FAINT_WORDS,
-    ROOT,
-    attribute,
-    check_reels,
-    drawn,
-    knob_to_picture,
-    open_player,
-    press,
-    watch_answers,
-)
+from tests.browser.players import ROOT, attribute, drawn, open_player, press
 from tests.clock import at_pace, min_until
-from tests.views.projector import Projector
 
 pytestmark = pytest.mark.browser
 
@@ -44,30 +31,6 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
 def name_of(page: Page) -> str:
     """Which tree is shown."""
     return page.locator("[data-reel=shown] text").first.text_content() or ""
-
-
-RUNS: list[tuple[str, dict[str, Any]]] = [
-    ("tuple_tree", KNOBS),
-    ("tuple_tree", {"id_bits": 16, "join": True, "fault": "unanchored"}),
-    ("acker_crash", {}),
-]
-
-
-@pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
-def test_the_browser_draws_the_trees_that_python_draws(
-    new_page: MakePage, lab: Lab, name: str, knobs: dict[str, Any]
-) -> None:
-    """At any step, reached from any side, the pictures are those that were sent, and so those of `show`."""
-    watched = new_page()
-    page = watched.page
-    sent = Projector(Session(name, knobs=knobs).frames)
-    lab.open(page, player_of(name, **knobs))
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    last = len(sent.row["said"]) - 1
-    for step in (last, 5, last // 3, last // 2, last // 4, last - 2, *range(last // 2, last // 2 + 12)):
-        page.get_by_label("Step", exact=True).fill(str(step))
-        check_reels(page, sent, step)
-    watched.check()
 
 
 def test_scrubbing_trees_asks_the_kernel_nothing(page: Page, watched: Watched) -> None:
@@ -155,15 +118,6 @@ def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
 
 
 @pytest.mark.pace
-def test_knob_to_picture_of_a_tree_run_within_120_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
-    """From a key on a slider to the painted picture of another run: 120 ms for 95 of 100; a slower machine has longer."""
-    watch_answers(page)
-    page.locator("input[data-knob=execute_ms]").focus()
-    with capsys.disabled():
-        assert min_until(120, lambda: knob_to_picture(page, 40, at=37)) < 120
-
-
-@pytest.mark.pace
 def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
     """At 60 steps a second the drawing itself takes a small part of a frame, and the kernel hears nothing."""
     draw = """() => {
@@ -181,59 +135,3 @@ def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pyt
         print(f"\na step of trees is drawn in {spent:.1f} ms")
     assert watched.sent == []
     assert spent < 16
-
-
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_trees_are_readable_in_both_themes(lab: Lab, new_page: MakePage, theme: str) -> None:
-    """Words stand out by 4.5 or more, none is smaller than 11 px, images and controls have names, ids are unique."""
-    cells = player_of("tuple_tree", **KNOBS), "from kitlib.views import show\nshow(player.trace, 120)"
-    watched = open_player(lab, new_page, *cells, theme=theme, color_scheme="dark" if theme == "Light" else "light")
-    watched.page.wait_for_selector(".jp-RenderedSVG img")
-    watched.page.get_by_label("Step", exact=True).fill("120")
-    wrong = watched.page.evaluate(
-        "() => {" + FAINT_WORDS + """
-          const isShown = (node) => node.getClientRects().length && node.textContent;
-          const wrong = faintWords([...root.querySelectorAll("text.ink, text.grey, p, label, li:not(.kit-absent)")].filter(isShown));
-          for (const text of root.querySelectorAll("svg text")) {
-            const image = text.ownerSVGElement, scale = image.getBoundingClientRect().width / image.viewBox.baseVal.width;
-            if (text.getClientRects().length && parseFloat(getComputedStyle(text).fontSize) * scale < 10.99) wrong.push(`tiny: ${text.textContent}`);
-          }
-          for (const image of root.querySelectorAll("svg:not([aria-hidden])"))
-            if (image.getAttribute("role") !== "img" || !image.querySelector("title")?.textContent) wrong.push("an image without a title");
-          const ids = [...document.querySelectorAll("[id]")].map((node) => node.id).filter((id) => id.startsWith("kit-"));
-          if (new Set(ids).size !== ids.length) wrong.push("an id twice");
-          return wrong;
-        }"""
-    )
-    assert wrong == []
-    description = watched.page.locator(f"{ROOT} .kit-stage svg desc").first.text_content()
-    assert description is not None and re.search(r"The tree of offset \d+: root .*not acked", description)
-    assert len(watched.page.locator(ROOT).screenshot()) > 60_000
-    watched.check()
-
-
-def test_hostile_names_in_trees_are_only_text(lab: Lab, new_page: MakePage) -> None:
-    """Tasks, faults and values made of markup and scripts are shown as text: no dialog, no request, no element."""
-    lab.set_theme("Light")
-    watched = new_page()
-    page = watched.page
-    lab.open(
-        page,
-        "from kitlib.views import Player; from kitlib.trace import Step, Trace; from tests.views.payloads import HOSTILE\n"
-        "trace = Trace('x', HOSTILE[0], HOSTILE[1], domain='topology')\n"
-        "for n, bad in enumerate(HOSTILE):\n"
-        "    place = {'topic': bad, 'partition': 0, 'offset': n}\n"
-        "    trace.record(n, bad, 'emit', **place, attempt=1, root=n, val=3, tuples=[[n, bad, 3]], values=[bad])\n"
-        "    trace.record(n, bad, 'acker_init', root=n, val=3, spout_task=bad, before=None, after=3, end=None)\n"
-        "    trace.record(n, bad, 'execute', tuple=n, values=[bad])\n"
-        "    trace.record(n, bad, 'fault', tuple=n, kind=bad)\n"
-        "    trace.steps.append(Step(len(trace), n, bad, bad, {'note': bad}))\n"
-        "player = Player(trace)\nplayer",
-    )
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    page.locator(ROOT).focus()
-    for step in range(1, 105):
-        page.keyboard.press("ArrowRight")
-        assert int(attribute(page, "step")) == step
-    assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
-    watched.check()
