@@ -8,9 +8,8 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.unresponsive_broker import Watched, watch
-from kitlib.experiments.send_path import client_log
-from kitlib.experiments.send_path.client_log import APPLICATION, SEND_MARK, LogLine, sends_in
-from kitlib.experiments.send_path.real_two_sends import observe_two_sends
+from kitlib.experiments.send_path import real_two_sends
+from kitlib.experiments.send_path.real_two_sends import APPLICATION, SEND_MARK, LogLine, observe_two_sends, sends_in
 from kitlib.lab.clients import Cluster
 
 BOOT, LEADER = "127.0.0.1:1/bootstrap", "127.0.0.1:1/7"
@@ -44,20 +43,20 @@ org.apache.kafka.common.errors.UnsupportedVersionException: a line of an excepti
 
 
 def lines_of(texts: list[str]) -> list[LogLine]:
-    found = [client_log.read_line(text, at) for at, text in enumerate(texts)]
+    found = [real_two_sends.read_line(text, at) for at, text in enumerate(texts)]
     assert all(found)
     return [LogLine(0, APPLICATION, "app", SEND_MARK), *(line for line in found if line)]
 
 
 def stages(lines: list[LogLine]) -> list[list[int]]:
-    return [[seen.stage for seen in send] for send in sends_in(lines, client_log.librdkafka_signs("t"))]
+    return [[seen.stage for seen in send] for send in sends_in(lines, real_two_sends.librdkafka_signs("t"))]
 
 
 def test_sends_in_librdkafkas_lines_are_the_nine_steps_with_what_they_tell() -> None:
     """Each sign is found once, and brings the numbers of its line."""
     lines = lines_of(LIBRDKAFKA)
     assert stages(lines) == [list(range(1, 10))]
-    told = {seen.stage: seen.told for seen in sends_in(lines, client_log.librdkafka_signs("t"))[0] if seen.told}
+    told = {seen.stage: seen.told for seen in sends_in(lines, real_two_sends.librdkafka_signs("t"))[0] if seen.told}
     assert told == {4: {"partitions": "3"}, 5: {"records": "1"}, 6: {"records": "1"}}
 
 
@@ -77,13 +76,13 @@ def test_sends_in_a_line_missing_leaves_its_step_out(left_out: int) -> None:
 def test_sends_in_another_topics_lines_are_no_steps() -> None:
     """A topic's name is taken literally, and whole."""
     lines = lines_of(LIBRDKAFKA)
-    assert {seen.stage for seen in sends_in(lines, client_log.librdkafka_signs("."))[0]}.isdisjoint({4, 5, 6})
+    assert {seen.stage for seen in sends_in(lines, real_two_sends.librdkafka_signs("."))[0]}.isdisjoint({4, 5, 6})
 
 
 def test_sends_in_java_lines_knows_the_topics_update_and_a_second_send() -> None:
     """The update that does not have the topic is not step 4, and the connection for metadata is not step 7."""
-    lines = client_log.with_send_marks(client_log.read_java_lines(JAVA), "kit.t")
-    found = sends_in(lines, client_log.java_signs("kit.t"))
+    lines = real_two_sends.with_send_marks(real_two_sends.read_java_lines(JAVA), "kit.t")
+    found = sends_in(lines, real_two_sends.java_signs("kit.t"))
     assert [[seen.stage for seen in send] for send in found] == [[1, 2, 3, 4, 5, 6, 8, 9], [5, 6]]
     assert [seen.told for seen in found[0] if seen.stage == 4] == [{"version": "3"}]
     assert found[0][0].at_ms == 545
@@ -91,7 +90,7 @@ def test_sends_in_java_lines_knows_the_topics_update_and_a_second_send() -> None
 
 def test_librdkafka_log_keeps_its_clients_lines_and_nobody_elses() -> None:
     """What is no line of librdkafka's is passed over; the application's own lines have their place."""
-    log = client_log.LibrdkafkaLog(lambda: 7)
+    log = real_two_sends.LibrdkafkaLog(lambda: 7)
     log.logger.debug(LIBRDKAFKA[0])
     log.note(SEND_MARK)
     log.logger.debug("something else")

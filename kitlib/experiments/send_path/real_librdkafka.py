@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import TopicReader
 from kitlib.experiments.real_producers import LIBRDKAFKA, Librdkafka, finish
-from kitlib.experiments.send_path.client_log import LibrdkafkaLog, Sign
 from kitlib.experiments.send_path.real_send import RealSend
+from kitlib.experiments.send_path.real_two_sends import LibrdkafkaLog, Sign
 from kitlib.lab import kafka_server
 from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.clients import client_config
