@@ -20,7 +20,6 @@ def main() -> int:
     root = jupyter.project_dir()
     try:
         desk = copies.desk(root)
-        jupyter.check_versions()
         copies.make(desk, lambda text: print(text, file=sys.stderr))
         jupyter.write_settings()
         jupyter.clear_leftovers()

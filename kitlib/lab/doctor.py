@@ -25,7 +25,7 @@ from packaging.version import Version
 
 from kitlib.errors import KitError
 from kitlib.lab import jars, java, workspace
-from kitlib.lab.jupyter import FLOORS, project_dir
+from kitlib.lab.jupyter import project_dir
 
 Level = Literal["good", "note", "bad"]
 
@@ -33,6 +33,9 @@ PYTHON_FLOOR = (3, 11)
 DISK_FLOOR_MB = 1_000  # data of an afternoon; below it Kafka may stop in the middle of an experiment
 MEMORY_FLOOR_MB = 2_000  # a broker 325 MB, Spark about 1,000 MB, JupyterLab and a browser the rest
 
+# What is older has a known hole: in the order of the lines a token theft, a stored cross-site script,
+# a file read by a notebook's pictures, and kernels whose channels any local process can read.
+FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
 # Not foreign to Java, but a known cause of "it works for everybody but me".
 ODD_SETTINGS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
 

@@ -9,7 +9,6 @@ only the user can read, and from there the lab takes it.
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import shlex
@@ -24,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from packaging.version import Version
 
 from kitlib.errors import LabError
 from kitlib.lab import java, workspace
@@ -34,10 +32,6 @@ from kitlib.lab.supervisor import with_kitlib
 LOOPBACK = "127.0.0.1"
 USUAL_PORT = 8888
 START_NOTEBOOK = "notebooks/00_start_here.ipynb"
-
-# What is older has a known hole: in the order of the lines a token theft, a stored cross-site script,
-# a file read by a notebook's pictures, and kernels whose channels any local process can read.
-FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
 
 # In these files: silence where JupyterLab would ask or tell something in the first minute, no language servers (they are for writing code
 # at length, and looking for them runs npm, which leaves files in the home folder), and a closed file list, as it leaves a player's knobs
@@ -84,17 +78,6 @@ def project_dir() -> Path:
         if (folder / START_NOTEBOOK).is_file():
             return folder
     return Path.cwd()
-
-
-def check_versions() -> None:
-    """LabError if a part of Jupyter is older than the first release without a hole we know of."""
-    for name, floor in FLOORS.items():
-        found = importlib.metadata.version(name)
-        if Version(found) < Version(floor):
-            raise LabError(
-                f"{name} {found} is installed, but {floor} is the first release without a known security hole. "
-                "Install the pinned versions with `make setup`."
-            )
 
 
 def write_settings() -> None:

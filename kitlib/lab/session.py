@@ -164,7 +164,6 @@ def open_lab(printer: Printer, desk: copies.Desk, port: int | None, notebook: st
     """Start everything, wait until something ends the lab, end everything; returns the command's exit code."""
     workspace.ensure()
     (workspace.run_dir() / "logs").mkdir(mode=0o700, exist_ok=True)
-    jupyter.check_versions()
     with Signals() as signals:
         try:
             with only_lab(printer):

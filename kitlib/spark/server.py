@@ -11,7 +11,6 @@ import importlib.util
 import os
 import re
 import shlex
-import socket
 import sys
 import time
 import uuid
@@ -41,7 +40,6 @@ from kitlib.spark.warden import (
 # Two slots that one job may take, and one that is left to the next: a sweep does not keep a cell waiting.
 LOCAL_MASTER = "local[3]"
 DRIVER_MEMORY = "2g"  # at most
-SECONDS_TO_ANSWER = 5.0
 LAST_START = "last_start_s"  # the file that says how long it took
 SECONDS_TO_RELEASE = 5.0
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
@@ -112,7 +110,6 @@ def _start(master: str, spark_ui: bool | None, own: dict[str, str]) -> State:
             f"Spark's UI on {master} would be open to the network. Leave out spark_ui and KIT_SPARK_UI; "
             "the cluster's own pages show its jobs."
         )
-    _check_master(master)
     chosen, jars, run = java.find_java(), ensure_jars("spark"), uuid.uuid4().hex
     ui = draw(1)[0] if has_ui else 0
     folder = folder_of(workspace.run_dir())
@@ -213,23 +210,6 @@ def log_files() -> list[Path]:
 def is_local(master: str) -> bool:
     """Whether the executors of this master are on this machine and started by Spark itself."""
     return master.startswith("local")
-
-
-def _check_master(master: str) -> None:
-    """Raise LabError when nothing answers at a `spark://` master: Spark itself says so after a minute, by ending its Java."""
-    places = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
-    why = ""
-    for place in places:
-        host, _, port = place.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
-            return
-        except (OSError, ValueError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-    if places:
-        raise LabError(
-            f"Spark's master {master} cannot be reached ({why}). Start it, or unset KIT_SPARK_MASTER: Spark then runs on this machine."
-        )
 
 
 def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str]:

@@ -266,15 +266,6 @@ def test_python_that_forks_for_spark_leaves_when_it_is_alone(spark: Any) -> None
     alone.communicate()
 
 
-@pytest.mark.parametrize(
-    "master", ["spark://127.0.0.1:1", "spark://127.0.0.1:1,127.0.0.1:2", "spark://nowhere.invalid:7077", "spark://127.0.0.1", "spark://h:x"]
-)
-def test_master_that_cannot_be_reached_is_one_sentence_at_once(master: str) -> None:
-    """Nothing is started; Spark itself would try for a minute and then end its Java."""
-    with pytest.raises(LabError, match=r"cannot be reached .* unset KIT_SPARK_MASTER"):
-        spark_server._check_master(master)
-
-
 @pytest.mark.parametrize(("master", "is_here"), [("local[3]", True), ("spark://127.0.0.1:7077", True), ("spark://cluster:7077", False)])
 def test_driver_listens_on_this_machine_alone_unless_executors_may_be_elsewhere(new_home: Path, master: str, is_here: bool) -> None:
     """A master at 127.0.0.1 has workers of this machine alone, so the driver opens no port to the network for them."""
