@@ -46,12 +46,17 @@ def test_wait_in_vain_is_a_sentence(
         get(name).run(**knobs)
 
 
+def run_of(partitions: int, *names: str) -> GroupRun:
+    """A settled group with five records in each partition."""
+    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
+    run.create(partitions, 5)
+    run.start(settings_of(run), *names)
+    return run
+
+
 def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does() -> None:
     """On a real broker a partition may come with a commit's answer, before its position has been asked for."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
-    run.create(2, 5)
-    run.join("A", settings_of(run))
-    run.settle()
+    run = run_of(2, "A")
     member = run.members["A"]
     assert member.held == {0, 1}
     del member.position[1]
@@ -62,11 +67,7 @@ def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does()
 
 def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_of_them() -> None:
     """The coordinator removes a member after the group was settled: whoever is polled alone then waits for the others."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
-    run.create(3, 5)
-    for name in ("A", "B", "C"):
-        run.join(name, settings_of(run))
-    run.settle()
+    run = run_of(3, "A", "B", "C")
     run.cut_off("C")
     run.until(lambda: "C" not in run.group.view().members, "the removal of C")
     take_all(run, ["A", "B"])
@@ -75,8 +76,7 @@ def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_o
 
 def test_no_records_are_no_step() -> None:
     """A broker that is asked to write nothing does not say where the log ends: it is where it was."""
-    run = GroupRun(Trace("r", "test", domain="groups"), ModelBackend("r"), Settings())
-    run.create(1, 5)
+    run = run_of(1, "A")
     before = len(run.trace.steps)
     run.append(0, 0)
     assert (len(run.trace.steps), run.ends) == (before, {0: 5})

@@ -104,7 +104,7 @@ def rebalance_protocols(
     work_wave(run, ["C"], 0, is_committed=True)
 
 
-EVENTS = ("join", "leave", "kill")
+EVENTS = {"join": "joins", "leave": "leaves", "kill": "is killed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,8 @@ def _cost(trace: Trace, begin: int, end: int) -> Rebalance:
     before, after = _owners(trace.steps[begin - 1]), _owners(steps[-1])
     moved = {lane for lane in after if after[lane] != before.get(lane)}
     waits = _waits(trace, begin, end)
-    what = {"join": "joins", "leave": "leaves", "kill": "is killed"}[event.what]
     return Rebalance(
-        f"{event.actor} {what}",
+        f"{event.actor} {EVENTS[event.what]}",
         sum(len(step.data["partitions"]) for step in steps if step.what in ("revoked", "lost")),
         len(moved),
         max((waits.get(lane, 0) for lane in moved), default=None),

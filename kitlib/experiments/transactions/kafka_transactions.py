@@ -274,13 +274,11 @@ class KafkaTransactions:
     def commit_plainly(self, producer: RealProducer, offset: int, who: GroupIdentity) -> CallResult:
         if who.member and isinstance(producer, LibrdkafkaTransactionalProducer):
             return producer.do("commit_offsets", offset=offset)
-        committer = Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))
-        try:
-            committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
-        except KafkaException as error:
-            return CallResult(error.args[0].name())
-        finally:
-            committer.close()
+        with closing(Consumer(client_config(self.cluster, **{"group.id": self.group, "enable.auto.commit": False}))) as committer:
+            try:
+                committer.commit(offsets=[TopicPartition(*self.input, offset)], asynchronous=False)
+            except KafkaException as error:
+                return CallResult(error.args[0].name())
         return CallResult()
 
     def join(self, producer: RealProducer) -> GroupIdentity:
