@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,11 +149,8 @@ def _cluster_state(content: dict[str, Any]) -> ClusterState:
 
 def put_aside(path: Path) -> Path:
     """Rename a file or folder that cannot be used to the first free `*.broken` name, and return that name."""
-    number = 1
-    while True:
-        aside = path.with_name(f"{path.name}.broken" if number == 1 else f"{path.name}.broken-{number}")
-        if not os.path.lexists(aside):
-            path.rename(aside)
-            return aside
-        number += 1
+    names = (f"{path.name}.broken{f'-{number}' if number > 1 else ''}" for number in count(1))
+    aside = next(place for place in map(path.with_name, names) if not os.path.lexists(place))
+    path.rename(aside)
+    return aside
 

@@ -50,17 +50,13 @@ def three_brokers(progress: Say | None = None) -> Iterator[Cluster]:
         for name in VARIABLES:
             os.environ.pop(name, None)
         os.environ["KIT_HOME"] = str(home)
-        yield kafka_server.ensure(3, progress or _silent)
+        yield kafka_server.ensure(3, progress or (lambda _: None))
     finally:
         for name, value in kept.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
         _end(watcher, home)
-
-
-def _silent(_: str) -> None:
-    """Where progress goes in a notebook, whose outputs are kept."""
 
 
 def _running() -> Cluster | None:
@@ -111,7 +107,7 @@ def main() -> None:
     with suppress(OSError):
         sys.stdin.buffer.read()
     try:
-        kafka_server.down(_silent)
+        kafka_server.down(lambda _: None)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
