@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ import psutil
 import pytest
 import websocket
 
-from kitlib.lab import kafka_server
+from kitlib.errors import LabError
+from kitlib.lab import kafka_server, session
 from tests.conftest import check_loopback, describe, make_home, wait_for, within
 from tests.lab.labs import Kernel, Lab
 
@@ -139,47 +142,27 @@ def test_second_lab_says_who_has_it_since_when_and_where(lab: Lab) -> None:
     assert lab.ask("api/status")[0] == 200
 
 
-def test_twenty_pairs_at_the_same_instant_give_one_lab_each(new_home: Path) -> None:
+def test_twenty_pairs_at_the_same_instant_give_one_lab_each(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two labs that start at the same instant just one gets the workspace, twenty times (row 13)."""
     (new_home / "run").mkdir()
-    script = (
-        "import sys; from kitlib.errors import LabError; from kitlib.lab import session, workspace; import time\n"
-        "session.SECONDS_FOR_ADDRESS = 10\n"
-        "sys.stdin.readline()\n"
-        "for number in range(20):\n"
-        "    sys.stdin.readline()\n"
-        "    try:\n"
-        "        with session.only_lab(session.Printer()):\n"
-        "            session.write_note('0123456789abcdef', time.time(), f'http://{number}')\n"
-        "            print('mine', flush=True); sys.stdin.readline()\n"
-        "            session.note_path().unlink()\n"
-        "    except LabError as error:\n"
-        "        print('theirs' if f'http://{number}' in str(error) else error, flush=True); sys.stdin.readline()\n"
-        "    print('over', flush=True)\n"
-    )
-    both = [
-        subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                         stderr=subprocess.DEVNULL, env={**os.environ, "KIT_HOME": str(new_home)})
-        for _ in range(2)
-    ]
-    for process in both:
-        tell(process)
-    for _ in range(20):
-        for process in both:
-            tell(process)
-        assert sorted(process.stdout.readline().strip() for process in both if process.stdout) == ["mine", "theirs"]
-        for process in both:
-            tell(process)
-        assert [process.stdout.readline().strip() for process in both if process.stdout] == ["over", "over"]
-    for process in both:
-        process.communicate(timeout=30)
-    assert [process.returncode for process in both] == [0, 0]
+    monkeypatch.setenv("KIT_HOME", str(new_home))
+    begin, told = threading.Barrier(2), threading.Barrier(2)
 
+    def start(number: int) -> str:
+        begin.wait(20)
+        try:
+            with session.only_lab(session.Printer()):
+                session.write_note("0123456789abcdef", time.time(), f"http://{number}")
+                told.wait(20)
+                session.note_path().unlink()
+                return "mine"
+        except LabError as error:
+            told.wait(20)
+            return "theirs" if f"http://{number}" in str(error) else str(error)
 
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(20):
+            assert sorted(pool.map(start, [number] * 2)) == ["mine", "theirs"]
 
 
 @pytest.mark.alone
