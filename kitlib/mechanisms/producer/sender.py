@@ -85,24 +85,6 @@ class LoopState(Enum):
     DISCONNECTED = "disconnected"  # nothing is sent before a run has reported what the connection lost
 
 
-class LoopEvent(Enum):
-    """What changes the loop's state."""
-
-    WAKEUP = "wakeup"  # the user handed something over, or a response came
-    DISCONNECT = "disconnect"
-    RUN = "run"
-    IDLE_RUN = "idle run"
-
-
-# The state that each event leads to; states that are not listed stay as they are.
-NEXT_STATE: dict[LoopEvent, dict[LoopState, LoopState]] = {
-    LoopEvent.WAKEUP: {LoopState.IDLE: LoopState.AWAKE},
-    LoopEvent.DISCONNECT: dict.fromkeys(LoopState, LoopState.DISCONNECTED),
-    LoopEvent.RUN: dict.fromkeys(LoopState, LoopState.AWAKE),
-    LoopEvent.IDLE_RUN: dict.fromkeys(LoopState, LoopState.IDLE),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class ReleaseRules:
     """What one release's loop does differently, and the ledgers that it keeps."""
@@ -171,17 +153,17 @@ class Sender:
 
         Returns the send's number, from 0.
         """
-        self._handle(LoopEvent.WAKEUP)
+        self._wake()
         return self.accumulator.send(partition, values, len(values) if count is None else count, now_ms).send
 
     def append(self, partition: int, value: bytes, now_ms: int) -> int:
         """Hand over one record; it joins the partition's open batch. Returns the number of that batch's send."""
-        self._handle(LoopEvent.WAKEUP)
+        self._wake()
         return self.accumulator.append(partition, value, now_ms).send
 
     def flush(self) -> None:
         """Let open batches leave with the records that they have."""
-        self._handle(LoopEvent.WAKEUP)
+        self._wake()
         for queue in self.accumulator.queues.values():
             if queue:
                 queue[-1].is_open = False
@@ -221,21 +203,21 @@ class Sender:
         completed = len(self.completions)
         has_news = bool(self.answers) or self.state is LoopState.DISCONNECTED
         if not connected:
-            self._handle(LoopEvent.DISCONNECT)
+            self.state = LoopState.DISCONNECTED
         before = self.producer_id_and_epoch
         requests = self._run(now_ms)
         after = self.producer_id_and_epoch
         if after != before:
             self.events.append(SenderEvent("bump" if after[0] == before[0] else "reset", None, *after))
         did_something = requests or has_news or self.events or len(self.completions) != completed
-        self._handle(LoopEvent.RUN if did_something else LoopEvent.IDLE_RUN)
+        self.state = LoopState.AWAKE if did_something else LoopState.IDLE
         return requests
 
     def receive(self, request_number: int, answer: ProduceAnswer | None) -> None:
         """Queue the answer to a request; None: it was lost with its connection. An unknown number is ignored."""
         request = self.in_flight_requests.pop(request_number, None)
         if request is not None:
-            self._handle(LoopEvent.WAKEUP)
+            self._wake()
             self.answers.append((request, answer))
 
     def take_answers(self, now_ms: int) -> list[SenderEvent]:
@@ -254,7 +236,7 @@ class Sender:
         manager = self.transaction_manager
         if manager is None or not manager.id_request_in_flight:
             return
-        self._handle(LoopEvent.WAKEUP)
+        self._wake()
         manager.receive_id(answer)
         if manager.id_request_due:
             self.id_retry_at_ms = self.now_ms + self.config.retry_backoff_ms
@@ -263,7 +245,7 @@ class Sender:
 
     def disconnect(self) -> None:
         """The connection is gone: all requests on it are lost. Nothing is sent before the next poll has said so."""
-        self._handle(LoopEvent.DISCONNECT)
+        self.state = LoopState.DISCONNECTED
         self._lose_requests()
         if self.transaction_manager is not None:
             self.transaction_manager.id_request_lost()
@@ -438,20 +420,19 @@ class Sender:
     def _succeed(self, batch: ProducerBatch, answer: PartitionAnswer) -> None:
         if self.transaction_manager is not None:
             self.transaction_manager.handle_completed_batch(batch, answer)
-        if batch.done("SUCCEEDED"):
-            self.completions.append(Completion(batch.send, batch.first, batch.count, None, answer.base_offset, batch.partition))
-            self._leave_flight(batch)
-        else:
-            self.events.append(SenderEvent("drop", batch))
+        self._end(batch, "SUCCEEDED", None, answer.base_offset)
 
     def _fail(self, batch: ProducerBatch, error: ErrorCode | None, adjust: bool) -> None:
         """The numbers first, then the user; `error` None: it expired. `adjust`: see `handle_failed_batch`."""
         manager = self.transaction_manager
         if manager is not None and (not batch.is_done or self.rules.fails_ended_batches):
             manager.handle_failed_batch(batch, error, adjust)
-        if batch.done("FAILED"):
-            exception = TIMEOUT if error is None else exception_name(error, self.config.release)
-            self.completions.append(Completion(batch.send, batch.first, batch.count, exception, INVALID_OFFSET, batch.partition))
+        self._end(batch, "FAILED", TIMEOUT if error is None else exception_name(error, self.config.release))
+
+    def _end(self, batch: ProducerBatch, final_state: str, error: str | None, offset: int = INVALID_OFFSET) -> None:
+        """Tell the user how the batch ended. If that was told before, this answer is late, and changes nothing."""
+        if batch.done(final_state):
+            self.completions.append(Completion(batch.send, batch.first, batch.count, error, offset, batch.partition))
             self._leave_flight(batch)
         else:
             self.events.append(SenderEvent("drop", batch))
@@ -464,13 +445,15 @@ class Sender:
             queue.clear()
         self.in_flight_batches.clear()
         for batch in sorted(open_ends, key=lambda batch: batch.number):
-            if batch.done("ABORTED"):
-                self.completions += [Completion(batch.send, batch.first, batch.count, exception or KAFKA, INVALID_OFFSET, batch.partition)]
+            if not batch.is_done:
+                self._end(batch, "ABORTED", exception or KAFKA)
 
     def _leave_flight(self, batch: ProducerBatch) -> None:
         out = self.in_flight_batches.get(batch.partition)
         if out is not None and batch in out:
             out.remove(batch)
 
-    def _handle(self, event: LoopEvent) -> None:
-        self.state = NEXT_STATE[event].get(self.state, self.state)
+    def _wake(self) -> None:
+        """The user handed something over, or a response came."""
+        if self.state is LoopState.IDLE:
+            self.state = LoopState.AWAKE
