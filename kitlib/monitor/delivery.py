@@ -394,13 +394,13 @@ class DeliveryLedger:
         for offset in from_ranges(data.get("ranges") or [[data["offset"], data["offset"]]]):
             self.open_since.pop(offset, None)
             self.replays[offset] += 1
-            self.given_back[offset] = self.reasons.give_back(step.what)
+            self.given_back[offset] = self.reasons.share(step.what)
 
     def _on_archive(self, step: Step) -> None:
-        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.archive(step.data["why"])))
+        self.given_up.setdefault(step.data["offset"], (step.number, self.reasons.share(step.what)))
 
     def _on_full(self, step: Step) -> None:
-        self.tallies["stalled"].add(step.number, step.data["offset"], self.reasons.full())
+        self.tallies["stalled"].add(step.number, step.data["offset"], self.reasons.share(step.what))
 
     def _on_lose_ack(self, step: Step) -> None:
         self.fates[step.data["offset"]] = ACK_LOST

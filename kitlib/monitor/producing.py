@@ -70,7 +70,7 @@ class ProducerLedger:
             getattr(self, f"_on_{judged}")(step)
 
     def _on_send(self, step: Step) -> None:
-        for record in _records(step):
+        for record in records_of(step):
             if record in self.sent_at:
                 self.sent_again.add(record)
             self.sent_at.setdefault(record, step.at_ms)
@@ -80,10 +80,10 @@ class ProducerLedger:
 
     def _on_request(self, step: Step) -> None:
         if "batch" in step.data:
-            self.batches[step.actor, step.data["batch"]] = _records(step)
-            self.batch_of.update(dict.fromkeys(_records(step), (step.actor, step.data["batch"])))
-            self.requests.update(_records(step))
-            self.last_request[step.data.get("request", -1)] = _records(step)
+            self.batches[step.actor, step.data["batch"]] = records_of(step)
+            self.batch_of.update(dict.fromkeys(records_of(step), (step.actor, step.data["batch"])))
+            self.requests.update(records_of(step))
+            self.last_request[step.data.get("request", -1)] = records_of(step)
 
     def _on_double(self, step: Step) -> None:
         self.requests.update(self.last_request.get(step.data["request"], ()))
@@ -94,17 +94,17 @@ class ProducerLedger:
 
     def _on_delivered(self, step: Step) -> None:
         offset = step.data.get("offset")
-        self.delivered |= {record: None if offset is None else offset + index for index, record in enumerate(_records(step))}
+        self.delivered |= {record: None if offset is None else offset + index for index, record in enumerate(records_of(step))}
 
     def _on_undelivered(self, step: Step) -> None:
-        for record in _records(step):
+        for record in records_of(step):
             self.undelivered[record] = step.number, str(step.data.get("error", "an error"))
-        self.misreported.update(self.heard & set(_records(step)))
+        self.misreported.update(self.heard & set(records_of(step)))
 
     def _on_write(self, step: Step) -> None:
         offset = step.data["offset"]
-        self.written.update(_records(step))
-        self.stored.extend((offset + index, record, step) for index, record in enumerate(_records(step)))
+        self.written.update(records_of(step))
+        self.stored.extend((offset + index, record, step) for index, record in enumerate(records_of(step)))
 
     def _on_read(self, step: Step) -> None:
         first = step.data.get("first_offset", 0)
@@ -226,5 +226,6 @@ class ProducerLedger:
         return ""
 
 
-def _records(step: Step) -> range:
+def records_of(step: Step) -> range:
+    """The records that a step names, by their numbers."""
     return range(step.data["first"], step.data["last"] + 1)

@@ -124,16 +124,8 @@ class Reasons:
         limit = self.settings.retry_limit
         return f"retry_limit={limit}: a record is given up after that many retries" if limit is None or times_failed >= limit else ""
 
-    def archive(self, why: str) -> str:
-        """Why nobody gets a record any more; only a share group archives."""
-        return ""
-
-    def give_back(self, why: str) -> str:
-        """Why a share group's delivery ended before its answer counted."""
-        return ""
-
-    def full(self) -> str:
-        """Why a share group handed out no new record."""
+    def share(self, what: str) -> str:
+        """Why a share group gives a record up, has it back, or hands out no new one; only its own reasons tell."""
         return ""
 
     def failure(self, will_retry: bool, is_timeout: bool, behind: int) -> str:

@@ -16,20 +16,15 @@ class ShareReasons(Reasons):
     runs out, or a consumer dies, between the effect and the answer.
     """
 
-    def archive(self, why: str) -> str:
-        if why == "rejected":
-            return "a consumer that rejected it: a record that is rejected is archived"
-        limit = self.settings.delivery_limit
-        return f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived"
-
-    def give_back(self, why: str) -> str:
-        if why == "time_out":
-            return f"share.record.lock.duration.ms={self.settings.lock_ms}: the lock ran out before the answer came"
-        return "a consumer that died before it had answered"
-
-    def full(self) -> str:
-        locks = self.settings.max_locks
-        return f"share.partition.max.record.locks={locks}: that many records lie between the start offset and the end offset"
+    def share(self, what: str) -> str:
+        limit, lock_ms, locks = self.settings.delivery_limit, self.settings.lock_ms, self.settings.max_locks
+        return {
+            "reject": "a consumer that rejected it: a record that is rejected is archived",
+            "archive": f"share.delivery.count.limit={limit}: a record that comes back from so many deliveries is archived",
+            "time_out": f"share.record.lock.duration.ms={lock_ms}: the lock ran out before the answer came",
+            "hand_back": "a consumer that died before it had answered",
+            "full": f"share.partition.max.record.locks={locks}: that many records lie between the start offset and the end offset",
+        }[what]
 
     def again(self, record: RecordHistory, times_processed: int, times_begun: int) -> str:
         """Why a record may be processed again: its delivery ended, and it was delivered once more."""

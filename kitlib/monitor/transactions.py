@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kitlib.monitor.producing import records_of
 from kitlib.monitor.verdict import TRANSACTION_ANOMALIES, LaneVerdict, Tally
 from kitlib.settings import Settings
 from kitlib.trace import Step
@@ -79,8 +80,8 @@ class TransactionLedger:
 
     def _on_send(self, step: Step) -> None:
         tx = step.data.get("tx")
-        self.sent_again.update(self.sent_at.keys() & set(_records(step)))
-        for record in _records(step):
+        self.sent_again.update(self.sent_at.keys() & set(records_of(step)))
+        for record in records_of(step):
             self.sent_at.setdefault(record, step.at_ms)
             self.sender.setdefault(record, step.actor)
             if tx is not None:
@@ -96,9 +97,9 @@ class TransactionLedger:
         data = step.data
         self.written[data["offset"]] = step.number, data["tx"]
         if data["pid"] < 0:
-            self.plain.update(dict.fromkeys(_records(step), step.number))
+            self.plain.update(dict.fromkeys(records_of(step), step.number))
         else:
-            records = _records(step)
+            records = records_of(step)
             self.undecided.append((data["pid"], range(data["offset"], data["offset"] + len(records)), records))
 
     def _on_marker(self, step: Step) -> None:
@@ -240,7 +241,3 @@ class TransactionLedger:
             until = f"transaction_timeout_ms={timeout}" if timeout else "transaction.timeout.ms"
             return f"{until}: an open transaction stays open that long, unless a new producer with its id starts"
         return ""
-
-
-def _records(step: Step) -> range:
-    return range(step.data["first"], step.data["last"] + 1)

@@ -48,7 +48,7 @@ class Anomaly:
 
     kind: str
     count: int = 0
-    witness: int | None = None  # the number of the first step that shows it
+    witness: int | None = None  # the number of the first step that shows it; None when no step does
     offset: int | None = None  # the first witness's offset
     reasons: tuple[tuple[str, int], ...] = ()  # the settings that explain them, and how many each does; the most first
     unexplained: int = 0  # of `count`, those that no setting explains
@@ -68,6 +68,9 @@ class Anomaly:
     def __str__(self) -> str:
         if not self.count:
             return f"0 {self.kind}"
+        if not self.reasons and not self.is_violation:  # of an audit, which looks for no reason
+            step = "" if self.witness is None else f", step {self.witness}"
+            return f"{self.count} {self.kind} (first at {self.unit} {self.offset}{step})"
         mark = f"violation: no setting explains {self.unexplained}" if self.is_violation else f"explained by {self.reason}"
         return f"{self.count} {self.kind}, first at {self.unit} {self.offset} ({mark})"
 
@@ -138,31 +141,16 @@ def _explained(marks: Mapping[str, str]) -> str:
     return "".join(f"{mark[:1].upper()}{mark[1:]}." for mark in marks.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict on a whole run: its partitions, their sums, and a short text."""
+class Judged:
+    """The partitions of a run and their sums: what a verdict and an audit have in common."""
 
-    lanes: tuple[LaneVerdict, ...]
-    cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
-    subject: str = ""  # what a run that followed no record did instead (kitlib.monitor.subjects)
-    heading: str = field(default="", compare=False)  # what of the run was real, where a part of it was not
+    __slots__ = ()
+    lanes: Sequence[LaneVerdict]
+    subject = ""
 
     @property
     def counts(self) -> dict[str, int]:
         return {kind: sum(lane.count(kind) for lane in self.lanes if kind in lane.anomalies) for kind in self.kinds}
-
-    @property
-    def found(self) -> str:
-        """The anomalies that there are, with their counts, in a few words: "46 lost, 9 reordered"."""
-        return ", ".join(f"{count:,} {kind}" for kind, count in self.counts.items() if count) or "nothing went wrong"
-
-    def parts_from(self, broker: Verdict) -> str:
-        """The first count in which a run on the broker differs from this one on the model, as a sentence; "" when all agree."""
-        for kind in dict.fromkeys([*self.counts, *broker.counts]):
-            ours, theirs = self.counts.get(kind, 0), broker.counts.get(kind, 0)
-            if ours != theirs:
-                return f"Model and broker differ: {ours:,} {kind} on the model, {theirs:,} on the broker."
-        return ""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -178,31 +166,61 @@ class Verdict:
         return sum(lane.processed for lane in self.lanes)
 
     @property
+    def late_ms(self) -> int:
+        return max((lane.late_ms for lane in self.lanes), default=0)
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What counts as done in the partitions."""
+        return tuple(dict.fromkeys(lane.verb for lane in self.lanes)) or ("processed",)
+
+    def first(self, kind: str) -> Anomaly:
+        """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
+        seen = [found for found in self.anomalies(kind) if found.count]
+        return min(seen, key=lambda found: (found.witness is None, found.witness), default=Anomaly(kind))
+
+    def anomalies(self, kind: str) -> list[Anomaly]:
+        """One anomaly, of each partition in which it was looked for."""
+        return [lane.anomalies[kind] for lane in self.lanes if kind in lane.anomalies]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Judged):
+    """The verdict on a whole run: its partitions, their sums, and a short text."""
+
+    lanes: tuple[LaneVerdict, ...]
+    cut_at: int | None = None  # the run was cut at this max_steps; None when its story came to its end
+    subject: str = ""  # what a run that followed no record did instead (kitlib.monitor.subjects)
+    heading: str = field(default="", compare=False)  # what of the run was real, where a part of it was not
+
+    @property
+    def found(self) -> str:
+        """The anomalies that there are, with their counts, in a few words: "46 lost, 9 reordered"."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.counts.items() if count) or "nothing went wrong"
+
+    def parts_from(self, broker: Verdict) -> str:
+        """The first count in which a run on the broker differs from this one on the model, as a sentence; "" when all agree."""
+        for kind in dict.fromkeys([*self.counts, *broker.counts]):
+            ours, theirs = self.counts.get(kind, 0), broker.counts.get(kind, 0)
+            if ours != theirs:
+                return f"Model and broker differ: {ours:,} {kind} on the model, {theirs:,} on the broker."
+        return ""
+
+    @property
     def replaced(self) -> int:
         """Records that compaction replaced before they were processed, over all partitions."""
         return sum(lane.replaced for lane in self.lanes)
 
     @property
-    def late_ms(self) -> int:
-        return max((lane.late_ms for lane in self.lanes), default=0)
-
-    @property
     def violations(self) -> tuple[str, ...]:
-        return tuple(kind for kind in self.kinds if any(found.is_violation for found in self._all(kind)))
+        return tuple(kind for kind in self.kinds if any(found.is_violation for found in self.anomalies(kind)))
 
     def steps(self, kind: str) -> list[int]:
-        return sorted(step for found in self._all(kind) for step in found.steps)
+        return sorted(step for found in self.anomalies(kind) for step in found.steps)
 
     def offsets(self, kind: str) -> list[int]:
         """The offsets of all witnesses of one anomaly, ascending; of several partitions together."""
-        return sorted(offset for found in self._all(kind) for offset in found.offsets)
-
-    def first(self, kind: str) -> Anomaly:
-        """The anomaly of this kind with the earliest witness; one with count 0 when there is none."""
-        return min(filter(lambda found: found.count, self._all(kind)), key=lambda found: found.witness or 0, default=Anomaly(kind))
-
-    def _all(self, kind: str) -> list[Anomaly]:
-        return [lane.anomalies[kind] for lane in self.lanes if kind in lane.anomalies]
+        return sorted(offset for found in self.anomalies(kind) for offset in found.offsets)
 
     @property
     def sentence(self) -> str:
@@ -226,8 +244,7 @@ class Verdict:
         if not self.lanes:
             return self.subject or "No record was followed in this run."
         marks = self.reasons
-        verb = " or ".join(dict.fromkeys(lane.verb for lane in self.lanes)) or "processed"
-        begin = f"{self.processed} of {self.appended} records were {verb}"
+        begin = f"{self.processed} of {self.appended} records were {' or '.join(self.verbs)}"
         if self.replaced:
             begin += f" ({self.replaced} replaced by compaction)"
         waiting = self.appended - self.processed - self.replaced
@@ -241,8 +258,8 @@ class Verdict:
         return f"{begin}, each of them once and in order{rest}." if self.processed else f"{begin}{rest}."
 
     def _mark(self, kind: str) -> str:
-        count, unexplained, reasons = self.counts[kind], sum(found.unexplained for found in self._all(kind)), Counter[str]()
-        for found in self._all(kind):
+        count, unexplained, reasons = self.counts[kind], sum(found.unexplained for found in self.anomalies(kind)), Counter[str]()
+        for found in self.anomalies(kind):
             reasons.update(dict(found.reasons))
         if unexplained:
             which = "it" if unexplained == count else f"{unexplained} of {count}"

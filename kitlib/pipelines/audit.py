@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production, transaction_audit
-from kitlib.pipelines.audit_result import AuditResult, Finding, LaneAudit
+from kitlib.pipelines.audit_result import AuditResult, LaneAudit
 from kitlib.pipelines.audit_rows import Rows, TraceRead, count, found_in, result_of, to_rows
 from kitlib.pipelines.topics import Topics, check_trace_exists, one_sentence
 from kitlib.spark import sessions as kit_spark
 
-__all__ = ["AuditResult", "Finding", "LaneAudit", "audit", "audits", "steps_of"]
+__all__ = ["AuditResult", "LaneAudit", "audit", "audits", "steps_of"]
 
 
 def steps_of(run: str, *, bootstrap: str | None = None, spark: SparkSession | None = None) -> DataFrame:
@@ -61,54 +61,58 @@ def audits(
     topics = Topics.find(bootstrap)
     check_trace_exists(topics, *runs)
     spark = spark or kit_spark.session()
-    lanes: Rows = []
-    counted: Rows = []
     with one_sentence(f"audit of run {', '.join(runs[:3])}"):
-        steps = frames.read_steps(topics.read_trace(spark, *runs)).persist()
-        kept = [steps]  # by Spark, until all is counted
-        try:
-            read = TraceRead.of_runs(steps)
+        return counted(spark, runs, frames.read_steps(topics.read_trace(spark, *runs)), topics if source else None)
 
-            def on_broker(row: dict[str, Any]) -> bool:
-                """Is its topic to be read?"""
-                return source and read[row["run"]].backend != "model" and not row.get("is_outside")
 
-            sends = any(each.sends for each in read.values())
-            transacted = transaction_audit.find_lanes(steps) if sends else []
-            left = production.without(spark, steps, transacted)
-            produced, others = production.split_lanes(left) if sends else ([], None)
-            if others != []:
-                of_others = production.without(spark, left, produced)
-                followed = frames.follow_lanes(of_others).persist()
-                kept.append(followed)
-                lanes = to_rows(followed)
-                all_facts = frames.facts(of_others)
-                if real := list(filter(on_broker, lanes)):
-                    found = found_in(topics, spark, {(row["run"], row["topic"]) for row in real})
-                    all_facts = all_facts.unionByName(production.without(spark, found, produced))
-                is_cut = any(each.cut_at is not None for each in read.values())
-                counted = count(frames.condense(all_facts), followed, of_others if is_cut else None)
-            if produced:
-                records: DataFrame | None = None
-                rows = produced
-                if real := list(filter(on_broker, produced)):
-                    found, known = production.read_topics(topics, spark, real)
-                    rows = known + [row for row in produced if not on_broker(row)]
-                    records = production.without(spark, found, others or [])
-                counted += production.count(spark, left, rows, records)
-            if transacted:
-                real = list(filter(on_broker, transacted))
-                given = transaction_audit.read_topics(topics, spark, real) if real else None
-                counted += transaction_audit.count(spark, steps, transacted, given)
-        finally:
-            for frame in kept:
-                frame.unpersist()
-    named = list(filter(on_broker, [*lanes, *produced, *transacted]))
+def counted(spark: SparkSession, runs: Sequence[str], read_steps: DataFrame, topics: Topics | None) -> dict[str, AuditResult]:
+    """The audits of runs by their steps, as `read_steps` has them, and by the topics that these name; None: by the steps alone."""
+    lanes: Rows = []
+    rows: Rows = []
+    steps = read_steps.persist()
+    kept = [steps]  # by Spark, until all is counted
+    try:
+        read = TraceRead.of_runs(steps)
+
+        def on_broker(row: dict[str, Any]) -> bool:
+            """Is its topic to be read?"""
+            return read[row["run"]].backend != "model" and not row.get("is_outside")
+
+        sends = any(each.sends for each in read.values())
+        transacted = transaction_audit.find_lanes(steps) if sends else []
+        left = production.without(spark, steps, transacted)
+        produced, others = production.split_lanes(left) if sends else ([], None)
+        if others != []:
+            of_others = production.without(spark, left, produced)
+            followed = frames.follow_lanes(of_others).persist()
+            kept.append(followed)
+            lanes = to_rows(followed)
+            all_facts = frames.facts(of_others)
+            if topics and (real := list(filter(on_broker, lanes))):
+                found = found_in(topics, spark, {(row["run"], row["topic"]) for row in real})
+                all_facts = all_facts.unionByName(production.without(spark, found, produced))
+            is_cut = any(each.cut_at is not None for each in read.values())
+            rows = count(frames.condense(all_facts), followed, of_others if is_cut else None)
+        if produced:
+            records: DataFrame | None = None
+            of_producers = produced
+            if topics and (real := list(filter(on_broker, produced))):
+                found, known = production.read_topics(topics, spark, real)
+                of_producers = known + [row for row in produced if not on_broker(row)]
+                records = production.without(spark, found, others or [])
+            rows += production.count(spark, left, of_producers, records)
+        if transacted:
+            real = list(filter(on_broker, transacted))
+            given = transaction_audit.read_topics(topics, spark, real) if topics and real else None
+            rows += transaction_audit.count(spark, steps, transacted, given)
+    finally:
+        for frame in kept:
+            frame.unpersist()
+    named = list(filter(on_broker, [*lanes, *produced, *transacted])) if topics else []
     return {
         run: result_of(
             run, read.get(run, TraceRead()), [row for row in lanes if row["run"] == run],
-            [row for row in counted if row["run"] == run], {row["topic"] for row in named if row["run"] == run},
+            [row for row in rows if row["run"] == run], {row["topic"] for row in named if row["run"] == run},
         )
         for run in runs
     }  # fmt: skip
-

@@ -15,6 +15,8 @@ from kitlib.monitor.verdict import (
     ANOMALIES,
     PRODUCER_ANOMALIES,
     TRANSACTION_ANOMALIES,
+    Anomaly,
+    Judged,
     LaneVerdict,
     Verdict,
     cut_sentence,
@@ -30,51 +32,23 @@ HEADS = {"processed": COLUMNS, "stored": PRODUCER_COLUMNS, "read": READER_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """How often one thing went wrong in a partition, and where it was seen first."""
+class LaneAudit(LaneVerdict):
+    """The audit of one partition of one topic; what was `appended` the trace says, or the topic holds it."""
 
-    kind: str
-    count: int = 0
-    witness: int | None = None  # the number of the first step that shows it; None when no step does
-    offset: int | None = None  # the record of that step
-    unit: str = "offset"  # what `offset` counts: "offset", or "record" where records are numbered as they were sent
-
-    def __str__(self) -> str:
-        if not self.count:
-            return f"0 {self.kind}"
-        seen = f"first at {self.unit} {self.offset}" + ("" if self.witness is None else f", step {self.witness}")
-        return f"{self.count} {self.kind} ({seen})"
-
-
-@dataclass(frozen=True, slots=True)
-class LaneAudit:
-    """The audit of one partition of one topic."""
-
-    topic: str
-    partition: int
-    written: int  # records that the trace appended or the topic holds; a producer's: those that it was given
-    processed: int  # distinct records
-    findings: Mapping[str, Finding]
-    late_ms: int  # the longest time from append to first processing; 0 when nothing was processed
-    median_late_ms: float
+    median_late_ms: float = 0.0
     found: int = 0  # records that lie in the topic now; retention may have taken others
     unmentioned: int = 0  # of them, those that the trace says nothing of
     unreadable: int = 0  # of them, those that are empty or no text; a producer's: no record's number
-    verb: str = "processed"  # what counts as done: by a topology; "stored" by a producer; "read" or "charged" in transactions
-
-    def count(self, kind: str) -> int:
-        """How many of one anomaly; 0 for one that does not belong to this kind of lane."""
-        return self.findings[kind].count if kind in self.findings else 0
 
     def row(self) -> tuple[str, ...]:
         """This partition's line of the table, in the order of COLUMNS, PRODUCER_COLUMNS or READER_COLUMNS."""
         counts = (str(self.count(kind)) for kind in KINDS[self.verb])
         late = (str(self.late_ms),) if self.verb != "processed" else (str(self.late_ms), f"{self.median_late_ms:g}")
-        return (self.topic, str(self.partition), str(self.written), str(self.processed), *counts, *late, str(self.unreadable))
+        return (self.topic, str(self.partition), str(self.appended), str(self.processed), *counts, *late, str(self.unreadable))
 
 
 @dataclass(frozen=True, slots=True)
-class AuditResult:
+class AuditResult(Judged):
     """The audit of a run: its partitions in the order of their first step, their sums, and one sentence."""
 
     run: str
@@ -87,39 +61,9 @@ class AuditResult:
     cut_at: int | None = None  # the run was cut at this max_steps
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Each anomaly's count over all partitions."""
-        return {kind: sum(lane.count(kind) for lane in self.lanes) for kind in self.kinds}
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The anomalies that were looked for, in their order: those of topologies, of producers, or both."""
-        return tuple(dict.fromkeys(kind for lane in self.lanes for kind in KINDS[lane.verb])) or ANOMALIES
-
-    @property
-    def written(self) -> int:
-        """Records written, over all partitions."""
-        return sum(lane.written for lane in self.lanes)
-
-    @property
-    def processed(self) -> int:
-        """Distinct records processed, over all partitions."""
-        return sum(lane.processed for lane in self.lanes)
-
-    @property
     def unreadable(self) -> int:
         """Records of the topics and lines of the trace that could not be read."""
         return self.unreadable_lines + sum(lane.unreadable for lane in self.lanes)
-
-    @property
-    def late_ms(self) -> int:
-        """The longest time from append to first processing in any partition."""
-        return max((lane.late_ms for lane in self.lanes), default=0)
-
-    def first(self, kind: str) -> Finding:
-        """The finding of this kind with the earliest witness; one with count 0 when there is none."""
-        seen = [lane.findings[kind] for lane in self.lanes if lane.count(kind)]
-        return min(seen, key=lambda finding: (finding.witness is None, finding.witness), default=Finding(kind))
 
     @property
     def sentence(self) -> str:
@@ -127,8 +71,8 @@ class AuditResult:
         if not self.lanes:
             return "There is nothing to audit yet: no step of the trace names a record."
         told = [str(replace(self.first(kind), count=count)) for kind, count in self.counts.items() if count]
-        begin = f"{self.processed} of {self.written} records were {' or '.join(self._verbs)}"
-        waiting = self.written - self.processed if self._verbs in (("stored",), ("read",)) else 0
+        begin = f"{self.processed} of {self.appended} records were {' or '.join(self.verbs)}"
+        waiting = self.appended - self.processed if self.verbs in (("stored",), ("read",)) else 0
         once = f"{begin}, each of them once and in order" + (f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
         if self.cut_at is not None:
@@ -143,14 +87,14 @@ class AuditResult:
         """Where this audit and the trace's own verdict disagree; empty when they agree."""
         ours, theirs = ({(lane.topic, lane.partition): lane for lane in of.lanes} for of in (self, verdict))
         only = [f"{topic}-{number}: only one of the two has it" for topic, number in ours.keys() ^ theirs.keys()]
-        told = [text for lane in ours.keys() & theirs.keys() for text in _differences(ours[lane], theirs[lane])]  # type: ignore[arg-type]
+        told = [text for lane in ours.keys() & theirs.keys() for text in _differences(ours[lane], theirs[lane])]
         return tuple(sorted(only + told))
 
     def to_json(self) -> dict[str, Any]:
         """Counts and first witnesses as JSON values."""
         return {
             "run": self.run,
-            "written": self.written,
+            "written": self.appended,
             "processed": self.processed,
             "counts": self.counts,
             "late_ms": self.late_ms,
@@ -165,7 +109,7 @@ class AuditResult:
                 {
                     "topic": lane.topic,
                     "partition": lane.partition,
-                    "written": lane.written,
+                    "written": lane.appended,
                     "found": lane.found,
                     "unmentioned": lane.unmentioned,
                     "unreadable": lane.unreadable,
@@ -174,7 +118,7 @@ class AuditResult:
                     "median_late_ms": lane.median_late_ms,
                     "anomalies": {
                         kind: {"count": found.count, "witness": found.witness, "offset": found.offset}
-                        for kind, found in lane.findings.items()
+                        for kind, found in lane.anomalies.items()
                     },
                 }
                 for lane in self.lanes
@@ -183,17 +127,13 @@ class AuditResult:
 
     def __repr__(self) -> str:
         lines = [self.sentence]
-        for verb in self._verbs if self.lanes else ():
+        for verb in self.verbs if self.lanes else ():
             lines += text_table(self._table(verb))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        tables = "".join(html_table(head, body) for head, *body in map(self._table, self._verbs))
+        tables = "".join(html_table(head, body) for head, *body in map(self._table, self.verbs))
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{tables}</div>"
-
-    @property
-    def _verbs(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(lane.verb for lane in self.lanes)) or ("processed",)
 
     def _table(self, verb: str) -> list[tuple[str, ...]]:
         """The lines of a table, its head first: one for topologies, one for producers, one for readers of transactions."""
@@ -210,29 +150,28 @@ def lane_audits(lanes: Iterable[Mapping[str, Any]], counted: Iterable[Mapping[st
 
 
 def _lane_audit(topic: str, partition: int, row: Mapping[str, Any]) -> LaneAudit:
-    findings, verb = {}, row.get("verb", "processed")
+    anomalies, verb = {}, row.get("verb", "processed")
     for kind in KINDS[verb]:
         first = row.get(f"{kind}_first") or {}
         unit = "offset" if verb == "processed" else "record"
-        findings[kind] = Finding(kind, row.get(kind) or 0, first.get("n"), first.get("offset"), unit)
+        anomalies[kind] = Anomaly(kind, row.get(kind) or 0, first.get("n"), first.get("offset"), unit=unit)
     return LaneAudit(
-        topic, partition, row.get("written") or 0, row.get("processed") or 0, findings,
-        row.get("late_ms") or 0, row.get("median_late_ms") or 0.0, row.get("found") or 0,
-        row.get("unmentioned") or 0, row.get("unreadable") or 0, verb,
+        topic, partition, row.get("written") or 0, row.get("processed") or 0, anomalies, row.get("late_ms") or 0, verb,
+        **{name: row.get(name) or 0 for name in ("median_late_ms", "found", "unmentioned", "unreadable")},
     )  # fmt: skip
 
 
-def _differences(ours: LaneAudit, theirs: LaneVerdict) -> list[str]:
+def _differences(ours: LaneVerdict, theirs: LaneVerdict) -> list[str]:
     where = f"{ours.topic}-{ours.partition}"
     pairs: list[tuple[str, object, object]] = [
-        ("written", ours.written, theirs.appended),
+        ("written", ours.appended, theirs.appended),
         ("processed", ours.processed, theirs.processed),
         ("late_ms", ours.late_ms, theirs.late_ms),
     ]
-    if ours.findings.keys() != theirs.anomalies.keys():
+    if ours.anomalies.keys() != theirs.anomalies.keys():
         return [f"{where}: the audit counts what was {ours.verb}, the trace what was {theirs.verb}"]
-    for kind in ours.findings:
-        found, judged = ours.findings[kind], theirs.anomalies[kind]
+    for kind in ours.anomalies:
+        found, judged = ours.anomalies[kind], theirs.anomalies[kind]
         pairs.append((kind, found.count, judged.count))
         pairs.append((f"{kind}: first step and offset", (found.witness, found.offset), (judged.witness, judged.offset)))
     return [f"{where} {name}: the audit says {left}, the trace says {right}" for name, left, right in pairs if left != right]

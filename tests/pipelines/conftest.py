@@ -13,9 +13,8 @@ from kitlib.experiments.kafka_backend import TRACE_PREFIX
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.pipelines import delivery_frames as frames
-from kitlib.pipelines import production, transaction_audit
+from kitlib.pipelines.audit import counted
 from kitlib.pipelines.audit_result import AuditResult
-from kitlib.pipelines.audit_rows import TraceRead, count, result_of, to_rows
 from kitlib.trace import Step, Trace
 from tests.monitor.stories import DELIVERY
 
@@ -107,23 +106,8 @@ def audit_lines(spark: Any) -> Callable[[Lines], dict[str, AuditResult]]:
     """Audit lines that lie in memory, of many runs in one Spark job."""
 
     def audit_in_memory(lines: Lines) -> dict[str, AuditResult]:
-        steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY")).persist()
-        transacted = transaction_audit.find_lanes(steps)
-        counted = transaction_audit.count(spark, steps, transacted, None)
-        left = production.without(spark, steps, transacted)
-        produced, _ = production.split_lanes(left)
-        counted += production.count(spark, left, produced, None)
-        others = production.without(spark, left, produced)
-        followed = frames.follow_lanes(others)
-        lanes = to_rows(followed)
-        counted += count(frames.condense(frames.facts(others)), followed, others)
-        steps.unpersist()
-        return {
-            run: result_of(
-                run, TraceRead(), [row for row in lanes if row["run"] == run], [row for row in counted if row["run"] == run], set()
-            )
-            for run in {run for run, _, _ in lines}
-        }  # fmt: skip
+        steps = frames.read_steps(spark.createDataFrame(list(lines), "run STRING, line BIGINT, value BINARY"))
+        return counted(spark, list({run for run, _, _ in lines}), steps, None)
 
     return audit_in_memory
 

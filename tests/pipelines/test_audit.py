@@ -207,7 +207,7 @@ def test_audit_counts_records_that_the_trace_does_not_mention(
     found, verdict = audit(trace.run), judge(trace)
     assert found.lanes[0].unmentioned == len(HOSTILE_RECORDS)
     assert found.lanes[0].unreadable == 3
-    assert found.written == verdict.appended + len(HOSTILE_RECORDS)
+    assert found.appended == verdict.appended + len(HOSTILE_RECORDS)
     assert found.counts == verdict.counts
     assert audit(trace.run, source=False).differences(verdict) == ()
 
