@@ -79,25 +79,30 @@ def bounds(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
 
 
 def read_all(cluster: Cluster, reset: str = "error") -> Counter[int]:
-    """How often each number is in the topic, from its start to its end, read with no group; `reset` for one whose start may move."""
+    """How often each number is in the topic."""
+    return Counter(read(cluster, TOPIC, reset))
+
+
+def read(cluster: Cluster, topic: str, reset: str = "error") -> list[int]:
+    """All numbers in a topic, those of a partition in their order, read with no group; `reset` for a topic whose start may move."""
     consumer = Consumer(client_config(cluster, **{
         "group.id": "reader", "enable.auto.commit": False, "auto.offset.reset": reset, "enable.partition.eof": True,
         "fetch.wait.max.ms": 20,
     }))  # fmt: skip
     try:
-        partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         places = []
         for number in partitions:
-            low, _ = bounds(consumer, TopicPartition(TOPIC, number))
-            places.append(TopicPartition(TOPIC, number, low))
+            low, _ = bounds(consumer, TopicPartition(topic, number))
+            places.append(TopicPartition(topic, number, low))
         consumer.assign(places)
-        found: Counter[int] = Counter()
+        found: list[int] = []
         open_partitions = set(partitions)
         while open_partitions:
             message = consumer.poll(20)
             assert message is not None, "the broker went silent in the middle of a read"
             if message.error() is None:
-                found[int(message.value().split(b":")[0])] += 1
+                found.append(int(message.value().split(b":")[0]))
             elif message.error().code() == KafkaError._PARTITION_EOF:
                 open_partitions.discard(message.partition())
             else:

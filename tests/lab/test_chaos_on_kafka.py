@@ -33,7 +33,7 @@ from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import Wire
-from tests.lab.records import bounds
+from tests.lab.records import read
 
 pytestmark = pytest.mark.kafka
 
@@ -107,23 +107,6 @@ class Writer:
             self.producer.purge()
             self.producer.poll(1)
         return self
-
-
-def read(cluster: Cluster, topic: str) -> list[int]:
-    """All numbers in the topic's only partition, in the order of the log."""
-    consumer = Consumer(client_config(cluster, **{"group.id": "reader", "enable.auto.commit": False, "fetch.wait.max.ms": 20}))
-    try:
-        place = TopicPartition(topic, 0, 0)
-        _, end = bounds(consumer, place)
-        consumer.assign([place])
-        found: list[int] = []
-        while len(found) < end:
-            message = consumer.poll(10)
-            assert message is not None and message.error() is None, "the broker went silent in the middle of a read"
-            found.append(int(message.value().split(b":")[0]))
-        return found
-    finally:
-        consumer.close()
 
 
 def check(writer: Writer, duplicates: int = 0, cluster: Cluster | None = None) -> None:
