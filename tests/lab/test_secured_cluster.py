@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -48,7 +46,7 @@ from kitlib.pipelines.audit import audit
 from tests.conftest import within
 from tests.lab.consumers import poll_until, settings_for
 from tests.lab.own_broker import Settings, own_broker
-from tests.lab.test_chaos_on_kafka import Writer, check
+from tests.lab.test_chaos_on_kafka import Writer, check, create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -138,13 +136,6 @@ def enter(secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return point
 
 
-def new_topic(cluster: Cluster) -> str:
-    name = f"kit.secured-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient(client_config(cluster))  # must outlive its answers
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(10)
-    return name
-
-
 @pytest.mark.parametrize(
     ("door", "says"),
     [
@@ -169,7 +160,7 @@ def test_each_kind_of_client_is_let_in(how: str, enter: Enter) -> None:
     """librdkafka, the wire and kafka-python's admin are let in with the user's one file, and see each other's work."""
     enter(how)
     cluster = kafka_server.ensure()
-    topic = new_topic(cluster)
+    topic = create_topic(cluster)
     with TopicReader.open(cluster, topic) as reader:
         producer = Producer(client_config(cluster))
         producer.produce(topic, b"librdkafka", partition=0)
@@ -188,7 +179,7 @@ def test_a_member_of_each_library_is_let_in(library: str, is_proxied: bool, ente
     """A consumer process is told its library's own names, and reads; through the proxy without TLS, with the same password."""
     enter("certificate" if library == "java" and not is_proxied else "SCRAM-SHA-512")
     direct = kafka_server.ensure()
-    topic = new_topic(direct)
+    topic = create_topic(direct)
     producer = Producer(client_config(direct))
     producer.produce(topic, b"0", partition=0)
     assert producer.flush(10) == 0
@@ -212,7 +203,7 @@ def test_the_proxy_stands_before_it_and_does_each_of_its_deeds(how: str, enter: 
     cluster = kafka_server.ensure()
     with ChaosProxy.before(cluster) as proxy:
         assert client_config(proxy.cluster).get("security.protocol") == ("PLAINTEXT" if how == "certificate" else "SASL_PLAINTEXT")
-        topic = new_topic(proxy.cluster)
+        topic = create_topic(proxy.cluster)
         for action in KINDS:
             proxy.add(Rule(action, count=1, ms=100 if "delay" in action or action == "reorder" else 0, bytes_per_s=100_000))
         for action in ("withhold", "stop_reading"):
@@ -231,7 +222,7 @@ def test_long_frames_pass_through_the_proxys_tls(enter: Enter, caplog: pytest.Lo
     """Batches of almost a megabyte and answers with several of them come through whole, to librdkafka and the wire; nothing complains."""
     enter("PLAIN")
     with ChaosProxy.before(kafka_server.ensure()) as proxy:
-        topic = new_topic(proxy.cluster)
+        topic = create_topic(proxy.cluster)
         check(Writer(proxy.cluster, topic).send(range(20), padding=900_000).finish(), 0, proxy.cluster)
         with TopicReader.open(proxy.cluster, topic) as reader:
             assert [len(value) for value in reader.read()[1]] == [900_000 + len(f"{number}:") for number in range(20)]
@@ -257,7 +248,7 @@ def test_sparks_own_source_reads_it_through_the_proxy(enter: Enter, spark: Any) 
     """Java's clients in Spark need no certificate there, and lose nothing where connections break."""
     enter("SCRAM-SHA-512")
     with ChaosProxy.before(kafka_server.ensure(), [Rule("cut_after_answer", "Fetch", count=2)]) as proxy:
-        topic = new_topic(proxy.cluster)
+        topic = create_topic(proxy.cluster)
         check(Writer(proxy.cluster, topic).send(range(1000)).finish(), 0, proxy.cluster)
         options = {"bootstrap.servers": proxy.bootstrap} | clients.java_config(proxy.cluster)
         kafka = spark.read.format("kafka").options(**{f"kafka.{name}": value for name, value in options.items()})
@@ -293,7 +284,7 @@ def test_the_partition_manager_reads_it_with_spark(enter: Enter, tmp_path: Path)
     """Planner, ledgers and tasks are let in, though Spark was started by somebody who did not know the cluster."""
     enter("SCRAM-SHA-512")
     cluster = kafka_server.ensure()
-    topic = new_topic(cluster)
+    topic = create_topic(cluster)
     check(Writer(cluster, topic).send(range(1000)).finish(), 0, cluster)
     command = [sys.executable, "-c", PARTITION_MANAGER_QUERY, topic, str(tmp_path / "checkpoint")]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=150)
@@ -311,7 +302,7 @@ def test_offsets_and_lag_are_read_there_too(enter: Enter) -> None:
     """`kit offsets` finds a group's commit in the cluster's log, and `kit watch` how far behind the group is."""
     enter("PLAIN")
     cluster = kafka_server.ensure()
-    topic = new_topic(cluster)
+    topic = create_topic(cluster)
     producer = Producer(client_config(cluster))
     for _ in range(3):
         producer.produce(topic, b"0", partition=0)
