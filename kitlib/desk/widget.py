@@ -32,7 +32,7 @@ from kitlib.spark.server import last_start
 from kitlib.text import plain_text
 from kitlib.views.browser.asking import TypeOn
 from kitlib.views.browser.controls import stops_of, to_label
-from kitlib.views.browser.player import Player
+from kitlib.views.browser.player import Player, with_still
 
 LOOK_S = 1.0
 # Not max_in_flight: answers on one machine come within milliseconds, so it moves a curve only beside lost answers without idempotence.
@@ -165,9 +165,7 @@ class Desk(ipywidgets.VBox):  # type: ignore[misc]  # has no types
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget; where there are no widgets the charts, and else the sentence."""
-        shown = super()._repr_mimebundle_(**kwargs)
-        data, metadata = shown if isinstance(shown, tuple) else (shown, {})
-        return {**(data or {}), "image/svg+xml": self.svg(), "text/plain": self.sentence}, metadata
+        return with_still(super()._repr_mimebundle_(**kwargs), {"image/svg+xml": self.svg(), "text/plain": self.sentence})
 
     def svg(self) -> str:
         """The charts, the three lamps and the sentence as a picture."""
