@@ -17,6 +17,7 @@ from tests.monitor.test_producing import sent, verdict_on, write
 
 
 def test_setting_that_no_story_and_no_run_knows_is_refused() -> None:
+    """A name that is in no list of settings is told of, and not kept in silence."""
     with pytest.raises(KnobError, match=r"this run has no setting 'max_in_fligth'\. Its knobs are records\."):
         Settings(records=3).max_in_fligth  # noqa: B018
 
