@@ -138,7 +138,7 @@ def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> No
     trace.record(0, "others", "write_many", state=told, records=5, keys=2)
     logs = [keyed_log(state) for state in states_of(trace)]
     assert logs[0] is None and logs[1] is not None and logs[2] is not None
-    assert logs[1].records == [(1, 0, 3)] and len(logs[2].records) == 6 and logs[2].counts() == (3, 0, 3)
+    assert logs[1].records == [[1, 0, 3]] and len(logs[2].records) == 6 and logs[2].counts() == (3, 0, 3)
     assert logs[2].own == {BILLING: 3} and logs[2].cache_size == 3
     assert "5 records of 2 keys" in repr(show(trace))
 

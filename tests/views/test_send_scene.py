@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from kitlib.experiments import get
 from kitlib.trace import Step, Trace
 from kitlib.views import show
 from kitlib.views.frames import to_frames
-from kitlib.views.scene import kind_of
 from kitlib.views.scenes.send_path import paths, to_scene
 from kitlib.words.send_path import STAGES
-
-NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch", "acks_and_isr")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_scene_of_each_story_is_claimed_and_told_in_sentences(name: str) -> None:
-    """Every step has a sentence of its own."""
-    trace = get(name).run()
-    kind = kind_of(trace)
-    assert kind is not None and kind.__name__ == "kitlib.views.scenes.send_path"
-    assert [str(step) for step in trace if trace.sentence(step).startswith(f"{step.actor}: {step.what}")] == []
-
-
-@pytest.mark.parametrize("name", ["happy_path", "answers_lost", "commit_and_abort", "tuple_tree"])
-def test_scene_of_another_kind_of_run_is_not_claimed(name: str) -> None:
-    """Producers' older experiments keep their own pictures."""
-    kind = kind_of(get(name).run())
-    assert kind is None or kind.__name__ != "kitlib.views.scenes.send_path"
 
 
 def test_scene_of_two_sends_numbers_the_nine_steps() -> None:

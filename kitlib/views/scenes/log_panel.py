@@ -7,7 +7,7 @@ is drawn as a bar whose cells are filled as far as their records are live.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -35,11 +35,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 class KeyedLog:
     """A log as a step's state has it: {"segments", "records", "keys", ...} of `state["offsets"]`."""
 
-    records: list[tuple[int, int, Any]] = field(default_factory=list)  # offset, place of its key, value (None: tombstone)
+    records: Sequence[Sequence[Any]] = ()  # offset, place of its key, value (None: tombstone)
     keys: list[str] = field(default_factory=list)
-    segments: list[tuple[int, int, bool]] = field(default_factory=list)  # base, one after its last offset, whether active
+    segments: Sequence[Sequence[Any]] = ()  # base, one after its last offset, whether active
     cache: dict[str, int] | None = None  # what a coordinator holds, None where there is none
-    loading: tuple[int, int] | None = None  # records that are read, of so many
+    loading: Sequence[int] | None = None  # records that are read, of so many
     dirty_ratio: float | None = None
     cleaner: str = ""
     cached: int | None = None  # how many keys the cache holds, if that is more than `cache` tells
@@ -53,11 +53,7 @@ class KeyedLog:
     @property
     def values(self) -> dict[str, Any]:
         """What the log says of each key: the value of its last record, of whatever format."""
-        return {self.name_of(key).removesuffix(OLD_FORMAT): value for _, key, value in self.records}
-
-    def name_of(self, key: int) -> str:
-        """A key's name."""
-        return self.keys[key] if 0 <= key < len(self.keys) else f"key {key}"
+        return {self.keys[key].removesuffix(OLD_FORMAT): value for _, key, value in self.records}
 
     @property
     def own(self) -> dict[str, Any]:
@@ -71,7 +67,7 @@ class KeyedLog:
 
     def label_of(self, name: str) -> str:
         """A key's short name."""
-        return self.labels.get(name) or (name if len(name) <= SHORT_KEY else letter_of(self.keys.index(name) if name in self.keys else 0))
+        return self.labels.get(name, name)
 
     def counts(self) -> tuple[int, int, int]:
         """How many records are live with a value, are tombstones and live, and are replaced."""
@@ -82,10 +78,7 @@ class KeyedLog:
 
 def labels_of(states: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Short names for all keys of a run, which stay when other keys come and go: the key itself, or a letter."""
-    names: dict[str, None] = {}
-    for state in states:
-        told = state.get("offsets")
-        names.update(dict.fromkeys(str(key) for key in told.get("keys") or ()) if isinstance(told, dict) else {})
+    names = dict.fromkeys(str(key) for state in states for key in state.get("offsets", {}).get("keys", ()))
     if all(len(name) <= SHORT_KEY for name in names):
         return {name: plain_text(name, SHORT_KEY) for name in names}
     plain = list(dict.fromkeys(name.removesuffix(OLD_FORMAT) for name in names))
@@ -95,22 +88,9 @@ def labels_of(states: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def keyed_log(state: Mapping[str, Any], labels: Mapping[str, str] = MappingProxyType({})) -> KeyedLog | None:
-    """The log in a step's state; None where there is none."""
+    """The log in a step's state; None where there is none. TypeError when the state holds more than a log."""
     told = state.get("offsets")
-    if not isinstance(told, dict):
-        return None
-    loading, cache = told.get("loading"), told.get("cache")
-    return KeyedLog(
-        [(int(offset), int(key), value) for offset, key, value in told.get("records") or ()],
-        [str(key) for key in told.get("keys") or ()],
-        [(int(base), int(after), bool(active)) for base, after, active in told.get("segments") or ()],
-        None if cache is None else {str(key): int(value) for key, value in cache.items()},
-        None if not loading else (int(loading[0]), int(loading[1])),
-        None if told.get("dirty_ratio") is None else float(told["dirty_ratio"]),
-        str(told.get("cleaner") or ""),
-        None if told.get("cached") is None else int(told["cached"]),
-        dict(labels),
-    )
+    return None if told is None else KeyedLog(**told, labels=dict(labels))
 
 
 def letter_of(key: int) -> str:
@@ -151,7 +131,7 @@ def draw_log(
         boxes = _draw_edges(shown, bases, active, cleaned_to)
         for place, (offset, key, value) in enumerate(shown):
             kind = "replaced" if offset not in live else "tombstone" if value is None else "live"
-            label = log.label_of(log.name_of(key))
+            label = log.label_of(log.keys[key])
             boxes.append(_draw_box(place, offset, value, label, "taken out" if offset in removed else kind))
         rows.append(group(*boxes, transform=f"translate(0 {ROW_PITCH * (first // PER_ROW)})"))
     return rows
@@ -174,7 +154,7 @@ def _draw_box(place: int, offset: int, value: Any, label: str, kind: str) -> Svg
 
 
 def _draw_edges(
-    records: list[tuple[int, int, Any]], bases: Set[int | None], active: int | None, cleaned_to: int | None
+    records: Sequence[Sequence[Any]], bases: Set[int | None], active: int | None, cleaned_to: int | None
 ) -> list[Svg]:
     """Where segments begin, which part is the active one, and where the last pass ended."""
     lines = "".join(
