@@ -16,33 +16,6 @@ from kitlib.views.scene import kind_of
 from kitlib.views.scenes.timeline import Bar, bars
 from kitlib.words.glyphs import PINK
 
-SCENES: dict[str, tuple[str, dict[str, Any], str]] = {
-    "a worker that is lost": ("connect_worker_lost", {}, "connect"),
-    "standalone": ("connect_layouts", {"mode": "standalone"}, "connect"),
-    "twelve tasks each": ("connect_layouts", {"source_tasks": 12, "sink_tasks": 12, "workers": 6}, "connect"),
-    "queries": ("streams_queries", {}, "streams"),
-    "many threads": ("streams_tasks", {"threads": 6, "partitions": 12, "instances": 4}, "streams"),
-    "a source task": ("connect_source_crash", {}, "source"),
-    "partitions": ("partitions_added", {}, "partitions"),
-    "a trace that is cut": ("connect_worker_lost", {"max_steps": 10}, "connect"),
-    "a source task that is cut before its first flush": ("connect_source_crash", {"max_steps": 10}, "source"),
-}
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_scene_is_drawn_at_every_step_it_is_asked_for(name: str) -> None:
-    """First, middle and last step, each part: well-formed SVG with a title, and the same text each time."""
-    experiment, knobs, module = SCENES[name]
-    trace = experiments.run(experiment, **knobs)
-    kind = kind_of(trace)
-    assert kind is not None and kind.__name__ == f"kitlib.views.scenes.{module}"
-    for part in kind.PARTS:
-        for at in {0, len(trace) // 2, len(trace) - 1}:
-            picture = show(trace, at, part)
-            root = ET.fromstring(picture.svg)
-            assert root.find("{http://www.w3.org/2000/svg}title") is not None
-            assert picture.svg == show(trace, at, part).svg
-
 
 def texts(trace: Trace, at: int, part: str = "layout") -> list[str]:
     return [
@@ -88,14 +61,6 @@ def test_bars_join_equal_neighbours_and_leave_gaps() -> None:
         [None, ("runs", "w1"), ("runs", "w1"), ("nobody", "nobody"), None, ("runs", "w1")], [0, 10, 20, 30, 40, 50], 60
     )
     assert found == [Bar(10, 30, "runs", "w1"), Bar(30, 40, "nobody", "nobody"), Bar(50, 60, "runs", "w1")]
-
-
-@pytest.mark.parametrize("name", ["connect_worker_lost", "connect_layouts", "streams_queries", "streams_failover"])
-def test_every_step_has_a_sentence_of_its_own(name: str) -> None:
-    """No step is told as it stands."""
-    trace = experiments.run(name)
-    tell = trace.sentence
-    assert all(tell(step).endswith(".") and "=" not in tell(step) and "{" not in tell(step) for step in trace)
 
 
 def test_broken_data_are_told_as_they_stand() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 import pytest
 
 from kitlib.errors import TraceError
-from kitlib.experiments import get, names
+from kitlib.experiments import get, names, run
 from kitlib.trace import Step, Trace
 from kitlib.views import show
 from kitlib.views.frames import to_frames
@@ -18,10 +19,18 @@ from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
 from kitlib.views.plot import curve
 from kitlib.views.svg import Svg, el
 from tests.views.payloads import FORBIDDEN, HOSTILE, assert_only_text
+from tests.views.producing import everything, long_run
 from tests.views.traces import long_trace, some_steps_of, story
 
 SPACE = "{http://www.w3.org/2000/svg}"
-OWN = {"story": story, "long": partial(long_trace, 1000)}
+OWN: dict[str, Callable[[], Trace]] = {
+    "story": story, "long": partial(long_trace, 1000), "everything": everything, "a producer's long run": partial(long_run, 300, 4),
+    "twelve tasks each": lambda: run("connect_layouts", source_tasks=12, sink_tasks=12, workers=6),
+    "standalone": lambda: run("connect_layouts", mode="standalone"),
+    "many threads": lambda: run("streams_tasks", threads=6, partitions=12, instances=4),
+    "a layout that is cut": lambda: run("connect_worker_lost", max_steps=10),
+    "a source task that is cut before its first flush": lambda: run("connect_source_crash", max_steps=10),
+}  # fmt: skip
 TRACES = [*names(), *OWN]
 
 

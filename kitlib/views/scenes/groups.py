@@ -30,7 +30,6 @@ from kitlib.views.scenes.lanes import Lanes
 from kitlib.views.scenes.offset_rows import words_of
 from kitlib.views.scenes.signs import signs_scene
 from kitlib.views.scenes.timeline import (
-    FILLS,
     TEXTURED,
     TICKS,
     Drawn,
@@ -243,8 +242,7 @@ def _rows(trace: Trace, xs: list[float], found: Group, names: Mapping[Place, str
     rows: list[Row] = [group_row, lanes, Drawn(6, lambda y: []), partitions]
     if (more := len(found.states) - len(names)) > 0:
         rows.append(Drawn(14, lambda y: [el("text", f"and {more} more partitions", cls="grey", x=LEFT, y=y + 10, font_size=11)]))
-    told = [item for item in partitions.legend() if item[1] != FILLS[TEXTURED[0]].meaning]  # a name in a box needs no words
-    return rows, [*group_row.legend(), *lanes.legend(), *told]
+    return rows, [*group_row.legend(), *lanes.legend(), *partitions.legend()]
 
 
 def _lane_of(step: Step) -> str:

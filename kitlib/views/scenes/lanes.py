@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import atan2, cos, inf, log2, sin
 
 from kitlib.text import plain_text
@@ -122,10 +122,10 @@ class Lanes:
         found: list[Svg] = []
         for name, actor in self.stage.actors.items():
             found += self._line(actor, top + self.lanes[name]) if name in self.lanes else []
-        for lane, bar, ref in self.spells:
-            y0, wide = top + self.lanes[lane] - SPELL_TALL // 2, max(2.0, bar.x1 - bar.x0)
-            box = draw_box(bar.kind, bar.x0, y0, wide, SPELL_TALL, bar.who)
-            found.append(group(box, data_ref=ref) if ref else box)
+        for (lane, ref), spells in groupby(self.spells, key=lambda spell: (spell[0], spell[2])):
+            y0, lasting = top + self.lanes[lane] - SPELL_TALL // 2, (bar for _, bar, _ in spells)
+            boxes = [draw_box(bar.kind, bar.x0, y0, max(2.0, bar.x1 - bar.x0), SPELL_TALL, bar.who) for bar in lasting]
+            found += [group(*boxes, data_ref=ref)] if ref else boxes
         plain: dict[str, list[str]] = {}
         for each in self.ways:
             if self._x(each.t1) < since or self._x(each.t0) > until:
@@ -232,7 +232,7 @@ class Lanes:
         seen = {glyph for word, glyph in self.glyphs.items() if word in words}
         signs = [(draw_glyph(glyph, 13, 9), glyph.meaning) for glyph in dict.fromkeys(self.glyphs.values()) if glyph in seen]
         kinds = dict.fromkeys(bar.kind for _, bar, _ in self.spells)
-        spells = [(swatch(kind), meaning) for meaning, kind in {FILLS[kind].meaning: kind for kind in kinds}.items()]
+        spells = [(swatch(kind), FILLS[kind].meaning) for kind in kinds if FILLS[kind].meaning]
         used = {each.style.name for each in self.ways if has_arrows}
         told: dict[str, str] = {}
         for style in STYLES.values():

@@ -198,14 +198,14 @@ def tick_legend(seen: Collection[str]) -> list[Item]:
 class Fill:
     """What a bar, or a box in a panel, looks like."""
 
-    meaning: str
+    meaning: str  # "": its words say it all
     fill: str
     text: str  # a colour, or "ink"
     edge: str = BLACK
     dash: str = ""
     wash: float | None = None  # opacity of the fill, where what lies below or is done is pale
     rx: int | None = None  # of round corners
-    texture: int | None = None  # 0 to 3: grey, lines down, lines across, dots
+    texture: str = ""  # "|" lines down, "=" across, ":" dots
     sign: str = ""  # a path in the middle, around 0, 0
 
 
@@ -216,10 +216,11 @@ FILLS = {
     "restoring": Fill("restores its store, processes nothing", ORANGE, BLACK, BLACK, "4 2"),
     "standby": Fill("standby: a copy that follows the changelog", SKY, BLACK),
     "nobody": Fill("nobody runs it", HATCH, "ink", RED),
-    "missed": Fill("nobody holds the partition: it stands still", HATCH, "ink", RED),
+    "missed": Fill("nobody holds it: it stands still", HATCH, "ink", RED),
     "frozen": Fill("held by one who is frozen", "none", "ink", RED, "4 3"),
     "two": Fill("two believe that they hold it", PINK, BLACK),
-    **{name: Fill("held by the member named in it", "none", "ink", "ink", texture=place) for place, name in enumerate(TEXTURED)},
+    "held": Fill("", "grey", "ink", "ink", wash=0.3),
+    **{name: Fill("", "none", "ink", "ink", texture=name[-1]) for name in TEXTURED[1:]},
     "connector": Fill("a connector", "none", "ink", "ink", rx=8),
     "generation": Fill("a generation: all members have their share", "paper", "ink", "grey"),
     "ready": Fill("who answers for the group", "paper", "ink", "ink"),
@@ -340,32 +341,30 @@ class Spans:
 def draw_box(kind: str, x: float, y: float, width: float, height: float, words: str, title: str = "") -> Svg:
     """A box of this kind, with the first of its words, which a bar parts, that fit into it."""
     look, told = FILLS[kind], words.split("|")
-    box = draw_fill(look, x, y, width, height, f"{title or told[0]}: {look.meaning}")
-    letters = letter_paint(look.text, 4 * (look.fill == HATCH or look.texture is not None))
-    texture = [] if look.texture is None else [draw_texture(look.texture, x, y, width, height)]
+    box = draw_fill(look, x, y, width, height, f"{title or told[0]}: {look.meaning}" if look.meaning else told[0])
+    letters = letter_paint(look.text, 4 * (look.fill == HATCH or not look.meaning))
+    texture = [draw_texture(look.texture, x, y, width, height)] if look.texture else []
     middle = f"translate({x + width / 2:g} {y + height / 2:g})"
     sign = [el("path", d=look.sign, transform=middle, fill="none", stroke_width=2.2, **line_paint(look.edge))] if look.sign else []
     return group(*texture, box, *sign, *centred(told, x, x + width, y + height / 2 + 4, letters))
 
 
-def draw_texture(kind: int, x: float, y: float, wide: float, tall: float) -> Svg:
+def draw_texture(kind: str, x: float, y: float, wide: float, tall: float) -> Svg:
     """What tells the boxes of one member from those of another one."""
-    if kind == 0:
-        return el("rect", x=x, y=y, width=wide, height=tall, cls="grey", opacity=0.3)
     down, across = range(4, int(tall), 4), range(4, int(wide) + 1, 5)
-    if kind == 1:
+    if kind == "|":
         path = "".join(f"M{x + step:.1f} {y:g}v{tall:g}" for step in across)
-    elif kind == 2:
+    elif kind == "=":
         path = "".join(f"M{x:.1f} {y + step:g}h{wide:.1f}" for step in down)
     else:
         path = "".join(f"M{x + step:.1f} {y + row:g}h2" for row in down for step in across if step < wide - 1)
-    return el("path", d=path or "M0 0", cls="grey-line", stroke_width=2 if kind == 3 else 1)
+    return el("path", d=path or "M0 0", cls="grey-line", stroke_width=2 if kind == ":" else 1)
 
 
 def draw_fill(look: Fill, x: float, y: float, width: float, height: float, title: str, rx: int | None = None) -> Svg:
     """An empty box of this look."""
     paint = line_paint(look.edge)
-    paint |= {"cls": f"paper {paint.get('cls', '')}".strip()} if look.fill == "paper" else {"fill": look.fill}
+    paint |= {"cls": f"{look.fill} {paint.get('cls', '')}".strip()} if look.fill in ("paper", "grey") else {"fill": look.fill}
     return el(
         "rect", el("title", title), x=x, y=y, width=width, height=height, rx=rx or look.rx, stroke_width=1, fill_opacity=look.wash,
         stroke_dasharray=look.dash or None, **paint,
