@@ -13,8 +13,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
 from kitlib.errors import DiskError, KnobError
 from kitlib.experiments.knobs import Knob, as_text
 from kitlib.lab import workspace
@@ -78,7 +76,7 @@ def _held(frames: bytes) -> Any:
     return json.loads(frames) if frames.startswith(b"{") else base64.b64encode(frames).decode()
 
 
-def _told(session: Session) -> dict[str, Markup]:
+def _told(session: Session) -> dict[str, str]:
     """What the run was, as HTML: its verdict, and its knobs."""
     trace, experiment = session.trace, session.experiment
     facts = [
@@ -95,7 +93,7 @@ def _told(session: Session) -> dict[str, Markup]:
     knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
     rows = ((name, *_with_default(value, knobs.get(name))) for name, value in trace.settings.items())
     knobs_told = html_table(("knob", "value", "meaning"), rows) if trace.settings else ""
-    return {"facts": Markup(html_table(("what", "this run"), facts)), "knobs": Markup(knobs_told)}
+    return {"facts": html_table(("what", "this run"), facts), "knobs": knobs_told}
 
 
 def _with_default(value: Any, knob: Knob | None) -> tuple[str, str]:

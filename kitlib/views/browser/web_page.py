@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jinja2
-from markupsafe import Markup
 
 from kitlib import __version__
 from kitlib.text import plain_text
@@ -30,11 +29,11 @@ def to_page(
 ) -> str:
     """A whole page of a form beside this file: `data` is an element's name and what it holds as JSON; its script is here or at `src`.
 
-    `policy` is what else is allowed, such as "connect-src 'self'"; `told` is what the form tells, as text unless it is Markup.
+    `policy` is what else is allowed, such as "connect-src 'self'"; `told` is what the form tells.
     """
     scripts = "'self'" if src else _hash(script)
     rules = [POLICY, f"style-src {_hash(style)}", f"script-src {scripts}", *policy]
-    parts = {"style": Markup(style), "data": Markup(to_json(data[1])), "script": Markup(script)}
+    parts = {"style": style, "data": to_json(data[1]), "script": script}
     return PAGES.get_template(form).render(
         title=plain_text(title), policy="; ".join(rules), version=__version__, name=data[0], src=src, **parts, **told
     )
