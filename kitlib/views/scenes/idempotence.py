@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from math import inf
 from typing import Any, NamedTuple
 
@@ -306,12 +307,14 @@ class Log:
     def after(self) -> LogView:
         """What it is now."""
         if self.view is None:
-            codes, seen, highest = "", set[int](), -1
-            for offset, record in enumerate(self.records, self.base):
-                late = "O" if record < highest else self.told.get(record, "n")
-                codes += "G" if offset < self.start else "2" if record in seen else late
-                seen.add(record)
-                highest = max(highest, record)
+            codes, seen, highest = "".join(map(self.told.get, self.records, repeat("n"))), set[int](), -1
+            if self.records != sorted({*self.records}):  # else each is there once, and in order
+                codes = ""
+                for record in self.records:
+                    codes += "2" if record in seen else "O" if record < highest else self.told.get(record, "n")
+                    seen.add(record)
+                    highest = max(highest, record)
+            codes = "G" * (gone := max(0, min(self.start - self.base, len(codes)))) + codes[gone:]
             told, copies = [count(len(codes), "record")], codes.count("2")
             told += [count(copies, "second copy", "second copies")] if copies else []
             told += [f"{codes.count('O'):,} out of order"] if "O" in codes else []
