@@ -8,7 +8,7 @@ import os
 import signal
 from importlib import import_module
 
-LOOK_EVERY_S = 300  # Spark itself ends a Python that has done nothing for a minute
+LOOK_EVERY_S = 60  # Spark itself ends a Python that has done nothing for a minute
 
 
 def leave_if_alone(_number: int, _frame: object) -> None:

@@ -44,7 +44,6 @@ LAST_START = "last_start_s"  # the file that says how long it took
 SECONDS_TO_RELEASE = 5.0
 LONGEST_SOCKET_PATH = 103 if sys.platform == "darwin" else 107  # bytes
 SOCKET_NAME = "/.01234567-89ab-cdef-0123-456789abcdef.sock"  # what Spark calls them
-JAVA_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
 FILES = Path(__file__).parent  # Spark's own settings, and those of its log and of its one pool
 
 
@@ -216,7 +215,7 @@ def _settings(master: str, jars: list[Path], run: str, ui: int) -> dict[str, str
     """What the server is started with."""
     scratch = _scratch()
     options = [
-        *JAVA_FLAGS, f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}", f"-Dkit.spark.log={log_file()}",
+        f"-Djava.io.tmpdir={scratch}", f"-Dderby.system.home={scratch}", f"-Dkit.spark.log={log_file()}",
         f"-Dlog4j2.configurationFile={(FILES / 'log4j2.properties').as_uri()}", f"-Dkit.spark.home={home_mark()}", f"-Dkit.run={run}",
     ]  # fmt: skip
     lines = (FILES / "spark.properties").read_text(encoding="utf-8").splitlines()
