@@ -21,7 +21,6 @@ import sys
 import tempfile
 import time
 import traceback
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -33,7 +32,6 @@ from typing import Any
 import cloudpickle
 import psutil
 
-from kitlib.lab.processes import adopt_orphans, find_by_token, is_alive, sweep
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -46,7 +44,6 @@ LOOK_S = 0.05  # between two looks at the process
 MOST_CPU_S = 600  # for a loop that outlives even the kernel, where the system does not end it with the kernel
 PR_SET_PDEATHSIG = 1
 MAX_MESSAGE = 160  # characters of an exception's message
-TOKEN_NAME = "KIT_SANDBOX"
 KIT = str(Path(__file__).resolve().parents[1]) + os.sep  # the frames of a traceback in here are not the learner's
 
 
@@ -63,7 +60,7 @@ class Limits:
 class Breach:
     """Why a learner's process was ended, or how it ended by itself: two sentences for the learner."""
 
-    kind: str  # "time", "memory", "printed", "exit", ...
+    kind: str  # "time", "memory", "printed", "ended", ...
     said: str  # "your code did not finish in 10 s, at step 7 of script 'fan_out'."
     look: str  # what to do about it
 
@@ -121,7 +118,7 @@ def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limi
 
 
 def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str], limits: Limits) -> Outcome:
-    outcome, token = Outcome([[] for _ in scripts], [None for _ in scripts]), uuid.uuid4().hex
+    outcome = Outcome([[] for _ in scripts], [None for _ in scripts])
     with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
         answers, printed = Path(room, "answers"), Path(room, "printed")
         try:
@@ -130,7 +127,7 @@ def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str
             said = f"your code uses something that cannot be sent to the process that checks it: {told(error.with_traceback(None))[1]}."
             outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
             return outcome
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "TMPDIR": room, TOKEN_NAME: token}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "TMPDIR": room}
         with printed.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], env=environment,
@@ -139,7 +136,7 @@ def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str
         try:
             why = _watched(process, answers, printed, limits)
         finally:
-            _end(process, token)
+            _end(process)
         at, last = _take(outcome, answers)
         if why == "time":
             outcome.is_slow = time.time() - answers.stat().st_mtime < limits.deadline_s / 4
@@ -174,23 +171,15 @@ def _watched(process: subprocess.Popen[bytes], answers: Path, printed: Path, lim
                 return "memory"
 
 
-def _end(process: subprocess.Popen[bytes], token: str) -> None:
-    """Kill the process, and what it has started; of one that died by itself the others are known by their token."""
-    if process.poll() is None:
-        with suppress(psutil.Error):
-            learner = psutil.Process(process.pid)
-            learner.suspend()
-            _end_below(learner)
-        process.kill()
-    if process.wait() != 0:
-        sweep(lambda: find_by_token(token))
-
-
-def _end_below(process: psutil.Process) -> None:
-    seen: set[psutil.Process] = set()
-    while new := {*process.children(recursive=True)} - seen:  # one that is dead by now may have begun others before
-        sweep(lambda: [each for each in process.children(recursive=True) if is_alive(each)])
-        seen |= new
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and what it has started; what has taken leave of both its parent and its group is left alone."""
+    with suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()
+    with suppress(OSError):  # none of them is left
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _parcel(make: Any, scripts: Sequence[Any]) -> bytes:
@@ -212,7 +201,7 @@ def _take(outcome: Outcome, answers: Path) -> tuple[int, str]:
     with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), answers.open("rb") as file:
         while True:
             what, *rest = pickle.load(file)  # noqa: S301 - `main` has written it, of plain values
-            last = what if what in ("ready", "exit") else "ended"
+            last = "ready" if what == "ready" else "ended"
             if what == "answer":
                 outcome.answers[at] += rest
             elif what in ("end", "raised"):
@@ -227,17 +216,14 @@ def _breach(kind: str, status: int, where: str, words: str, limits: Limits) -> B
     if kind == "start":
         said = f"the process that checks your code did not start ({error})."
         return Breach(kind, said, "Run this cell again; if that does not help, run `kit doctor`.")
-    kind = "crashed" if kind == "ended" and status < 0 else kind
-    grows, returns = "Look for something that grows and never shrinks.", "Return instead, or raise an exception that says what is wrong."
+    grows, end = "Look for something that grows and never shrinks.", f"signal {-status}" if status < 0 else "os._exit"
     said, look = {
         "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
         "memory": (f"used more than {limits.memory_bytes / 1e6:,.0f} MB of memory", grows),
         "printed": (f"printed more than {limits.printed_bytes / 1e3:,.0f} kB", "Remove the prints: they run at every step."),
         "answers": (f"returned more than {MOST_BYTES / 1e6:,.0f} MB", grows),
         "ready": (f"cannot be loaded in the process that checks it ({error})", "Define everything it needs in cells, or import it inside."),
-        "exit": ("called sys.exit", returns),
-        "ended": ("ended the Python process (os._exit)", returns),
-        "crashed": (f"crashed the Python process (signal {-status})", "Look for anything in it that is not plain Python."),
+        "ended": (f"ended the Python process ({end})", "Return instead, or raise an exception that says what is wrong."),
     }[kind]  # fmt: skip
     return Breach(kind, f"your code {said}{where}.", look)
 
@@ -250,7 +236,6 @@ def main(kernel: int) -> None:
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # this process ends with the kernel
-    adopt_orphans()  # what runs away from its parents comes below this process
     if os.getppid() != kernel:
         return  # it has ended already
 
@@ -269,12 +254,8 @@ def main(kernel: int) -> None:
             for answer in driver(make, script):
                 send("answer", plain(answer))
             send("end")
-        except SystemExit:
-            send("exit")
-            break
         except BaseException as error:  # noqa: BLE001 - the learner's code may raise anything
             send("raised", *told(error))
-    _end_below(psutil.Process())
     os._exit(0)
 
 
