@@ -176,6 +176,6 @@ def test_twin_is_asked_as_its_model_is(name: str) -> None:
 def test_twins_are_found() -> None:
     """Those of every domain that has a Kafka half."""
     assert MODELS.keys() >= {
-        "ModelGroup", "ModelTransactions", "ModelLeader", "ModelKeyedTopic", "ModelWorkers", "SendRun",
+        "ModelGroup", "ModelTransactions", "ModelLeader", "ModelKeyedTopic", "SendRun",
         "ModelCompactedLog", "ModelCoordinator", "ModelDriver", "ModelOffsetsLog", "ModelTransactionalTopic",
     }  # fmt: skip

@@ -48,15 +48,15 @@ def test_stale_metadata_real_leader_moves_and_nothing_is_lost(three_brokers: Clu
 
 TRANSACTED = ["transition", "write", "marker", "fenced", "end", "read"]
 AMONG_THREE: list[tuple[str, dict[str, Any], list[str]]] = [
-    ("zombie", {}, TRANSACTED), ("zombie", {"version": "2", "generation": False}, TRANSACTED), ("connect_layouts", {}, ["start", "sync"]),
+    ("zombie", {}, TRANSACTED), ("zombie", {"version": "2", "generation": False}, TRANSACTED),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "knobs", "words"), AMONG_THREE, ids=["librdkafka", "the kit's own client", "Connect"])
+@pytest.mark.parametrize(("name", "knobs", "words"), AMONG_THREE, ids=["librdkafka", "the kit's own client"])
 def test_leaders_and_coordinators_are_found_among_three(
     name: str, knobs: dict[str, Any], words: list[str], three_brokers: Cluster
 ) -> None:
-    """Transactions and a group of Connect's workers ask each broker what is its own, and it happens as often as in the model."""
+    """Transactions ask each broker what is its own, and it happens as often as in the model."""
     real, model = (run(name, backend, **knobs).words() for backend in ("kafka", "model"))
     assert {word: real[word] for word in words} == {word: model[word] for word in words}
 

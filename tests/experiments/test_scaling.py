@@ -9,15 +9,11 @@ import pytest
 
 from kitlib import experiments
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.connect.connect_stories import connect_layouts
 from kitlib.lab.wire.coordinator import CoordinatorWire
 from kitlib.monitor.delivery import judge
-from kitlib.more.connect.protocol import encode_metadata
-from kitlib.settings import Settings
 from kitlib.trace import Trace
 
-MODEL_ONLY = ("connect_worker_lost", "connect_source_crash", "streams_tasks", "streams_failover", "streams_queries")
+MODEL_ONLY = [each.name for each in experiments.every() if "no jars" in each.model_only]
 
 
 def last(trace: Trace, what: str) -> dict[str, Any]:
@@ -195,30 +191,6 @@ def test_more_consumers_on_a_real_broker(broker: Any) -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(
-    "knobs", [{}, {"protocol": "eager"}, {"workers": 4, "source_tasks": 5, "sink_tasks": 3}], ids=str
-)
-def test_connect_workers_in_a_real_group_share_as_the_model_does(broker: Any, knobs: dict[str, Any]) -> None:
-    """The broker counts the generations and passes the bytes on; loads and rebalances are the model's.
-
-    Which worker loses a task hangs on the member ids, which a real coordinator makes up.
-    """
-    model, real = (experiments.run("connect_layouts", backend, **knobs) for backend in ("model", "kafka"))
-
-    def loads(trace: Trace) -> list[tuple[int, int]]:
-        workers = trace.steps[-1].state["connect"]["workers"].values()
-        return sorted((len(each["connectors"]), len(each["tasks"])) for each in workers)
-
-    def one_kind(trace: Trace, kind: int) -> list[int]:
-        return sorted(pair[kind] for pair in loads(trace))
-
-    assert [one_kind(real, kind) for kind in (0, 1)] == [one_kind(model, kind) for kind in (0, 1)]
-    assert [real.words()[what] for what in ("start", "sync")] == [model.words()[what] for what in ("start", "sync")]
-    assert not real.steps[-1].state["connect"]["unassigned"]["tasks"]
-    assert max(step.data["generation"] for step in real if step.what == "sync") == real.words()["sync"]
-
-
-@pytest.mark.kafka
 def test_group_of_another_kind_refuses_a_connect_worker(broker: Any) -> None:
     """A group id that consumers use is none for Connect: error 23, in a sentence."""
     host, _, port = broker.bootstrap.partition(":")
@@ -230,19 +202,8 @@ def test_group_of_another_kind_refuses_a_connect_worker(broker: Any) -> None:
         consumer.send_join(group, "consumer", [("range", b"")], 6_000, 6_000)
         consumer.receive_join()
         with pytest.raises(LabError, match=r"error 23 \(InconsistentGroupProtocolError\).* another group id"):
-            worker.send_join(
-                group, "connect", [("sessioned", encode_metadata("u", 1, "sessioned", None))], 6_000, 6_000
-            )
+            worker.send_join(group, "connect", [("sessioned", b"")], 6_000, 6_000)
         assert consumer.heartbeat() in (0, 27) and consumer.leave() == 0
-
-
-def test_standalone_is_no_group() -> None:
-    """There is nothing real about one process that runs everything; KIT's broker is not even asked for a group."""
-    run_alone = connect_layouts.kind
-    backend = ModelBackend("x")
-    backend.name = "kafka"
-    with pytest.raises(KnobError, match="mode=standalone has no group"):
-        run_alone(Trace("x", "connect_layouts", domain="connect"), backend, Settings(mode="standalone"), None)
 
 
 @pytest.mark.kafka

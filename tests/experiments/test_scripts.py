@@ -259,7 +259,6 @@ def test_intervention_that_never_happens_is_told(line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     {"linger_and_batches\nlose answer 2": "a real client's threads", "commit_and_abort\nbreak broker at 5 ms": "a real client hides",
-     "connect_layouts\nbreak w1 at 5 ms": "on a real broker time passes",
      "rebalance\nlose commit 1 of A": "a real client's threads", "share_group\nlose answer 1": "a real consumer decides"}.items(),
 )  # fmt: skip
 def test_what_only_the_model_can_do_is_refused_on_a_real_broker_with_its_reason(script: str, why: str) -> None:

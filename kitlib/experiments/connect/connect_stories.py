@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
-from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
@@ -26,40 +25,21 @@ MODEL_ONLY = "the kit has no jars of Connect, and waiting for a lost worker take
 
 
 @dataclass(slots=True)
-class ModelWorkers(ConnectCluster):
-    """The cluster as a run has it; on a real broker `on_kafka` takes its place."""
-
-    on_kafka: ClassVar[str] = "kitlib.experiments.connect.kafka_connect:KafkaConnectCluster"
-
-
-@dataclass(slots=True)
 class ConnectRun(Run):
     """One run of a cluster of workers, and the trace it writes; with mode=standalone the cluster is one worker without a group."""
 
     domain: ClassVar[str] = "connect"
     takes: ClassVar[tuple[str, ...]] = ("break WORKER at T ms for D ms",)
-    model_script: ClassVar[str] = "on a real broker time passes only until nothing is due, so a moment of the run's clock may never come"
 
-    cluster: ConnectCluster = field(init=False)  # or a twin, whose group is real
+    cluster: ConnectCluster = field(init=False)
     idle_ms: dict[TaskId, int] = field(default_factory=dict)  # task -> for how long it ran nowhere
     moves: dict[TaskId, list[str]] = field(default_factory=dict)  # task -> the workers that ran it, one after the other
     looked_ms: int = 0
 
     def __post_init__(self) -> None:
         given = self.settings.given("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
-        if self.settings.mode == "standalone" and self.is_real:
-            raise KnobError(
-                'mode=standalone has no group, so there is nothing to run on real brokers. Run it with backend="model".'
-            )
-        if self.settings.mode == "standalone":
-            self.cluster = StandaloneWorker()
-        else:
-            self.cluster = self.backend.provide(ModelWorkers, ConnectSettings(**given))
-
-    @property
-    def is_real(self) -> bool:
-        """Whether the group is one of a real broker, in real time."""
-        return self.backend.name == "kafka"
+        is_alone = self.settings.mode == "standalone"
+        self.cluster = StandaloneWorker() if is_alone else ConnectCluster(ConnectSettings(**given))
 
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These connectors, with their numbers of tasks."""
@@ -90,7 +70,6 @@ class ConnectRun(Run):
         self.start(found.target)
 
     def run_for(self, ms: int) -> None:
-        """Let time pass; on a real broker only until nothing is due."""
         while (turn_ms := self.interventions.turn_ms) is not None and turn_ms <= self.now_ms + ms:
             gone_ms = max(0, turn_ms - self.now_ms)
             self._pass_ms(gone_ms)
@@ -104,9 +83,8 @@ class ConnectRun(Run):
             self._count_idle(due)
             self.cluster.run_until(due)
             self._tell()
-        if not self.is_real:
-            self._count_idle(end)
-            self.cluster.run_until(end)
+        self._count_idle(end)
+        self.cluster.run_until(end)
 
     def count_from_here(self) -> None:
         """What was idle and what moved so far does not count."""
@@ -237,7 +215,7 @@ SessionMs = Annotated[int, Knob("A worker without a heartbeat for this long is r
 
 
 @experiment(
-    "Workers, connectors and tasks", ConnectRun,
+    "Workers, connectors and tasks", ConnectRun, model_only=MODEL_ONLY,
     figure=MOVES, front=("workers", "source_tasks", "sink_tasks", "mode", "join_ms"),
 )
 def connect_layouts(
