@@ -51,7 +51,7 @@ LESSONS = (
     ("lag.lag_stories", "transactional_lag"),
     ("offsets.incident_stories", "stale_offset dead_cleaner"),
     ("replication.replication_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
-    ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest mirror reset_by_hand"),
+    ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest reset_by_hand"),
     ("lag.lag_stories", "lag_is_zero flat_lag stale_commit_lag"),
     ("checkpoint.checkpoint_stories", "checkpoint_kill"),
     ("share.share_stories", "share_group share_lock share_crash"),

@@ -210,7 +210,6 @@ PARTITIONS = Domain(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
             "before they were created, {refused} records were refused, and {left_over} orders are left over.",
             "early_cancels left_over moved:whole orders refused",
-            "split",
         ),
     },
 )

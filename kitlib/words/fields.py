@@ -124,7 +124,7 @@ FIELDS = _by_name({
         leader leader_epoch left_over limit load_ms locks log_end longest_ms lost made_from max_steps messages metadata
         missing most_ms most_partitions ms next node notifications number offset on_disk on_their_way orders outstanding part
         partition paused pending pid poll position queue reads record records records_gone refused request restored root rows
-        segments seq shuffled silence_s since_cleaned_ms split spout_task stage stored_lag threads threads_counting
+        segments seq shuffled silence_s since_cleaned_ms spout_task stage stored_lag threads threads_counting
         threads_idle timeout timestamp_ms to tries tuple unprocessed until_ms val version waited_ms waiting wasted
         writes""",
     "whole?": "after before stored tx value",

@@ -193,11 +193,6 @@ RESETS: dict[str, Claim] = {
     "for five seconds": ("new_partition_latest", {"metadata_max_age_ms": 5_000}, (30, 80), {"lost": 50, "skipped": 50}),
     "earliest reads a new partition from its start": ("new_partition_latest", {"policy": "earliest"}, (40, 40), {}),
     "so does a duration that is long enough": ("new_partition_latest", {"policy": BY_HOUR}, (40, 40), {}),
-    "the mirror loses, the consumer repeats": (
-        "mirror", {}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
-    "a mirror with earliest repeats as well": ("mirror", {"policy": "earliest"}, (160, 160), {"duplicated": 65, "rewound": 2}),
-    "beyond the end is as good as forgotten": (
-        "mirror", {"trouble": "beyond the end"}, (115, 160), {"lost": 45, "skipped": 45, "duplicated": 40, "rewound": 1}),
     "a table that is asked after the effect prevents nothing": ("reset_by_hand", {}, (60, 60), {"duplicated": 66, "rewound": 1}),
     "no table is as good": ("reset_by_hand", {"check": "none"}, (60, 60), {"duplicated": 66, "rewound": 1}),
     "one that is asked before misses the crash": (

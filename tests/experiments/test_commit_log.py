@@ -124,10 +124,13 @@ def test_times_without_sense_are_refused(since_ms: int | None, until_ms: int | N
     check_times(4, 4)
 
 
-def test_group_whose_name_is_part_of_another_s_gets_its_own_commits_alone() -> None:
-    """The quick look at the key's bytes lets others through; the decoded name decides."""
-    log = log_of([*history(1), commit(9, 1_000, 1, "mailing"), commit(8, 1_000, 2, "e")], group="mail")
-    assert log.groups() == ["mail"] and log.outside == 2
+def test_group_that_is_asked_for_alone_is_told_nothing_of_the_others() -> None:
+    """Neither the commits of one whose name holds its own, nor records of others that are broken, nor those of nobody."""
+    other = commit(9, 1_000, 1, "mailing")
+    broken = [RawRecord(0, 3, 1_000, key, b"\x00") for key in (other.key, commit(1, 0, group="e").key, b"", None)]
+    log = log_of([*history(1), other, commit(8, 1_000, 2, "e"), *broken], group="mail")
+    assert (log.groups(), log.outside, log.reading.broken, log.notes()) == (["mail"], 6, 0, [])
+    assert log_of(history(1), group="x" * 70_000).groups() == []
 
 
 def test_what_compaction_took_and_what_a_transaction_hides_are_told() -> None:

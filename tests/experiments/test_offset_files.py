@@ -18,60 +18,42 @@ from kitlib import experiments
 from kitlib.errors import KitError, TraceError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import snapshots_of
-from kitlib.experiments.cluster_audit.offset_files import read_files
+from kitlib.experiments.cluster_audit.offset_files import Entry, read_files, settled
 from kitlib.lab import workspace
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic, RawRecord
 from kitlib.lab.wire.records import WireBatch, encode_batch
-
-DUMP = Path(__file__).with_name("dumped_offsets.txt")  # what kafka-dump-log of 4.3.1 printed of two groups' commits
-READER, PIPELINE = "kit.auto-commit-c3abd2f6", "kit.consume-transform-produce-2594d939.group"
 
 
 def committed(log: CommitLog) -> dict[str, list[int | None]]:
     return {where.group: [each.offset for each in found] for where, found in log.history.commits.items()}
 
 
-def test_dump_is_read_as_the_records_that_it_shows() -> None:
-    """Commits, who made them and what is skipped: a transaction's marker is no record."""
-    log = read_files([DUMP])
-    assert committed(log) == {READER: [300], PIPELINE: [3, 6, 9]} and log.reading.broken == 0
-    [before] = next(found for where, found in log.history.commits.items() if where.group == READER)
-    assert before.by == "B-a63fae8e-e792-4783-a045-b7d0970237f3 at /127.0.0.1" and before.members == 1
-    assert (log.bounds[3].begin, log.bounds[3].end, log.removed, log.hidden) == (636, 646, 3, 0)
-    assert [each.members for each in log.seen(READER)] == [0, 1, 0] and committed(read_files([DUMP], READER)) == {READER: [300]}
+def entry(offset: int, producer_id: int | None = None, is_committed: bool | None = None) -> Entry:
+    return Entry(RawRecord(0, offset, 5, None, None), producer_id, is_committed)
 
 
 @pytest.mark.parametrize(
-    ("change", "offsets", "hidden"),
-    [
-        (lambda text: text.replace("endTxnMarker: COMMIT", "endTxnMarker: ABORT", 2), [9], 0),
-        (lambda text: text[: text.rindex("baseOffset")], [3, 6], 1),
-    ],
-    ids=["aborted", "open"],
+    ("end", "offsets", "readable"),
+    [([entry(4, 7, True)], [0, 1, 2, 3], 5), ([entry(4, 7, False)], [0, 2], 5), ([], [0], 1)],
+    ids=["committed", "aborted", "open"],
 )
-def test_records_of_a_transaction_count_once_it_is_committed(change: Any, offsets: list[int], hidden: int, tmp_path: Path) -> None:
-    """Those of an aborted one never took effect; behind an open one nothing can be read, and it is said."""
-    file = tmp_path / "dump.txt"
-    file.write_text(change(DUMP.read_text()))
-    log = read_files([file])
-    assert committed(log)[PIPELINE] == offsets and log.hidden == hidden
+def test_records_of_a_transaction_count_once_it_is_committed(end: list[Entry], offsets: list[int], readable: int) -> None:
+    """Those of an aborted one never took effect; behind an open one nothing can be read."""
+    entries = [entry(0), entry(1, 7), entry(2), entry(3, 7), *end]
+    found, up_to = settled(entries, len(entries))
+    assert ([each.offset for each in found], up_to) == (offsets, readable)
 
 
 SEGMENT = bytes(encode_batch(WireBatch(0, [b"a", b"b"], timestamp_ms=5)))
-HEAD = "baseOffset: 0 lastOffset: 0 producerId: -1 isTransactional: false\n"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("notes.txt", "hello\n", "no segment, nothing that kafka-dump-log prints"),
-        ("raw.txt", "Dumping /x/__consumer_offsets-3/0.log\n| offset: 1 CreateTime: 5 keySize: 1 key: k payload: v\n", "--offsets-decoder"),
+        ("notes.txt", "hello\n", "neither a segment nor an exported topic"),
         ("export.json", '{"offset": 3, "key": "!"}\n', "export.json:1: .*expected partition, offset, timestamp, key, value"),
         ("export.parquet", "no parquet", "cannot be read"),
-        ("dump.txt.gz", gzip.compress(DUMP.read_bytes()), "packed by gzip. Unpack it"),
-        ("other.txt", f"Dumping /x/orders-0/0.log\n{HEAD}", "line 1: it is a dump of topic orders, expected __consumer_offsets"),
-        ("heads.txt", f"Dumping /x/{OFFSETS_TOPIC}-0/0.log\n{HEAD}", "has batches and none of their records"),
-        ("cut.txt", DUMP.read_text()[:1_500], "cut.txt: line 6 is no record as kafka-dump-log prints it, or was cut"),
+        ("topic.json.gz", gzip.compress(b"{}"), "unpack what is packed"),
         ("cut.log", SEGMENT * 2 + SEGMENT[:-3], f"within the batch that begins at byte {2 * len(SEGMENT)}, .*truncate -s"),
         ("bad.log", SEGMENT[:-1] + b"!", "bad.log is damaged: .*wrong checksum.*Copy it again"),
         ("orders-3/0.log", SEGMENT, f"its folder is named as partition 3 of topic orders, expected {OFFSETS_TOPIC}-N"),

@@ -25,7 +25,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("reset_policy", {"library": "java", "state": "committed but forgotten", "policy": BY_HOUR}),
     ("reset_policy", {"library": "librdkafka", "state": "beyond the end", "policy": "none"}),
     ("new_partition_latest", {"library": "librdkafka", "metadata_max_age_ms": 3_000}),  # longer than the partition takes
-    ("mirror", {}),
     ("stale_commit_lag", {"restarts": 1}),
 ]
 

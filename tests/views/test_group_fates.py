@@ -19,7 +19,7 @@ GROUPS: dict[str, list[dict[str, Any]]] = {
     "auto_commit": [{}, {"library": "librdkafka"}, {"rule": "handed to a pool"}],
     "reset_policy": [{"state": state, "policy": policy} for state in ("committed but forgotten", "beyond the end", "committed but deleted")
                      for policy in ("earliest", "latest", "none")],
-    "worker_pool": [{}], "off_by_one": [{}], "retention_overtakes": [{}], "new_partition_latest": [{}], "mirror": [{}],
+    "worker_pool": [{}], "off_by_one": [{}], "retention_overtakes": [{}], "new_partition_latest": [{}],
     "reset_by_hand": [{}], "rebalance": [{}],
 }  # fmt: skip
 

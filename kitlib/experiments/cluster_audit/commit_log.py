@@ -144,15 +144,18 @@ def add_records(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> None:
-    """Decode records of one partition, in the order of the log, into the history. Nothing that stands in one ends it."""
-    wanted = None if group is None else group.encode("utf-8", "surrogatepass")
+    """Decode records of one partition, in the order of the log, into the history. Nothing that stands in one ends it.
+
+    Every key begins with its type and its group, so what another group has written is passed over unread, broken or not.
+    """
+    name = b"" if group is None else group.encode("utf-8", "surrogatepass")
     times: dict[int, int] = {}
 
     def asked_for() -> Iterator[tuple[int, bytes | None, bytes | None]]:
         for record in records:
-            is_outside = wanted is not None and record.key is not None and wanted not in record.key
+            is_own = group is None or _is_of(record.key or b"", name)
             is_late = until_ms is not None and record.at_ms > until_ms
-            if is_outside or is_late or (since_ms is not None and 0 <= record.at_ms < since_ms):
+            if not is_own or is_late or (since_ms is not None and 0 <= record.at_ms < since_ms):
                 log.outside += 1
                 continue
             times.clear()
@@ -160,7 +163,9 @@ def add_records(
             yield record.offset, record.key, record.value
 
     for offset, found in read_records(asked_for(), log.reading):
-        if group is None or found.group == group:
-            log.history.add(offset, times[offset], found)
-        else:
-            log.outside += 1
+        log.history.add(offset, times[offset], found)
+
+
+def _is_of(key: bytes, group: bytes) -> bool:
+    """Whether a record's key names this group, behind its type: the name's length, and the name."""
+    return int.from_bytes(key[2:4]) == len(group) and key[4 : 4 + len(group)] == group

@@ -1,20 +1,17 @@
-"""A commit history from files that somebody has sent: copied segments, what kafka-dump-log printed, or an exported topic.
+"""A commit history from files that somebody has sent: copied segments, or an exported topic.
 
     PARTITION_FOLDER or *.log     segments of __consumer_offsets, as they lie on a broker's disk
-    *.txt                         what `kafka-dump-log --offsets-decoder --files ...` printed
     *.json, *.parquet, or folders of these     a topic exported with partition, offset, timestamp, key and value; in JSON lines
                                   key and value are base64, as Spark writes binary columns
 
 Of a transaction's records only those of a committed one count; what lies behind one that is open in the files cannot be read, as on a
-broker. Left out: segments of before Kafka 0.11.
-Source: Apache Kafka 4.3.1, `DumpLogSegments.dumpLog` and its OffsetsMessageParser.
+broker. Left out: segments of before Kafka 0.11; what kafka-dump-log printed of segments, which can be copied themselves.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,17 +27,10 @@ from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, check_times, watched
 from kitlib.lab.offsets_topic import NO_TIME, OFFSETS_TOPIC, Bounds, RawRecord
 from kitlib.lab.wire.records import FetchedBatch, decode_batches
-from kitlib.more.offsets.messages import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION, Message
-from kitlib.more.offsets.records import OffsetsRecord, encode
-from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
 from kitlib.text import plain_text
 
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
-EMBEDDED = {"subscription": SUBSCRIPTION, "assignment": ASSIGNMENT}
-GZIP = b"\x1f\x8b"
-KINDS = (".log", ".parquet", ".json", ".jsonl", ".txt")
-DUMPED = re.compile(r"\| offset: (\d+) (?:\w+Time: (-?\d+) )?.*?(?:key: (\{.*?\}\}|\S+) payload: (.*)|endTxnMarker: (\w+).*)$")
-BATCH = re.compile(r"baseOffset: \d+ .*producerId: (-?\d+) .*isTransactional: (true|false)")
+KINDS = (".log", ".parquet", ".json", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +56,13 @@ def read_files(paths: Iterable[Path], group: str | None = None, since_ms: int | 
     log = CommitLog()
     for partition, entries in sorted(by_partition.items()):
         last = max(entries) + 1
-        records, readable = _settled([entries[offset] for offset in sorted(entries)], last)
+        records, readable = settled([entries[offset] for offset in sorted(entries)], last)
         add_records(log, watched(records, log), group, since_ms, until_ms)
         log.bounds[partition] = Bounds(min(entries), min(entries), readable, last)
     return log
 
 
-def _settled(entries: list[Entry], end: int) -> tuple[list[RawRecord], int]:
+def settled(entries: list[Entry], end: int) -> tuple[list[RawRecord], int]:
     """The records that a reader of committed transactions sees, and the offset that it can read up to."""
     found: list[RawRecord] = []
     is_open: dict[int, list[RawRecord]] = {}
@@ -110,8 +100,6 @@ def _entries(path: Path) -> Iterator[Entry]:
         lines = content.decode("utf-8", "replace").splitlines()
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise TraceError(f"{path} cannot be read: {plain_text(error, 300)}") from error
-    if content[:2] == GZIP:
-        raise KnobError(f"--from {path}: it is packed by gzip. Unpack it (gunzip), and name what it holds.")
     first = next((line for line in lines if line.strip()), "")
     if first.startswith("{"):
         for number, line in enumerate(lines, 1):
@@ -120,10 +108,8 @@ def _entries(path: Path) -> Iterator[Entry]:
                     yield _exported(json.loads(line))
             except (ValueError, KeyError, TypeError) as error:
                 raise TraceError(f"{path}:{number}: {plain_text(repr(error), 200)}; expected {', '.join(COLUMNS)}, as base64.") from error
-    elif any(line.startswith("Dumping ") or BATCH.match(line) for line in lines[:10]):
-        yield from _of_dump(path, lines)
     elif content:
-        raise KnobError(f"--from {path}: no segment, nothing that kafka-dump-log prints, no exported topic. See `kit offsets --help`.")
+        raise KnobError(f"--from {path}: it is neither a segment nor an exported topic; unpack what is packed. See `kit offsets --help`.")
 
 
 def _of_segment(path: Path, content: bytes) -> Iterator[Entry]:
@@ -155,54 +141,6 @@ def _batches_of(path: Path, content: bytes) -> list[FetchedBatch]:
         return decode_batches(content[:at])
     except (LabError, Broken) as error:
         raise TraceError(f"{path} is damaged: {plain_text(error, 200)} Copy it again from its broker.") from error
-
-
-def _of_dump(path: Path, lines: list[str]) -> Iterator[Entry]:
-    """The records that kafka-dump-log printed, with their bytes as a broker would have written them."""
-    partition, producer_id = 0, None
-    for number, line in enumerate(lines, 1):
-        if dumped := re.match(r"Dumping (.*)-(\d+)/[^/]*$", line):
-            partition, topic = int(dumped[2]), Path(dumped[1]).name
-            if topic != OFFSETS_TOPIC:
-                raise KnobError(f"--from {path}, line {number}: it is a dump of topic {plain_text(topic, 60)}, expected {OFFSETS_TOPIC}.")
-        elif batch := BATCH.match(line):
-            producer_id = int(batch[1]) if batch[2] == "true" else None
-        elif told := DUMPED.match(line):
-            offset, at_ms, key, payload, marker = told.groups()
-            where = partition, int(offset), int(at_ms or NO_TIME)
-            if marker:
-                yield Entry(RawRecord(*where, None, None), producer_id, marker == "COMMIT")
-            elif key.startswith("{"):
-                try:
-                    yield Entry(RawRecord(*where, *_written(json.loads(key), payload)), producer_id)
-                except (ValueError, LookupError, TypeError) as error:
-                    what = f"line {number} is no record as kafka-dump-log prints it, or was cut"
-                    raise TraceError(f"{path}: {what} ({plain_text(error, 120)}). Print it once more, with --offsets-decoder.") from error
-            else:
-                raise KnobError(f"--from {path}, line {number}: the records are not decoded. Print them with --offsets-decoder.")
-    if any(map(BATCH.match, lines)) and not any(map(DUMPED.match, lines)):
-        raise KnobError(f"--from {path}: the dump has batches and none of their records. Print them with --offsets-decoder.")
-
-
-def _written(key: dict[str, Any], payload: str) -> tuple[bytes, bytes | None]:
-    """A record's bytes; without a value that could be read where it is of a kind that has none of the history."""
-    kind = RECORD_TYPES[int(key["type"])]
-    value = json.loads(payload) if payload.startswith("{") else None
-    data = None if value is None else value["data"]
-    try:
-        for member in data.get("members", ()) if data else ():
-            member |= {name: _embedded(message, member[name]) for name, message in EMBEDDED.items() if name in member}
-        return encode(OffsetsRecord(kind, key["data"], None if value is None else int(value["version"]), data))
-    except (BrokenRecordError, KeyError, TypeError, AttributeError):
-        return encode(OffsetsRecord(kind, key["data"]))[0], b""
-
-
-def _embedded(message: Message, told: Any) -> bytes:
-    """The bytes of what a member subscribes to or is assigned, which the tool shows decoded where it can."""
-    if not isinstance(told, dict):
-        return base64.b64decode(told or "")
-    data = told | {"userData": base64.b64decode(told.get("userData") or "")}
-    return INTEGERS["int16"].pack(message.highest) + write_message(message, message.highest, data)
 
 
 def _exported(row: dict[str, Any]) -> Entry:

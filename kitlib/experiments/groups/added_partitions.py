@@ -142,7 +142,6 @@ class PartitionRun(Run):
             orders=self.settings.orders,
             moved=moved,
             early_cancels=self.effects["cancel before create"],
-            split=moved,
             refused=self.effects["refused"],
             left_over=left_over,
         )

@@ -380,10 +380,6 @@ class ModelGroup:
         steps, self.steps = self.steps, []
         return steps
 
-    def beside(self, name: str) -> ModelGroup:
-        """Another group of this name on the same topic, which has been created. Records are appended here."""
-        return ModelGroup(f"{self.run}.{name}", now_ms=self.now_ms, log=self.log)
-
     def alter(self, offsets: dict[int, int]) -> str:
         """An operator sets committed offsets; "NONE" or the error's name: UNKNOWN_MEMBER_ID while somebody is a member."""
         named = tuple(((self.topic, partition), offset) for partition, offset in sorted(offsets.items()))

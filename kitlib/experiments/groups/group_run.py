@@ -95,14 +95,9 @@ class GroupRun(Run):
     idle_since: dict[int, int] = field(default_factory=dict)  # partition -> since when no running member holds it
     view: GroupView = field(default_factory=lambda: GroupView("Empty"))
 
-    label: str = ""  # the lanes' topic, if it is not the topic's name
-    twin: GroupRun | None = None  # of another group on the same topic; the states hold both
     frozen: set[str] = field(default_factory=set)  # members that a script has frozen
 
     def __post_init__(self) -> None:
-        if self.twin is not None:
-            self.group = self.twin.group.beside(self.label)
-            return
         self.group = self.backend.provide(ModelGroup, self.trace.run)
         if self.backend.name == "model":
             self.group.is_lost = lambda name, thing, number: bool(self.interventions.on(thing, number, f" of {name}"))
@@ -110,7 +105,7 @@ class GroupRun(Run):
     @property
     def topic(self) -> str:
         """What the topic is called in the trace."""
-        return self.label or self.group.topic
+        return self.group.topic
 
     def create(self, partitions: int, records: int = 0) -> None:
         """Create the topic with so many records in each partition."""
@@ -520,9 +515,7 @@ class GroupRun(Run):
 
     @property
     def now_ms(self) -> int:
-        """The group's time, which never goes back in a trace of two groups."""
-        steps = self.trace.steps
-        return max(self.group.now_ms, steps[-1].at_ms if steps else 0)
+        return self.group.now_ms
 
     def record_lane(self, actor: str, what: str, partition: int, /, **data: Any) -> None:
         """Write a step in a partition's lane."""
@@ -534,7 +527,9 @@ class GroupRun(Run):
         }  # fmt: skip
         self.write(self.now_ms, actor, what, {"topic": self.topic, "partition": partition} | data, lane | self.state())
 
-    def _own_state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
+        """The group as its coordinator describes it, who holds and reads what, and how far."""
+
         def named(partition: int) -> str:
             return f"{self.topic}-{partition}"
 
@@ -550,17 +545,6 @@ class GroupRun(Run):
             for p, end in self.ends.items()
         }
         return {"group": shown, "cursors": cursors}
-
-    def state(self) -> dict[str, Any]:
-        """The state of both groups, if there are two: their members hold partitions of the same topic under two names."""
-        state = self._own_state()
-        if self.twin is not None:
-            other = self.twin._own_state()
-            for name in ("owners", "standing_still"):
-                state["group"][name] |= other["group"][name]
-            state["group"]["members"] += other["group"]["members"]
-            state["cursors"] |= other["cursors"]
-        return state
 
 
 def contiguous(ranges: list[Range]) -> int:

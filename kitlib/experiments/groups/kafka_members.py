@@ -179,9 +179,9 @@ class KafkaGroup:
     has_timeouts: bool = False  # of the newer protocol, on the broker
 
     @classmethod
-    def open(cls, backend: KafkaBackend, run: str, suffix: str = "") -> KafkaGroup:
-        """The group of a run on a real backend, or one more of its groups. LabError when the broker finds no coordinator for it."""
-        topic, group, began_s = f"kit.{run}.orders", f"kit.{run}{suffix}", time.monotonic()
+    def open(cls, backend: KafkaBackend, run: str) -> KafkaGroup:
+        """The group of a run on a real backend. LabError when the broker finds no coordinator for it."""
+        topic, group, began_s = f"kit.{run}.orders", f"kit.{run}", time.monotonic()
         created_resources.remember("group", group)
         names: dict[str, str] = {}
         watch = GroupWatch(backend.admin, group, lambda client: names.get(client, client), topic)
@@ -259,13 +259,6 @@ class KafkaGroup:
 
     def happened(self) -> list[CoordinatorEvent]:
         return self.watch.take()
-
-    def beside(self, name: str) -> KafkaGroup:
-        other = KafkaGroup.open(self.backend, self.run, f".{name}")
-        other.partitions, other.began_s = self.partitions, self.began_s
-        other.watch.start()
-        self.backend.opened.callback(other.close)
-        return other
 
     def alter(self, offsets: dict[int, int]) -> str:
         """OffsetCommit of nobody's."""

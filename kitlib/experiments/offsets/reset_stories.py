@@ -6,8 +6,8 @@ offset has been deleted, the records have, the log is shorter than it was, or th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import MemberSettings
@@ -15,42 +15,6 @@ from kitlib.experiments.groups.group_knobs import ClientLibrary, SessionMs, evic
 from kitlib.experiments.groups.group_run import SETTLE_MS, GroupRun
 from kitlib.experiments.knobs import Knob
 from kitlib.monitor.figures import LOST, LOST_OR_AGAIN, PROCESSED_AGAIN
-
-MIRROR = "mirror"
-
-
-@dataclass(slots=True)
-class MirrorRun(GroupRun):
-    """A run with two groups on one topic, each judged by itself: a consumer's, and a mirror's that copies the topic elsewhere.
-
-    `mirror` is the mirror's; it is there once the topic is.
-    """
-
-    domain: ClassVar[str] = "groups"
-
-    mirror: GroupRun = field(init=False)
-
-    def create(self, partitions: int, records: int = 0) -> None:
-        """Create the topic, and begin with the second group."""
-        GroupRun.create(self, partitions)
-        self.twin = self.mirror = GroupRun(self.trace, self.backend, self.settings, self.fork, label=MIRROR, twin=self)
-        self.mirror._know(partitions)
-        for partition in self.ends if records else ():
-            self.append(partition, records)
-
-    def append(self, partition: int, count: int, age_ms: int = 0) -> None:
-        """Append records, which are there for both."""
-        GroupRun.append(self, partition, count, age_ms)
-        first, end = self.ends[partition] - count, self.ends[partition]
-        self.mirror.ends[partition] = end
-        self.mirror.record_lane("log", "append", partition, first=first, last=end - 1)
-
-    def keep_time(self) -> None:
-        """In the model each group has a clock: the one that is behind catches up."""
-        if self.backend.name == "model":
-            ahead = self.group.now_ms - self.mirror.group.now_ms
-            (self.mirror if ahead > 0 else self).pass_ms(abs(ahead))
-
 
 OLD_MS = 7_200_000  # how far back the timestamps of old records lie
 HOUR_MS = 3_600_000  # the retention that takes them, and the duration that leaves them out
@@ -151,55 +115,6 @@ def retention_overtakes(
     run.append(0, after)
     read_on(run, "A")
     run.tell_lag("A goes on")
-
-
-@experiment(
-    "What one repeats, the other loses", MirrorRun,
-    figure=LOST_OR_AGAIN, front=("policy", "trouble", "mirrored", "while_down", "after"),
-)
-def mirror(
-    run: MirrorRun,
-    policy: Annotated[Literal["earliest", "latest"], Knob("The mirror's auto.offset.reset; the consumer's is earliest.")] = "latest",
-    trouble: Annotated[
-        Literal["forgotten", "beyond the end"], Knob("What happens to both offsets: they are deleted, or lie beyond the log end.")
-    ] = "forgotten",
-    records: Annotated[int, Knob("How many records the consumer has processed.", "records", 1, 500)] = 40,
-    mirrored: Annotated[int, Knob("How many of them the mirror has copied by then.", "records", 1, 500)] = 25,
-    while_down: Annotated[int, Knob("How many arrive before both come back.", "records", 1, 500)] = 30,
-    after: Annotated[int, Knob("How many arrive after both have started.", "records", 1, 500)] = 10,
-    library: ClientLibrary = "librdkafka",
-) -> None:
-    """Without an offset, a consumer starts at the earliest and a mirror at the latest. Both lose their offset. Which
-    one repeats records, and which one loses them?
-    """
-    run.create(1)
-    mirror = run.mirror
-    run.join("A", settings_under(run))
-    mirror.join("M", settings_under(run, policy))
-    for each in (run, mirror):
-        each.settle()
-        run.keep_time()
-    run.append(0, records)
-    for each, name, most in ((run, "A", records), (mirror, "M", min(mirrored, records))):
-        each.work(name, each.take(name, most))
-        each.commit_done(name)
-        each.close(name)
-        run.keep_time()
-    run.append(0, while_down)
-    for each in (run, mirror):
-        if trouble == "forgotten":
-            each.forget([0])
-        else:
-            each.alter({0: run.ends[0] + 100})
-    run.join("A", settings_under(run))
-    mirror.join("M", settings_under(run, policy))
-    for each in (run, mirror):
-        each.settle()
-        run.keep_time()
-    run.append(0, after)
-    for each, name in ((run, "A"), (mirror, "M")):
-        read_on(each, name)
-        run.keep_time()
 
 
 @experiment(
