@@ -12,7 +12,6 @@ FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
 predict("happy_path", "Where is the commit?", answer="commit")   # asks before it shows the run
 compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
-draw_history(history)          # what groups committed over time; where it went back or vanished
 lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
 side_by_side(name, over="max_in_flight", values=(1, 5))  # records a second, latency and copies of two settings
 """
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from kitlib.views.browser.player import Player
     from kitlib.views.browser.prediction import predict
     from kitlib.views.picture import Picture, show
-    from kitlib.views.pictures.checkpoint import draw_checkpoint
-    from kitlib.views.pictures.history import draw_history
     from kitlib.views.pictures.lag_window import draw_window
     from kitlib.views.pictures.logs import lay_under, side_by_side
 
 __all__ = [
-    "FailureMap", "Picture", "Player", "compare", "draw_checkpoint", "draw_history", "draw_window", "every_fault",
+    "FailureMap", "Picture", "Player", "compare", "draw_window", "every_fault",
     "lay_under", "predict", "show", "side_by_side",
 ]  # fmt: skip
 
@@ -44,8 +41,6 @@ _MODULES = {
     "FailureMap": "browser.failure_map",
     "Picture": "picture",
     "Player": "browser.player",
-    "draw_checkpoint": "pictures.checkpoint",
-    "draw_history": "pictures.history",
     "draw_window": "pictures.lag_window",
     "every_fault": "browser.every_fault",
     "lay_under": "pictures.logs",

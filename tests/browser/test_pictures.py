@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page
 from kitlib.experiments import get, names, run
 from kitlib.experiments.transactions.transaction_stories import commit_and_abort
 from kitlib.mechanisms.lag import Window
-from kitlib.monitor.commit_history import GroupPartition
-from kitlib.views import draw_history, draw_window, scene, show
+from kitlib.views import draw_window, scene, show
 from kitlib.views.browser.session import Session
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import draw
@@ -22,7 +21,6 @@ from tests.browser.players import check_reels, knob_to_picture, open_player, wat
 from tests.clock import min_until
 from tests.views.producing import everything
 from tests.views.projector import Projector
-from tests.views.test_history_picture import commits
 from tests.views.test_lag_picture import CASES
 from tests.views.test_unclean_scene import a_monitored_run
 from tests.views.traces import some_steps_of
@@ -102,14 +100,12 @@ def collisions(page: Page, svg: str) -> list[str]:
 
 
 def test_words_of_static_pictures_do_not_collide(chromium: Browser) -> None:
-    """Measured in the browser, for producers, windows of commits with each rule, and a history: none lies over another or leaves the picture."""
+    """Measured in the browser, for producers, and for windows of commits with each rule: none lies over another or leaves the picture."""
     traces = [get("six_in_flight").run(), get("broker_restart").run(), get("two_producers_one_id").run(), everything()]
     traces += [get("answers_lost").run(max_in_flight=10, remembered_batches=10, lost_answers=12, records=120)]
     pictures = [show(trace, at) for trace in traces for at in (len(trace) // 3, len(trace) * 2 // 3, len(trace) - 1)]
     pictures += [draw_window(window, name="billing on orders-0") for window, _, _ in CASES.values()]
-    pictures += [draw_window(Window([], [5], 3, 5)), draw_history({})]
-    groups = [GroupPartition("a-group-with-a-long-name", "a.topic.with.a.long.name", number) for number in range(14)]
-    pictures.append(draw_history({where: commits(10, 12_345_678, 40, None, 3) for where in groups}))
+    pictures.append(draw_window(Window([], [5], 3, 5)))
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     for picture in pictures:
         assert collisions(page, picture.svg) == [], picture

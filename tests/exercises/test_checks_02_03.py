@@ -67,7 +67,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("smallest_bound", 251, "a smaller bound would do"),
     ("smallest_bound", 0, "is refused"),
     ("smallest_bound", -5, "expected 0 to 9,223,372,036,854,775,807"),
-    ("smallest_bound", "250", "should be a number"),
     ("smallest_bound", 249.5, "a whole number"),
     ("forgotten", lambda trace: None, "returns None"),
     ("forgotten", ALL_THAT_WAS_CLEARED, "and it was processed anyway, at step 26"),
@@ -87,7 +86,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("stop_the_partition", {"fetch_records": 1}, "how many new records come at once"),
     ("stop_the_partition", {"process_ms": 1}, "may be turned here"),
     ("stop_the_partition", {"max_spout_pending": 1, "fetch_records": 1}, "this turns 2"),
-    ("stop_the_partition", {}, "this turns 0"),
     ("stop_the_partition", {"max_spout_pending": 0}, "expected 1 to"),
     ("stop_the_partition", {"max_spout_pendin": 1}, "may be turned here"),
     ("choose_a_default", {"max_offset_behind": 20, "poison": "lost"}, "fetches of 40 records"),
@@ -113,7 +111,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("lying_line", "B", "had committed"),
     ("lying_line", "D", "is true"),
     ("lying_line", "E", "should be one of"),
-    ("lying_line", 3, "should be one of"),
     ("reproduce_the_jump", {}, "restarts the same topology"),
     ("reproduce_the_jump", {"max_offset_behind": 30}, "restarts the same topology"),
     (
@@ -136,15 +133,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("second_bug", [40], "0 to 39"),
     ("second_bug", [30, 30], "each ack should name a different one of the 40 emitted records"),
     ("second_bug", {30}, "in the order of their acks"),
-    ("second_bug", ["30"], "should be a number"),
     ("defend_a_start", {**NOT_FORCED, "price": "duplicates"}, "it jumps over 25 records that were still there"),
     ("defend_a_start", {**FORCED, "price": "loss"}, "but a redeployment processes 20 records again"),
     ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 100_000, "price": "loss"}, "100,001 records waiting"),
     ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 30, "price": "loss"}, "20 records that arrived"),
     ("defend_a_start", {**NOT_FORCED, "max_offset_behind": 100, "price": "loss"}, "200 records that arrived"),
-    ("defend_a_start", {**NOT_FORCED, "price": "nothing"}, "should be one of"),
     ("defend_a_start", {**NOT_FORCED}, "no answer for price"),
-    ("defend_a_start", {**NOT_FORCED, "price": "loss", "records": 5}, "may be turned here"),
 ]  # fmt: skip
 
 

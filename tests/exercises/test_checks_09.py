@@ -31,25 +31,18 @@ WRONG: list[tuple[str, Any, str]] = [
     ("second_send", [5, 8, 9], "step 6 happens for every batch"),
     ("second_send", [1, 5, 6, 8, 9], "and 1 is not one of them"),
     ("second_send", [10], "and 10 is not one of them"),
-    ("second_send", 9, "the answer should be a list of numbers"),
     ("told_after", TIMES | {"missing topic": 4_000}, "missing topic: the user learns of it sooner than 4,000 ms after the call"),
     ("told_after", TIMES | {"wrong advertised address": 1_500}, "address: the user learns of it later than 1,500 ms after the call"),
     ("told_after", TIMES | {"buffer full": 1_500}, "buffer full: the user learns of it later than 1,500 ms after the call"),
-    ("told_after", TIMES | {"dead bootstrap": "soon"}, "should be a number"),
-    ("told_after", {"dead bootstrap": 1_500}, "a dict with the keys"),
     ("told_after", [1_500, 1_500, 4_000, 4_000], "a dict with the keys"),
     ("batch_of_a_round_trip", 1, "but it may not while a request is in flight"),
     ("batch_of_a_round_trip", 30, "more than 30 records"),
     ("batch_of_a_round_trip", 2_000, "fewer than 2000 records"),
     ("batch_of_a_round_trip", 0, "more than 0 records"),
-    ("batch_of_a_round_trip", "sixty", "should be a number"),
     ("word_of_one", {"min_insync_replicas": 1}, "record 1 is acknowledged and then lost, and 9 more with it"),
     ("word_of_one", {"min_insync_replicas": 3}, "but nothing is stored either"),
     ("word_of_one", {"acks": "1", "min_insync_replicas": 2}, "record 1 is acknowledged and then lost"),
     ("word_of_one", {"acks": "0", "min_insync_replicas": 2}, "and 10 more with it"),
-    ("word_of_one", {"followers_stop": False}, "may be turned here"),
-    ("word_of_one", {"min_insync_replicas": 9}, "expected 1 to 5"),
-    ("word_of_one", 2, "a dict of knobs"),
     *slips(
         "own_metadata_clock",
         (WANTS, "last_successful_refresh_ms + expire_ms - now_ms", "yours returns -700"),
@@ -62,7 +55,6 @@ WRONG: list[tuple[str, Any, str]] = [
         ("wants = ", "wants = [][", " - now_ms, 0)\n", " - now_ms, 0)]\n", "your code raised IndexError"),
     ),
     ("own_metadata_clock", lambda *_: True, "yours returns True"),
-    ("own_metadata_clock", 250, "should be a function"),
 ]
 
 

@@ -45,7 +45,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("live_records", lambda log: list({key: offset for offset, key, _ in log}.values()), "has no live record"),
     ("live_records", lambda log: list({key: offset for offset, key, value in log if value is not None}.values()), "has no live record"),
     ("live_records", lambda log: [entry[0] for entry in log], "should return [10, 14]; yours returns [3, 4"),
-    ("live_records", lambda log: 3, "should be a list of offsets"),
     *slips(
         "survivors",
         (" if offset < active}", "}", "offset >= active or ", "", "The cleaner does not touch the active segment"),
@@ -59,9 +58,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("kept_or_gone", BOTH | {"today": [KEPT, GONE, GONE, KEPT]}, "today: in situation 2"),
     ("kept_or_gone", BOTH | {"today": [KEPT, KEPT, KEPT, KEPT]}, "today: in situation 3"),
     ("kept_or_gone", BOTH | {"2.0": [GONE, GONE, GONE, GONE]}, "2.0: in situation 4"),
-    ("kept_or_gone", BOTH | {"2.0": [GONE]}, "a list of 4 words"),
-    ("kept_or_gone", {"today": BOTH["today"]}, "the answer should be a dict with the keys '2.0'"),
-    ("kept_or_gone", BOTH | {"2.0": ["lost"] * 4}, "should be one of"),
     *slips(
         "gap_or_loss",
         ("first == asked", "(first or None) == asked", "end=3, first=0) should return 'next'; yours returns 'gap'"),
@@ -71,7 +67,6 @@ WRONG: list[tuple[str, Any, str]] = [
         ("asked <= end", "asked < end", "should return 'end'"),
     ),
     ("gap_or_loss", lambda asked, start, end, first: "out of range" if first != asked else "next", "first=8) should return 'gap'"),
-    ("gap_or_loss", lambda asked, start, end, first: "lost", "should be one of"),
     *slips(
         "rebuilt",
         ("dict(left)", "{**table, **dict(left)}", "What does it mean that none says it exists?"),

@@ -21,13 +21,11 @@ WRONG = [
         ("copied + new_records", "copied", "alone + new_records", "alone", "yours returns (40, 20)"),
         ("alone + new_records", "alone", "yours returns (60, 0)"),
     ),
-    ("what_is_left", lambda copied, alone, new_records, unclean: alone, "what your function returns should be a list of 2 numbers"),
     ("what_is_left", lambda copied, alone, new_records, unclean: (copied + new_records, alone), "unclean=False) should return (65, 0)"),
     ("safe_follower", {"replicas": 2}, "with these settings 10 acknowledged records are lost"),
     ("safe_follower", {"replicas": 2, "min_insync_replicas": 2}, "10 records are refused"),
     ("safe_follower", {"replicas": 3, "min_insync_replicas": 3}, "10 records are refused"),
     ("safe_follower", {"replicas": 3}, "by luck"),
-    ("safe_follower", {"unclean_leader_election": False}, "only replicas, min_insync_replicas may be turned"),
     *slips(
         "goes_on",
         ("committed <= end", "committed < end", "goes_on(committed=40, end=40, epoch_end=None, policy='earliest') should return 40"),

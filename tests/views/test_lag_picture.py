@@ -6,7 +6,7 @@ import pytest
 
 from kitlib.mechanisms.lag import RULES, Commit, Judgement, Status, Window, evaluate
 from kitlib.views import draw_window
-from kitlib.views.pictures.clock import figure
+from kitlib.views.pictures.history import figure
 from kitlib.views.pictures.lag_window import asked_rules, judge_window
 from kitlib.views.scenes.timeline import FILLS
 from tests.views.payloads import HOSTILE, assert_only_text

@@ -126,11 +126,7 @@ class RealQuery:
 
     def view(self) -> View:
         """What lies in the folder now."""
-        if not self.checkpoint.is_dir():
-            return {"offsets": [], "state": [], "commits": []}
         found = read_checkpoint(self.checkpoint)
-        if found.troubles:
-            raise LabError(f"the query's checkpoint cannot be read: {found.troubles[0]} Run it again.")
         ends = {number: int(sources[0][self.name]["0"]) for number, sources in found.offsets.items()}
         offsets = [[number, ends.get(number - 1, 0), end - 1] for number, end in sorted(ends.items())]
         return {"offsets": offsets, "state": list(found.state.get(0, ())), "commits": list(found.commits)}

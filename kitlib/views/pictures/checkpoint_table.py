@@ -1,7 +1,6 @@
 """The checkpoint of a streaming query: a column for each batch, a row for each place that is written, in the order of the writes.
 
-The same table is the panel of a run's scene and the picture of a real folder (`kitlib.views.pictures.checkpoint`). Boxes
-that are missing are what a query that died has not written.
+It is the panel of a run's scene. Boxes that are missing are what a query that died has not written.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ class Batches:
     boxes: dict[int, dict[str, str]] = field(default_factory=dict)  # batch -> row -> text
     twice: set[int] = field(default_factory=set)  # batches with rows that lie in the sink more than once
     again: int | None = None  # the batch that the next start runs again
-    rows: tuple[str, ...] = ROWS
 
     def put(self, number: int, row: str, text: str) -> None:
         self.boxes.setdefault(number, {})[row] = text
@@ -44,7 +42,7 @@ class Batches:
         told = [f"{count(left, 'earlier batch', 'earlier batches')}"] if left else []
         for number in self.drawn:
             boxes = self.boxes[number]
-            told.append(f"batch {number}: {', '.join(f'{row} {boxes[row]}' for row in self.rows if row in boxes)}")
+            told.append(f"batch {number}: {', '.join(f'{row} {boxes[row]}' for row in ROWS if row in boxes)}")
         again = "" if self.again is None else f"; batch {self.again} is not in commits"
         return "; ".join(told) + again
 
@@ -53,7 +51,7 @@ class Batches:
         """The table's rows: the batches, and for each place that is written what they wrote there."""
         kinds = {number: "batch again" if number == self.again else "batch" for number in self.drawn}
         found = [Line("batch", [[Cell(kind, f"{number}") for number, kind in kinds.items()]])]
-        return [*found, *(Line(row, [[self._cell(number, row) for number in self.drawn]]) for row in self.rows)]
+        return [*found, *(Line(row, [[self._cell(number, row) for number in self.drawn]]) for row in ROWS)]
 
     def _cell(self, number: int, row: str) -> Cell:
         text = self.boxes[number].get(row)

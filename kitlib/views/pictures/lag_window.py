@@ -32,7 +32,7 @@ from kitlib.mechanisms.lag import (
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
-from kitlib.views.pictures.clock import figure
+from kitlib.views.pictures.history import figure
 from kitlib.views.scenes.timeline import draw_box
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED

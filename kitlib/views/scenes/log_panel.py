@@ -14,8 +14,7 @@ from typing import Any
 
 from kitlib.text import plain_text
 from kitlib.views.look import LEFT, STRIP
-from kitlib.views.pictures.clock import figure
-from kitlib.views.pictures.history import short
+from kitlib.views.pictures.history import figure, short
 from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, fill_legend, line_swatch, occurred, swatch
 from kitlib.views.svg import HATCH, Svg, el, group, letter_paint
 from kitlib.words.glyphs import BLUE, GREEN, ORANGE, RED, SKY

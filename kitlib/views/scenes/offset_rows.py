@@ -12,8 +12,7 @@ from typing import NamedTuple
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
-from kitlib.views.pictures.clock import figure
-from kitlib.views.pictures.history import stair
+from kitlib.views.pictures.history import figure, stair
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.log_panel import KeyedLog

@@ -13,7 +13,7 @@ from typing import Any
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT
-from kitlib.views.pictures.clock import figure
+from kitlib.views.pictures.history import figure
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.lanes import Lanes, Spell
 from kitlib.views.scenes.offset_rows import Curve, Scale, Strip, log_lanes

@@ -7,9 +7,7 @@ than came in, and the lag leaps, all at one moment, there is none. Lines through
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,9 +16,8 @@ from kitlib.experiments.offsets.signs import Signs, commits_in, find_signs, lane
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.rewinds import Rewind, Sample, Vanished, in_order
 from kitlib.trace import Trace
-from kitlib.views.pictures.clock import Placed
-from kitlib.views.pictures.history import draw_marks, points_of
-from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
+from kitlib.views.pictures.history import StepClock, draw_marks, points_of
+from kitlib.views.scene import Scene
 from kitlib.views.scenes.offset_rows import CHART_TALL, Curve, Scale, Strip
 from kitlib.views.scenes.timeline import Drawn, Item, box_swatch, line_swatch, places
 from kitlib.views.svg import Svg, el
@@ -71,21 +68,6 @@ def look_for_signs(commits: Sequence[Committed], samples: Sequence[Sample]) -> S
     return Seen(in_order(commits), samples, find_signs(commits, samples=samples))
 
 
-@dataclass(frozen=True, slots=True)
-class StepClock:
-    """Where a time lies on an axis that is laid out by steps: at the last step that is not later."""
-
-    times_ms: list[int]
-    xs: list[float]
-    left: float = AXIS_LEFT
-    right: float = AXIS_RIGHT
-
-    def x(self, at_ms: int) -> float:
-        """The place of a time."""
-        place = bisect_right(self.times_ms, at_ms) - 1
-        return self.xs[place] if place >= 0 else self.left
-
-
 def most_signs(trace: Trace) -> tuple[tuple[str, int], Seen]:
     """The partition with the most signs, the first one of a run without any; and what it showed. TraceError when no step is about one."""
     first = lane_of(trace)
@@ -125,7 +107,7 @@ def add_signs(strip: Strip) -> str:
     return f"partition {lane[1]}: {seen.sentence}"
 
 
-def thinned(samples: Sequence[Sample], clock: Placed) -> list[Sample]:
+def thinned(samples: Sequence[Sample], clock: StepClock) -> list[Sample]:
     """The last sample of each column, the very first too: what is counted between two of them stays counted."""
     found: list[Sample] = []
     column = -1
@@ -139,13 +121,13 @@ def thinned(samples: Sequence[Sample], clock: Placed) -> list[Sample]:
     return found
 
 
-def _add_offsets(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+def _add_offsets(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: StepClock) -> None:
     ends = [(clock.x(each.at_ms), each.log_end) for each in samples]
     curves = [Curve(ends, thick=1.4), Curve(points_of(seen.commits, clock), BLUE)]
     strip.add_chart("offsets", curves, "end, commit", more=lambda y: draw_marks(seen.steps, clock, y))
 
 
-def _add_rates(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+def _add_rates(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: StepClock) -> None:
     came: list[tuple[float, int | None]] = []
     went: list[tuple[float, int | None]] = []
     for since, until in pairwise(samples):
@@ -162,7 +144,7 @@ def _add_rates(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Place
     strip.add_chart("rates", [*surges, Curve([*went, *end], GREEN), Curve([*came, *end], thick=1.4, dash="5 3")], "a second")
 
 
-def _add_lag(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: Placed) -> None:
+def _add_lag(strip: Strip, seen: Seen, samples: Sequence[Sample], clock: StepClock) -> None:
     lags = [(clock.x(each.at_ms), max(0, each.log_end - each.committed)) for each in samples if each.committed is not None]
 
     def draw_spikes(y: Scale) -> list[Svg]:
