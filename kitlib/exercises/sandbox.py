@@ -11,7 +11,6 @@ which is read here when the process has ended, or had to be.
 from __future__ import annotations
 
 import copy
-import ctypes
 import os
 import pickle
 import resource
@@ -32,6 +31,7 @@ from typing import Any
 import cloudpickle
 import psutil
 
+from kitlib.lab import supervisor
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -41,8 +41,7 @@ CHANGED = "ArgumentChangedError"  # the kind of what is raised when a call has c
 DEADLINE_S, STARTUP_S = 10.0, 60.0  # a fresh Python takes 0.3 s, and longer on a computer that is busy with Spark
 MOST_BYTES = 64_000_000  # of answers
 LOOK_S = 0.05  # between two looks at the process
-MOST_CPU_S = 600  # for a loop that outlives even the kernel, where the system does not end it with the kernel
-PR_SET_PDEATHSIG = 1
+MOST_CPU_S = 600  # for a loop that outlives even the kernel and its guard
 MAX_MESSAGE = 160  # characters of an exception's message
 KIT = str(Path(__file__).resolve().parents[1]) + os.sep  # the frames of a traceback in here are not the learner's
 
@@ -133,10 +132,12 @@ def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str
                 [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], env=environment,
                 cwd=tempfile.mkdtemp(dir=room), start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
+        guard = supervisor.guard("kill", "-KILL", f"-{process.pid}")  # ends its group with a kernel that is killed
         try:
             why = _watched(process, answers, printed, limits)
         finally:
             _end(process)
+            supervisor.release(guard)
         at, last = _take(outcome, answers)
         if why == "time":
             outcome.is_slow = time.time() - answers.stat().st_mtime < limits.deadline_s / 4
@@ -234,8 +235,6 @@ def main(kernel: int) -> None:
     for what, most in ((resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(what)[1]
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # this process ends with the kernel
     if os.getppid() != kernel:
         return  # it has ended already
 

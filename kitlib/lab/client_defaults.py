@@ -20,10 +20,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import confluent_kafka
+from confluent_kafka import cimpl
 from py4j.java_gateway import get_field
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -145,12 +144,7 @@ def _text(value: Any) -> str | None:
 
 # librdkafka, asked through ctypes: confluent-kafka has no function that tells a default
 
-PATTERNS = (  # where wheels for Linux, macOS and Windows keep the library, from the package's folder
-    "../confluent_kafka.libs/librdkafka*.so*",
-    ".dylibs/librdkafka*.dylib",
-    "../confluent_kafka.libs/*rdkafka*.dll",
-    "librdkafka*.so*",
-)
+LIBRARY = cimpl.__file__  # what it is linked to is found through it
 ROW = re.compile(
     r"^(?P<name>[a-z][a-z0-9_.]*) *\| *(?P<who>[*CP]) *\| *(?P<range>.*?) *\| *(?P<default>.*?) *\| *\w+ *\| *(?P<doc>.*)$"
 )
@@ -158,28 +152,13 @@ ALIAS = re.compile(r"Alias for `([^`]+)`")
 TYPE = re.compile(r" *<br> *\*Type: (.*?)\* *$")
 
 
-def find_library() -> Path:
-    """The library file of this Python's confluent-kafka. LabError when it is not where wheels keep it."""
-    package = Path(confluent_kafka.__file__).parent
-    for pattern in PATTERNS:
-        folder, name = os.path.split(pattern)
-        found = sorted((package / folder).resolve().glob(name))
-        if found:
-            return found[0]
-    raise LabError(
-        f"confluent-kafka in {package} has no librdkafka of its own, so its defaults cannot be read. "
-        "Install the wheel: pip install --only-binary :all: confluent-kafka."
-    )
-
-
 @lru_cache(maxsize=1)
 def _librdkafka() -> dict[str, Setting]:
     """Every property in the manual that the library itself prints, by name. LabError when the library cannot be asked."""
-    where = find_library()
     try:
-        manual = _manual(ctypes.CDLL(str(where)))
-    except (OSError, AttributeError, TypeError) as error:  # the last one: no C library to print with (Windows)
-        raise LabError(f"librdkafka at {where} cannot be asked for its settings: {error}. Run `kit doctor`.") from None
+        manual = _manual(ctypes.CDLL(LIBRARY))
+    except (OSError, AttributeError) as error:
+        raise LabError(f"librdkafka under {LIBRARY} cannot be asked for its settings: {error}. Run `kit doctor`.") from None
     rows: dict[str, re.Match[str]] = {}
     for row in filter(None, map(ROW.match, manual.splitlines())):
         rows.setdefault(row["name"], row)  # a topic's property that is a client's too is told by the client
@@ -189,7 +168,7 @@ def _librdkafka() -> dict[str, Setting]:
         default = rows[alias[1]]["default"] if alias else row["default"]
         found[name] = Setting("librdkafka", name, default or None, TYPE.sub("", row["doc"]))
     if "linger.ms" not in found:
-        raise LabError(f"librdkafka at {where} reported no known settings. Use the kit's own confluent-kafka.")
+        raise LabError(f"librdkafka under {LIBRARY} reported no known settings. Use the kit's own confluent-kafka.")
     return found
 
 

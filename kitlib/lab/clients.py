@@ -142,6 +142,21 @@ def kafka_python_admin(cluster: Cluster, trouble: str) -> Iterator[Any]:
         raise LabError(f"{trouble}: {error}. Look at `kit status`; start a broker with `kit up`.") from error
 
 
+def listed_groups(cluster: Cluster) -> list[dict[str, Any]]:
+    """The groups of all kinds, as kafka-python lists them. A broker that still loads its own is asked again; LabError after ADMIN_S."""
+    from kafka.errors import KafkaError
+
+    ends_s = time.monotonic() + ADMIN_S
+    with kafka_python_admin(cluster, "the groups could not be listed") as admin:
+        while True:
+            try:
+                return list(admin.list_groups())
+            except KafkaError as error:
+                if not error.retriable or time.monotonic() > ends_s:
+                    raise
+                time.sleep(0.1)
+
+
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
     """(host, port) of each broker that is named for the beginning; LabError for a name without a port."""
     found = []

@@ -22,7 +22,6 @@ import psutil
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import clients, state, workspace
 from kitlib.lab.brokers import node, ports, warden
-from kitlib.lab.brokers.settings import EXPIRATION, broker_setting
 from kitlib.lab.brokers.start import (
     START_TIMEOUT_S,
     home_mark,
@@ -38,7 +37,7 @@ from kitlib.lab.processes import end_warden, find_by_argument, is_alive, wait_un
 from kitlib.lab.state import Say, say_on_stderr
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
-           "producer_id_expiration", "restart", "start_node", "status"]
+           "restart", "start_node", "status"]
 
 BROKERS = (1, 3)
 # How a node can be ended for a restart: asked to (it writes down all it knows), or with SIGKILL.
@@ -212,17 +211,6 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
         process.resume()  # a paused broker can obey only then
     wait_until(lambda: not is_alive(process), timeout_s, f"broker {number} has ended")
     return wanted.pid or 0
-
-
-@contextmanager
-def producer_id_expiration(ms: int) -> Iterator[None]:
-    """Let the kit's brokers forget producers that were idle for `ms` milliseconds (Kafka's own: a day), until the end.
-
-    They look every five seconds (`producer.id.expiration.check.interval.ms`, which the kit sets). LabError when
-    no broker of the kit's runs or it does not take the setting.
-    """
-    with broker_setting(_cluster(_own_state()), EXPIRATION, str(ms)):
-        yield
 
 
 def start_node(number: int) -> None:

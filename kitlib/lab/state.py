@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -76,6 +76,11 @@ class ClusterState:
     # What a learner should know about this start: data put aside, ports that moved.
     notes: tuple[str, ...] = field(default=())
 
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> ClusterState:
+        """As `asdict` gives it, believed only as far as its form. KeyError and TypeError when it has none."""
+        return cls(**{**content, "nodes": tuple(NodeState(**node) for node in content["nodes"]), "notes": tuple(content["notes"])})
+
     @property
     def identity(self) -> Identity:
         return Identity(self.pid, self.born_s, self.token)
@@ -130,21 +135,6 @@ def read_as(made: Callable[[dict[str, Any]], Made], path: Path, say: Say) -> Mad
             aside = put_aside(path)
             say(f"{path.name} makes no sense ({type(error).__name__}: {error}). It is kept as {aside.name}; the kit goes on without it.")
         return None
-
-
-def write_cluster_state(path: Path, state: ClusterState) -> None:
-    """Replace the state file by `state`."""
-    write_json(path, asdict(state))
-
-
-def read_cluster_state(path: Path, say: Say) -> ClusterState | None:
-    """The state file's content, believed only as far as its form; put aside when it has none."""
-    return read_as(_cluster_state, path, say)
-
-
-def _cluster_state(content: dict[str, Any]) -> ClusterState:
-    nodes = tuple(NodeState(**node) for node in content["nodes"])
-    return ClusterState(**{**content, "nodes": nodes, "notes": tuple(content["notes"])})
 
 
 def put_aside(path: Path) -> Path:

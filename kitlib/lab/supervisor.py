@@ -59,6 +59,28 @@ def start_warden(module: str, *arguments: str, spec: dict[str, Any], output: IO[
     return process
 
 
+# `read` fails when the owner's end of the pipe is closed without a line.
+GUARD = 'read line || "$@"'
+RELEASE_S = 5.0
+
+
+def guard(*command: str) -> subprocess.Popen[bytes]:
+    """A process that waits for `release`, and runs `command` when its owner dies before, however it dies."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", GUARD, "guard", *command], stdin=subprocess.PIPE, start_new_session=True, env=with_kitlib(os.environ),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def release(guard: subprocess.Popen[bytes]) -> None:
+    """Let a guard go, and wait until it has."""
+    with guard:  # closes its pipe
+        try:
+            guard.communicate(b"\n", timeout=RELEASE_S)
+        except (OSError, subprocess.TimeoutExpired):
+            guard.kill()
+
+
 class Stopped(Exception):
     """The warden was asked to end."""
 

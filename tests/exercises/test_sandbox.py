@@ -437,9 +437,10 @@ def test_call_code_of_a_notebook_in_another_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
 def test_call_notebooks_process_gone_ends_everything(number: signal.Signals, tmp_path: Path) -> None:
-    """When the kernel is killed or its cell interrupted, the learner's process ends with it."""
-    with notebook("lambda number: max(range(10**12))", tmp_path) as process:
-        assert wait_for(sandboxed, 60)
+    """When the kernel is killed or its cell interrupted, the learner's process ends with it, and so does what that has started."""
+    child = f"__import__('subprocess').Popen(['sleep', '{RUNAWAY_S}'])"
+    with notebook(f"lambda number: [{child}, max(range(10**12))]", tmp_path) as process:
+        assert wait_for(lambda: len(sandboxed()) == 2, 60)
         process.send_signal(number)
         process.communicate(timeout=60)
     assert wait_for(lambda: not sandboxed(), 20)

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from kafka.admin import KafkaAdminClient
+from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError
 
 from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
-from kitlib.experiments.cluster_audit.group_reader import GroupWatch, snapshots_of, topics_of
+from kitlib.experiments.cluster_audit.group_reader import GroupWatch, check_group_exists, snapshots_of, topics_of
 from kitlib.experiments.kafka_backend import TopicReader, create_topic
 from kitlib.experiments.transactions.kafka_transactions import VERIFICATION
 from kitlib.lab import log_ends as log_ends_module
@@ -494,3 +496,20 @@ def test_brokers_that_do_not_answer_are_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(log_ends_module, "DEADLINE_S", 0.3)
     with pytest.raises(LabError, match=r"no Kafka answers at 127\.0\.0\.1:1 within 0\.3 s"):
         LogEnds.of(Cluster("127.0.0.1:1", None, 1, "kit")).ends([("t", 0)])
+
+
+def test_groups_that_a_broker_still_loads_are_asked_for_again(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that has just started knows its groups a moment later; any other refusal is told at once."""
+    listed, refusals = KafkaAdminClient.list_groups, [GroupAuthorizationFailedError(), CoordinatorLoadInProgressError()]
+
+    def list_groups(admin: KafkaAdminClient) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return listed(admin)
+
+    monkeypatch.setattr(KafkaAdminClient, "list_groups", list_groups)
+    with pytest.raises(LabError, match=r"the groups could not be listed: .*GroupAuthorization"):
+        check_group_exists(broker, "nobody")
+    refusals.append(CoordinatorLoadInProgressError())
+    with pytest.raises(LabError, match="there is no group 'nobody'"):
+        check_group_exists(broker, "nobody")

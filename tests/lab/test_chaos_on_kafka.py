@@ -5,16 +5,14 @@ Batches are of 100 records, so a batch that is stored twice shows as 100 duplica
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,17 +20,14 @@ import kafka.admin
 import psutil
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server
-from kitlib.lab.brokers import ports
 from kitlib.lab.client_processes.share_consumer import ShareConsumerProcess
 from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.wire.connection import Wire
 from tests.lab.records import read
 
 pytestmark = pytest.mark.kafka
@@ -156,40 +151,6 @@ def test_broker_killed_before_its_answers_arrive(proxy: ChaosProxy, topic: str) 
     proxy.cut()
     check(writers[0].finish(), 0, after)
     check(writers[1].finish(), BATCH, after)
-
-
-def test_restart_keeps_ports_and_records_and_is_not_counted_as_a_death(broker: Cluster, topic: str) -> None:
-    """A clean restart serves again on the same ports with a new process; anything else asked for is refused."""
-    check(Writer(broker, topic).send(range(300)).finish())
-    before = kafka_server.ensure()
-    after = kafka_server.restart("clean")
-    assert (after.bootstrap, after.cluster_id) == (before.bootstrap, before.cluster_id)
-    assert after.pids != before.pids and kafka_server.status().nodes[0].restarts == 0
-    assert read(after, topic) == list(range(300))
-    with pytest.raises(KnobError, match="'clean' or 'kill'"):
-        kafka_server.restart("gently")
-
-
-def test_producer_that_was_idle_is_forgotten_and_the_setting_is_set_back(broker: Cluster, topic: str) -> None:
-    """With a short expiration the broker forgets an idle producer within seconds; afterwards it has its own value again."""
-    check(Writer(broker, topic).send(range(100)).finish())
-    admin = AdminClient(client_config(broker))
-    setting = ConfigResource(ResourceType.BROKER, str(1))
-
-    def expiration() -> str:
-        return str(admin.describe_configs([setting])[setting].result(10)["producer.id.expiration.ms"].value)
-
-    host, _, port = kafka_server.ensure().bootstrap.rpartition(":")
-    with Wire.open(host, int(port)) as wire:
-        assert len(wire.describe_producers(topic, 0)) == 1
-        with kafka_server.producer_id_expiration(500):
-            assert expiration() == "500"
-            wait_until(lambda: not wire.describe_producers(topic, 0), 30, "the producer is forgotten")
-    assert expiration() == "86400000"
-    with pytest.raises(LabError, match=r"does not accept producer\.id\.expiration\.ms=-5"):
-        with kafka_server.producer_id_expiration(-5):
-            pytest.fail("no broker has such a setting")
-    assert expiration() == "86400000"
 
 
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "not idempotent"])
@@ -342,19 +303,6 @@ def test_proxy_on_the_command_line_ends_with_its_reader(broker: Cluster) -> None
         process.stdout.close()
         assert process.wait(30) == 141
         assert process.stderr.read() == ""
-
-
-def test_garbage_frames_leave_the_broker_alive(broker: Cluster) -> None:
-    """HTTP, TLS, impossible lengths and noise: the broker closes those connections and serves the others."""
-    port = int(broker.bootstrap.rsplit(":", 1)[1])
-    lengths = [struct.pack(">i", length) for length in (-1, 0, 2**31 - 1)]
-    noise = [struct.pack(">i", 60) + os.urandom(60) for _ in range(10)]
-    for data in [b"GET / HTTP/1.1\r\n\r\n", bytes.fromhex("1603010200010001fc0303") + bytes(300), *lengths, *noise]:
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as stranger:
-            stranger.sendall(data)
-            with suppress(ConnectionResetError):
-                assert stranger.recv(1000) == b"", "an answer to garbage"
-    wait_until(lambda: ports.answers(port, 2.0) and ports.serves_producers(port), 20, "the broker serves others")
 
 
 def test_one_consumer_cut_off_costs_one_rebalance_and_no_commit(proxy: ChaosProxy, broker: Cluster) -> None:

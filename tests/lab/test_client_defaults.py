@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes.util
-from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
@@ -26,7 +25,7 @@ def test_java_defaults_are_those_that_a_producer_starts_with() -> None:
 
 def test_librdkafka_defaults_are_those_of_a_fresh_configuration() -> None:
     """What the library's manual says and what its own fresh configuration holds are one, for all values that can be typed."""
-    library = ctypes.CDLL(str(client_defaults.find_library()))
+    library = ctypes.CDLL(client_defaults.LIBRARY)
     library.rd_kafka_conf_new.restype = ctypes.c_void_p
     library.rd_kafka_conf_get.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_size_t)]
     fresh, told = library.rd_kafka_conf_new(), settings_of("librdkafka")
@@ -40,19 +39,12 @@ def test_librdkafka_defaults_are_those_of_a_fresh_configuration() -> None:
     assert "delay" in told["queue.buffering.max.ms"].doc.lower() and "*Type" not in told["queue.buffering.max.ms"].doc
 
 
-def test_library_that_is_not_there_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is no library, a library of something else, and a wheel without one."""
-    empty = tmp_path / "librdkafka.so"
-    empty.write_bytes(b"")
-    other = ctypes.util.find_library("m")
-    for path in (empty, *([Path(other)] if other else [])):
-        monkeypatch.setattr(client_defaults, "find_library", lambda path=path: path)
+def test_library_of_something_else_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is no library, or knows no librdkafka, has no settings to tell."""
+    for path in ("nowhere.so", ctypes.util.find_library("m")):
+        monkeypatch.setattr(client_defaults, "LIBRARY", path)
         with pytest.raises(LabError, match="cannot be asked"):
             client_defaults._librdkafka.__wrapped__()
-    monkeypatch.undo()
-    monkeypatch.setattr(client_defaults, "PATTERNS", ("nowhere/*.so",))
-    with pytest.raises(LabError, match="no librdkafka of its own"):
-        client_defaults.find_library()
 
 
 def test_kafka_python_is_told_by_the_names_of_all_others() -> None:

@@ -66,7 +66,7 @@ def test_consumer_of_each_library_reads_commits_and_leaves(
         assert sorted(records) == [(partition, offset) for partition in (0, 1) for offset in range(5)]
         assert [event["partitions"] for event in events if event["what"] == "assigned"][-1] == [0, 1]
         assert consumer.member and (consumer.generation or 0) > 0
-        assert consumer.commit({0: 3})[0] == "NONE"
+        assert consumer.commit({0: 3}) == "NONE"
         closing = consumer.close()
         assert [(event["what"], event["partitions"]) for event in closing] == [("revoked", [0, 1])]
     finally:
@@ -108,7 +108,7 @@ def test_frozen_consumer_refuses_every_order_and_goes_on_when_thawed(librdkafka:
         with pytest.raises(LabError, match=r"consumer A \(librdkafka, process \d+\): it is frozen and cannot .* Thaw it first\."):
             order()
     librdkafka.thaw()
-    assert librdkafka.commit({0: 1})[0] == "NONE"
+    assert librdkafka.commit({0: 1}) == "NONE"
     with pytest.raises(LabError, match="it is not frozen, so it cannot be thawed"):
         librdkafka.thaw()
 
@@ -123,6 +123,19 @@ def test_killed_consumer_says_so(librdkafka: ConsumerProcess) -> None:
         librdkafka.commit()
 
 
+def test_events_that_come_with_the_answer_to_a_commit_are_told_by_the_next_poll(broker: Cluster, topic: str, group: str) -> None:
+    """Java tells of a refused commit that nobody waited for within the next commit that somebody waits for."""
+    consumer = ConsumerProcess.start("A", settings_for(broker, topic, "java", group=group))
+    try:
+        poll_until(consumer, lambda records, events: bool(records))
+        assert consumer.commit({7: 1}, waits=False) == "NONE"
+        assert consumer.commit({0: 1}) == "NONE"
+        _, events = poll_until(consumer, lambda records, events: bool(events))
+        assert [(event["what"], event["partitions"]) for event in events] == [("committed", [7])]
+    finally:
+        consumer.kill()
+
+
 def test_answer_to_an_order_that_was_given_up_is_not_the_next_ones(librdkafka: ConsumerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """The poll's answer comes when nobody waits for it any more; the commit after it is told its own."""
     poll_until(librdkafka, lambda records, events: len(records) >= 10)
@@ -132,8 +145,8 @@ def test_answer_to_an_order_that_was_given_up_is_not_the_next_ones(librdkafka: C
         with pytest.raises(LabError, match=r"consumer A .* no answer to poll within 0\.01 s"):
             librdkafka.poll(1, 10)
         os.kill(librdkafka.process.pid, signal.SIGCONT)
-    assert librdkafka.commit({7: 1})[0] != "NONE"  # a partition that is not there; a poll's error is NONE
-    assert librdkafka.commit({0: 4})[0] == "NONE"
+    assert librdkafka.commit({7: 1}) != "NONE"  # a partition that is not there; a poll's error is NONE
+    assert librdkafka.commit({0: 4}) == "NONE"
 
 
 def test_process_that_does_not_end_is_a_sentence(librdkafka: ConsumerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +191,7 @@ def test_poll_hands_out_no_more_than_was_asked_for(broker: Cluster, topic: str, 
         assert events == ["assigned"]
         for _ in range(20):
             assert consumer.poll(0, 20)[0] == []
-        assert consumer.commit()[0] == "NONE"
+        assert consumer.commit() == "NONE"
         while len(got) < 10 and time.monotonic() < deadline + SECONDS:
             records, _ = consumer.poll(2, 100)
             assert len(records) <= 2

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import psutil
@@ -166,10 +167,10 @@ def test_recycled_process_id_is_neither_believed_nor_killed(own_home: Path) -> N
             stranger.pid, 1.0, "0123456789abcdef0123", 1, "running", time.time() - 9e5,
             nodes=(state.NodeState(1, 20001, 20002, stranger.pid, 1.0, "running"),),
         )  # fmt: skip
-        state.write_cluster_state(warden.state_file(own_home / "run"), stale)
+        state.write_json(warden.state_file(own_home / "run"), asdict(stale))
         assert kafka_server.status().phase == "stopped"
         assert not kafka_server.down(quiet)
-        state.write_cluster_state(warden.state_file(own_home / "run"), stale)
+        state.write_json(warden.state_file(own_home / "run"), asdict(stale))
         with pytest.raises(LabError, match="No broker is running"):
             kafka_server.kill_node(1)
         assert kafka_server.ensure(progress=quiet).pids != (stranger.pid,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,8 @@ NONSENSE = {
 def test_write_then_read_returns_the_same_state(tmp_path: Path) -> None:
     """A state that was written is read back equal, and only its owner can read the file."""
     path = tmp_path / "kafka.json"
-    state.write_cluster_state(path, STATE)
-    assert state.read_cluster_state(path, pytest.fail) == STATE
+    state.write_json(path, asdict(STATE))
+    assert state.read_as(state.ClusterState.from_json, path, pytest.fail) == STATE
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["kafka.json"]
 
@@ -49,7 +50,7 @@ def test_read_of_nonsense_puts_the_file_aside_and_goes_on(tmp_path: Path, case: 
     path = tmp_path / "kafka.json"
     path.write_bytes(content)
     said: list[str] = []
-    assert state.read_cluster_state(path, said.append) is None
+    assert state.read_as(state.ClusterState.from_json, path, said.append) is None
     assert not path.exists()
     assert (tmp_path / "kafka.json.broken").read_bytes() == content
     assert len(said) == 1 and said[0].startswith("kafka.json makes no sense (") and "kafka.json.broken" in said[0]
@@ -69,7 +70,7 @@ def test_read_of_a_newer_schema_refuses_and_changes_nothing(tmp_path: Path) -> N
     path = tmp_path / "kafka.json"
     path.write_text('{"schema": 2}')
     with pytest.raises(LabError, match=r"schema 2; this kit reads 1.*KIT_HOME"):
-        state.read_cluster_state(path, pytest.fail)
+        state.read_json(path, pytest.fail)
     assert path.read_text() == '{"schema": 2}'
 
 

@@ -1,9 +1,8 @@
-"""The borrowed set of three: its watcher ends it, whatever becomes of its owner. Real sets: tests/experiments/test_real_leaders.py."""
+"""The borrowed set of three ends with its block, and with its owner. Real sets: tests/experiments/test_real_leaders.py."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,12 +15,11 @@ from kitlib.lab import three_brokers as three
 from tests.conftest import wait_for
 
 OWNER = """
-import os, sys
-from kitlib.lab import three_brokers as three
-home = three._new_home()
-three._watcher(home)
-print(home, flush=True)
-os.kill(os.getpid(), 9)
+import os
+from kitlib.lab import kafka_server, three_brokers
+kafka_server.ensure = lambda *_: os.kill(os.getpid(), 9)
+with three_brokers.three_brokers():
+    pass
 """
 
 
@@ -31,22 +29,10 @@ def user(new_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return new_home
 
 
-def test_watcher_removes_the_workspace_when_its_owner_is_killed(user: Path) -> None:
-    """The pipe closes with its owner, however that dies."""
-    owner = subprocess.run([sys.executable, "-c", OWNER], capture_output=True, text=True, timeout=60)
-    home = Path(owner.stdout.strip())
-    assert owner.returncode == -9 and home.parent == user / "run"
-    assert wait_for(lambda: not home.exists(), 30)
-
-
-def test_watcher_that_was_stopped_still_ends_its_set(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A learner's code may stop it (SIGSTOP); who waits for its end wakes it."""
-    monkeypatch.setattr(three, "END_S", 10.0)
-    home = three._new_home()
-    watcher = three._watcher(home)
-    watcher.send_signal(signal.SIGSTOP)
-    three._end(watcher, home)
-    assert not home.exists()
+def test_workspace_is_removed_when_its_owner_is_killed(user: Path) -> None:
+    """However the owner dies: here while it waits for its brokers."""
+    assert subprocess.run([sys.executable, "-c", OWNER], timeout=60).returncode == -9
+    assert wait_for(lambda: not list((user / "run").glob("three-*")), 30)
 
 
 def test_set_that_cannot_be_started_leaves_nothing(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,11 +48,3 @@ def test_set_that_cannot_be_started_leaves_nothing(user: Path, monkeypatch: pyte
         pass
     assert os.environ["KIT_HOME"] == str(user) and os.environ["KIT_KAFKA_BOOTSTRAP"] == "127.0.0.1:1"
     assert not list(workspace.run_dir().glob("three-*"))
-
-
-def test_watcher_touches_no_other_folder(user: Path) -> None:
-    """A workspace that was not borrowed is refused."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "kitlib.lab.three_brokers", str(user)], input="", capture_output=True, text=True, timeout=60
-    )
-    assert asked.returncode == 1 and "is no borrowed workspace" in asked.stderr and user.is_dir()

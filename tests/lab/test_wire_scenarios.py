@@ -19,7 +19,7 @@ import pytest
 from kitlib.conformance.golden import bundled
 from kitlib.conformance.producer_state import batch_of, marker_of
 from kitlib.lab import kafka_server
-from kitlib.lab.brokers.settings import broker_setting
+from kitlib.lab.brokers.settings import EXPIRATION, broker_setting
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
@@ -216,7 +216,7 @@ def test_scenarios_with_an_expiry_answer_as_recorded_and_as_the_model(broker: Cl
     with plays(broker, scripts_with("expire")) as (_, played):
 
         def expire(op: str) -> None:
-            with kafka_server.producer_id_expiration(EXPIRATION_MS):
+            with broker_setting(broker, EXPIRATION, str(EXPIRATION_MS)):
                 for play in played:
                     expected = {key for key in play.remembered() if not is_old(play, *key)}
                     wait_until(lambda play=play, expected=expected: play.remembered().keys() == expected, 30, "they are forgotten")

@@ -33,7 +33,7 @@ from kitlib.errors import LabError
 from kitlib.experiments.cluster_audit.commit_log import CommitLog, add_records, watched
 from kitlib.experiments.kafka_backend import asked
 from kitlib.lab.brokers.settings import broker_value
-from kitlib.lab.clients import Cluster, client_config, kafka_python_admin
+from kitlib.lab.clients import Cluster, client_config, kafka_python_admin, listed_groups
 from kitlib.lab.log_ends import LogEnds, Where, topics_now
 from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from kitlib.lab.wire.share_state import share_group
@@ -294,8 +294,7 @@ def group_kind(listed: Mapping[str, str]) -> str:
 
 def check_group_exists(cluster: Cluster, group: str, has_commits: bool = False) -> str:
     """The group's protocol. LabError when no broker knows it and it has committed nothing, naming some that they know."""
-    with kafka_python_admin(cluster, "the groups could not be listed") as admin:
-        listed = {each["group_id"]: group_kind(each) for each in admin.list_groups()}
+    listed = {each["group_id"]: group_kind(each) for each in listed_groups(cluster)}
     if group in listed or has_commits:
         return str(listed.get(group, "classic"))
     names = sorted(listed)

@@ -96,17 +96,15 @@ class KafkaMember:
     proxy: ChaosProxy | None = None
     waits: bool = True  # until its process has closed
     rules: list[int] = field(default_factory=list)  # in force while it is cut off
-    missed: list[GroupEvent] = field(default_factory=list)  # told of outside of a poll, for the next one
 
     def poll(self, max_records: int, timeout_ms: int) -> Polled:
         if not self.process.wait_ready(timeout_ms / 1000):
             return Polled()
         records, events = self.process.poll(max_records, timeout_ms)
-        missed, self.missed = self.missed, []
-        return Polled(tuple(records), (*missed, *map(self._event, events)))
+        return Polled(tuple(records), tuple(map(_event, events)))
 
     def commit(self, offsets: dict[int, int] | None = None) -> str:
-        return self.process.commit(offsets)[0]
+        return self.process.commit(offsets)
 
     def commit_later(self, offsets: dict[int, int]) -> None:
         """Commit without waiting for the answer; a later poll tells of a refusal."""
@@ -116,9 +114,7 @@ class KafkaMember:
         return self.process.store(partition, next_offset)
 
     def positions(self) -> dict[int, int | None]:
-        found, events = self.process.positions()
-        self.missed += [self._event(told) for told in events]
-        return found
+        return self.process.positions()
 
     def close(self) -> None:
         if self.waits:
@@ -153,10 +149,9 @@ class KafkaMember:
         self.rules.clear()
         self.proxy.cut(self.client_id)
 
-    def _event(self, told: dict[str, object]) -> GroupEvent:
-        partitions = told["partitions"]
-        assert isinstance(partitions, list)
-        return GroupEvent(told["what"], tuple(partitions), self.process.generation, str(told["error"]))  # type: ignore[arg-type]
+
+def _event(told: dict[str, Any]) -> GroupEvent:
+    return GroupEvent(told["what"], tuple(told["partitions"]), told["generation"], told["error"])
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, Model
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader
 from kitlib.experiments.script import ScriptError
 from kitlib.lab import kafka_server
+from kitlib.lab.brokers.settings import EXPIRATION, broker_setting
 from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
@@ -166,7 +167,7 @@ class KafkaLeader:
 
     def expire(self, producer_id: int, now_ms: int) -> None:
         """Waits until the broker has forgotten the id, with a short producer.id.expiration.ms meanwhile."""
-        with kafka_server.producer_id_expiration(EXPIRY_MS):
+        with broker_setting(self.cluster, EXPIRATION, str(EXPIRY_MS)):
             wait_until(lambda: producer_id not in self._known(), DEADLINE_S, f"the broker forgets producer id {producer_id}")
         self.model.expire(producer_id, now_ms)
 

@@ -67,7 +67,7 @@ class KafkaTransactionalTopic(KafkaTopic):
 
         def is_committed() -> bool:
             nonlocal error
-            error, _ = self.member.commit(None if offset is None else {0: offset})
+            error = self.member.commit(None if offset is None else {0: offset})
             if self.committed() == wanted or (offset is not None and error == NONE):
                 return True
             self.member.poll(MOST, POLL_MS)

@@ -156,7 +156,7 @@ class KafkaReplicas:
             offsets, error = self._handed_out(reader, most, expected)
             if offsets and not error:
                 chosen = None if with_epoch else {PARTITION: offsets[-1] + 1}  # by itself a library commits the epoch as well
-                wait_until(lambda: reader.commit(chosen)[0] == NONE, DEADLINE_S, f"{self.topic}.group has committed {offsets[-1] + 1}")
+                wait_until(lambda: reader.commit(chosen) == NONE, DEADLINE_S, f"{self.topic}.group has committed {offsets[-1] + 1}")
             reader.close()
         finally:
             reader.kill()
@@ -170,8 +170,7 @@ class KafkaReplicas:
             offsets += [offset for _, offset in records]
             is_placed, is_quiet = bool(offsets), not records and len(offsets) >= expected
             if is_quiet and not is_placed:
-                positions, more = reader.positions()
-                is_placed, events = positions.get(PARTITION) is not None, events + more
+                is_placed = reader.positions().get(PARTITION) is not None
             if error := next((ERRORS[each["error"]] for each in events if each["error"] in ERRORS), ""):
                 return offsets, error
             now = time.monotonic()

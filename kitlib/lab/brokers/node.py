@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -128,6 +129,14 @@ class Node:
     # The high watermark of each log as it was written down before this java was started.
     watermarks: dict[str, int] = field(default_factory=dict)
     _reader: threading.Thread | None = None
+    # What its warden has seen of it: as `state.NodeState` has it, and moments of the monotonic clock.
+    phase: str = "starting"
+    restarts: int = 0
+    last_death: str | None = None
+    last_answer: float = field(default_factory=time.monotonic)
+    next_probe: float = 0.0
+    # The deaths nobody asked for.
+    deaths: list[float] = field(default_factory=list)
 
     @property
     def settings_file(self) -> Path:
@@ -247,7 +256,7 @@ class Node:
             return f"killed by {_SIGNALS.get(-code, f'signal {-code}')}"
         complaints = [line for line in self.tail if " ERROR " in line or " FATAL " in line or "Exception" in line]
         last = (complaints or [line for line in self.tail if line] or ["its log is empty"])[-1]
-        return f"exit code {code}: {last[:300]}"
+        return f"exit code {code}: {last[:300].rstrip('.')}"
 
 
 def starved_of(log: str, data: Path, heap: str = "; KIT_BROKER_HEAP_MB sets another heap") -> str:
@@ -312,20 +321,16 @@ def _sentence(log: str, end: int, gone: int, node: int) -> str:
 # is formatted under a temporary name and renamed when it is whole. One that cannot be used is put aside, for people to look at.
 
 FORMAT_TIMEOUT_S = 120.0
-META_VERSION = "1"
+META_VERSION = "1"  # of the folders that Kafka 4 writes
 
 
 def prepare(nodes: list[Node], brokers: int, say: Callable[[str], None], check_stop: Callable[[], None]) -> str:
-    """Format what is not formatted; returns the cluster id.
-
-    LabError when the folders belong to different clusters or to a newer Kafka: then nothing is changed.
-    """
+    """Format what is not formatted; returns the cluster id. Kafka itself refuses folders of another cluster, node or release."""
     folder = nodes[0].data.parent
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(".formatting-*"):
         shutil.rmtree(left)
     metas = {node.number: read_meta(node.data) for node in nodes}
-    _check_metas(metas, nodes)
     first = metas[1]
     broken = [node for node in nodes if metas[node.number] is None]
     if first is None:
@@ -343,27 +348,6 @@ def new_cluster_id() -> str:
     """A random cluster id in the form of Kafka's own: a UUID in URL-safe base 64 that does not begin with a dash."""
     text = secrets.token_urlsafe(16)
     return new_cluster_id() if text.startswith("-") else text
-
-
-def _check_metas(metas: dict[int, dict[str, str] | None], nodes: list[Node]) -> None:
-    clusters = {meta["cluster.id"] for meta in metas.values() if meta}
-    folder = nodes[0].data.parent
-    if len(clusters) > 1:
-        raise LabError(
-            f"The data folders in {folder} belong to different clusters: {', '.join(sorted(clusters))}. Move the one that "
-            "does not belong there away, or set KIT_HOME to another folder; nothing was changed."
-        )
-    for number, meta in metas.items():
-        if meta and meta["version"] != META_VERSION:
-            raise LabError(
-                f"{folder}/node-{number} has the format version {meta['version']}, this kit's Kafka writes {META_VERSION}. "
-                "Use the kit that made it, or set KIT_HOME to another folder; nothing was changed."
-            )
-        if meta and meta["node.id"] != str(number):
-            raise LabError(
-                f"{folder}/node-{number} holds the data of node {meta['node.id']}. Move it to its place, or set KIT_HOME "
-                "to another folder; nothing was changed."
-            )
 
 
 def _format(

@@ -32,7 +32,7 @@ def home_mark() -> str:
 
 def read() -> state.ClusterState | None:
     """What the last warden wrote down, whether it lives or not."""
-    return state.read_cluster_state(warden.state_file(workspace.run_dir()), say_on_stderr)
+    return state.read_as(state.ClusterState.from_json, warden.state_file(workspace.run_dir()), say_on_stderr)
 
 
 def living_state() -> state.ClusterState | None:

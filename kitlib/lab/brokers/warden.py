@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,6 @@ TICK_S = 0.25
 PROBE_EVERY_S = 1.0
 # A node without an answer for this long is called silent.
 SILENT_AFTER_S = 2.0
-
-
-@dataclass(slots=True)
-class Watch:
-    """What the warden has seen of one node."""
-
-    phase: str = "starting"
-    last_answer: float = field(default_factory=time.monotonic)
-    next_probe: float = 0.0
-    restarts: int = 0
-    last_death: str | None = None
-    # Moments (monotonic) of the deaths nobody asked for.
-    deaths: list[float] = field(default_factory=list)
 
 
 def state_file(run_dir: Path) -> Path:
@@ -81,7 +68,6 @@ class Warden(supervisor.Warden):
         me = identify(os.getpid(), self.machinery.token)
         self.state = state.ClusterState(me.pid, me.born_s, me.token, self.brokers, "starting", time.time())
         self.nodes: list[Node] = []
-        self.watches: dict[int, Watch] = {}
         self.memory: dict[str, object] = {}
 
     # The life of a warden
@@ -129,7 +115,6 @@ class Warden(supervisor.Warden):
             Node(number, self.folder / f"node-{number}", self.machinery, port, controller_port if number == 1 else None, self.wake.set)
             for number, port in enumerate(chosen, 1)
         ]
-        self.watches = {node.number: Watch() for node in self.nodes}
         ports.move_taken(self.nodes, self._note)
         self._write(message="Preparing the data folders")
         cluster_id = prepare(self.nodes, brokers, self._note, self.check_stop)
@@ -153,8 +138,8 @@ class Warden(supervisor.Warden):
                 raise dead.error()(f"Broker {dead.number} did not start: {reason}. {limits()}`kit logs` shows its log.")
             ports.move_taken(self.nodes, self._note)
         self._remember()
-        for watch in self.watches.values():
-            watch.phase, watch.last_answer = "running", time.monotonic()
+        for node in self.nodes:
+            node.phase, node.last_answer = "running", time.monotonic()
         self._write(phase="running", message="")
         for node in self.nodes:
             self._tell_cuts(node)
@@ -189,56 +174,55 @@ class Warden(supervisor.Warden):
         while True:
             before = self.state
             for node in self.nodes:
-                watch = self.watches[node.number]
                 if node.is_running():
                     if not node.is_formatted():
                         raise LabError(
                             f"The data folder of broker {node.number}, {node.data}, disappeared while it was running; what was in it "
                             "is lost unless you put it back. `kit up` starts a new, empty cluster."
                         )
-                    self._probe(node, watch)
+                    self._probe(node)
                     continue
                 # Read after the death was seen: whoever asks for one writes it down first.
                 held, asked = self._requests()
                 if node.number in held:
-                    watch.phase = "held"
+                    node.phase = "held"
                 else:
-                    self._restart(node, watch, asked)
+                    self._restart(node, asked)
             if self._described() != before or not state_file(self.run_dir).exists():
                 self._write()
             self.pause(TICK_S)
 
-    def _restart(self, node: Node, watch: Watch, asked: frozenset[int]) -> None:
+    def _restart(self, node: Node, asked: frozenset[int]) -> None:
         """Start a dead node again, on the same ports, unless it has died too often."""
         reason = node.why_ended()
-        by_request = watch.phase == "held" or (node.java is not None and node.java.pid in asked)
+        by_request = node.phase == "held" or (node.java is not None and node.java.pid in asked)
         node.end(0.1)
-        is_too_often = not by_request and too_often(watch.deaths)
+        is_too_often = not by_request and too_often(node.deaths)
         if not by_request:
-            watch.restarts += 1
-            watch.last_death = reason
+            node.restarts += 1
+            node.last_death = reason
         if is_too_often or not node.is_formatted():
-            often = f"ended {len(watch.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(watch.deaths) > 1 else "ended"
+            often = f"ended {len(node.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(node.deaths) > 1 else "ended"
             raise node.error()(f"Broker {node.number} {often} because {reason}. Mend that, then `kit up` starts it again.")
-        watch.phase = "starting"
-        watch.next_probe = 0.0
+        node.phase = "starting"
+        node.next_probe = 0.0
         node.start()
 
-    def _probe(self, node: Node, watch: Watch) -> None:
+    def _probe(self, node: Node) -> None:
         """Ask the node whether it answers, from time to time; more often while it starts."""
         now = time.monotonic()
-        if now < watch.next_probe:
+        if now < node.next_probe:
             return
-        if now - watch.next_probe > SILENT_AFTER_S:
-            watch.last_answer = now  # the warden itself stood still, and asked nobody
+        if now - node.next_probe > SILENT_AFTER_S:
+            node.last_answer = now  # the warden itself stood still, and asked nobody
         if ports.answers(node.port):
-            if watch.phase != "starting" or ports.serves_producers(node.port):
-                if watch.phase == "starting":
+            if node.phase != "starting" or ports.serves_producers(node.port):
+                if node.phase == "starting":
                     self._tell_cuts(node)
-                watch.phase, watch.last_answer = "running", now
-        elif watch.phase == "running" and now - watch.last_answer > SILENT_AFTER_S:
-            watch.phase = "silent"
-        watch.next_probe = time.monotonic() + (0.1 if watch.phase == "starting" else PROBE_EVERY_S)
+                node.phase, node.last_answer = "running", now
+        elif node.phase == "running" and now - node.last_answer > SILENT_AFTER_S:
+            node.phase = "silent"
+        node.next_probe = time.monotonic() + (0.1 if node.phase == "starting" else PROBE_EVERY_S)
 
     def _requests(self) -> tuple[frozenset[int], frozenset[int]]:
         """The nodes to be held dead, and the ids of javas whose death was asked for."""
@@ -263,9 +247,9 @@ class Warden(supervisor.Warden):
                 node.number, node.port, node.controller_port,
                 node.java.pid if node.java is not None and node.is_running() else None,
                 node.born_s if node.is_running() else None,
-                watch.phase, watch.last_answer if watch.phase == "silent" else None, watch.restarts, watch.last_death,
+                node.phase, node.last_answer if node.phase == "silent" else None, node.restarts, node.last_death,
             )
-            for node in self.nodes for watch in [self.watches[node.number]]
+            for node in self.nodes
         )
         return replace(self.state, nodes=nodes)
 
@@ -273,7 +257,7 @@ class Warden(supervisor.Warden):
         """Write the state down. A disk without room must not end the warden, who can still tell why a broker died."""
         self.state = replace(self._described(), **changes)  # type: ignore[arg-type]
         try:
-            state.write_cluster_state(state_file(self.run_dir), self.state)
+            state.write_json(state_file(self.run_dir), asdict(self.state))
         except KitError as error:
             print(error, file=sys.stderr, flush=True)
 

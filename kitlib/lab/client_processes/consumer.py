@@ -36,8 +36,6 @@ START_S = 30.0  # a JVM on a busy machine
 ANSWER_S = CALL_S + 4.0  # beyond the time that the order itself may take
 END_S = 5.0
 KILL_S = 20.0  # how long a process that was killed may take to be gone, on a busy machine
-# `read` fails when the owner's end of the pipe is closed without a line.
-GUARD = 'read line || kill -KILL "$@"'
 
 
 class ConsumerProcess:
@@ -54,6 +52,7 @@ class ConsumerProcess:
         self.member = ""  # the id that the coordinator gave it, by its last answer
         self.generation: int | None = None  # by its last answer
         self._orders = 0  # how many were given; an answer has its order's number
+        self._events: list[Told] = []  # that came with answers, for the next poll or the close
         self._guard: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._said: deque[str] = deque(maxlen=3)  # the last lines of its stderr
@@ -98,30 +97,28 @@ class ConsumerProcess:
         return self.process.poll() is None
 
     def poll(self, records: int, timeout_ms: int) -> tuple[list[tuple[int, int]], list[Told]]:
-        """((partition, offset) of each record, the events before them). LabError when it has ended or is frozen."""
-        told = self._ask("poll", timeout_ms / 1000, records=records, timeout_ms=timeout_ms)
-        return [(partition, offset) for partition, offset in told["result"]], told["events"]
+        """((partition, offset) of each record, the events since the last poll). LabError when it has ended or is frozen."""
+        found = self._ask("poll", timeout_ms / 1000, records=records, timeout_ms=timeout_ms)
+        return [(partition, offset) for partition, offset in found], self._take_events()
 
-    def commit(self, offsets: Mapping[int, int] | None = None, waits: bool = True) -> tuple[str, list[Told]]:
-        """Commit: "NONE" or the error's name, and events; if it does not wait, a later poll tells of a refusal. LabError as `poll`."""
+    def commit(self, offsets: Mapping[int, int] | None = None, waits: bool = True) -> str:
+        """Commit: "NONE" or the error's name; if it does not wait, a later poll tells of a refusal. LabError as `poll`."""
         wanted = None if offsets is None else sorted(offsets.items())
-        told = self._ask("commit", 0, offsets=wanted, waits=waits)
-        return told["result"], told["events"]
+        return str(self._ask("commit", 0, offsets=wanted, waits=waits))
 
     def store(self, partition: int, next_offset: int) -> str:
         """librdkafka's store_offsets: "NONE" or the error's name. LabError as `poll`, and of the other libraries."""
-        return str(self._ask("store", 0, partition=partition, offset=next_offset)["result"])
+        return str(self._ask("store", 0, partition=partition, offset=next_offset))
 
-    def positions(self) -> tuple[dict[int, int | None], list[Told]]:
-        """The next offset of each partition that it holds, None where it has none, and events. LabError as `poll`."""
-        told = self._ask("positions", CALL_S)
-        return dict(told["result"]), told["events"]
+    def positions(self) -> dict[int, int | None]:
+        """The next offset of each partition that it holds, None where it has none. LabError as `poll`."""
+        return dict(self._ask("positions", CALL_S))
 
     def close(self) -> list[Told]:
-        """Close it as the library does, and end its process; the events of the close. LabError as `poll`."""
+        """Close it as the library does, and end its process; the events since the last poll. LabError as `poll`."""
         self._check_usable("close")
         try:
-            told = self._ask("close", CALL_S)
+            self._ask("close", CALL_S)
             with suppress(OSError):
                 assert self.process.stdin is not None
                 self.process.stdin.close()
@@ -129,8 +126,7 @@ class ConsumerProcess:
                 self.process.wait(END_S)
         finally:
             self.kill()
-        events: list[Told] = told["events"]
-        return events
+        return self._take_events()
 
     def begin_close(self) -> None:
         """Order the close and do not wait for it; `kill` is still needed. LabError as `poll`."""
@@ -157,10 +153,7 @@ class ConsumerProcess:
         """SIGSTOP: every thread of it stands still, its connections stay open. LabError when it has ended."""
         self._check_usable("freeze")
         self.wait_ready(START_S)
-        self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", *map(str, self.pids)], stdin=subprocess.PIPE, start_new_session=True,
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        self._guard = supervisor.guard("kill", "-KILL", *map(str, self.pids))
         self._signal(signal.SIGSTOP)
         self.is_frozen = True
 
@@ -176,7 +169,12 @@ class ConsumerProcess:
     def _who(self) -> str:
         return f"{self.kind} {self.name} ({self.library}, process {self.process.pid})"
 
-    def _ask(self, what: str, own_s: float, **more: Any) -> Told:
+    def _take_events(self) -> list[Told]:
+        events, self._events = self._events, []
+        return events
+
+    def _ask(self, what: str, own_s: float, **more: Any) -> Any:
+        """The result of an order; the events that came with it are kept."""
         self._check_usable(what)
         self.wait_ready(START_S)
         self._orders += 1
@@ -186,7 +184,8 @@ class ConsumerProcess:
         except TimeoutError as error:
             raise LabError(str(error)) from None
         self.member, self.generation = told["member"], told["generation"]
-        return told
+        self._events += [event | {"generation": self.generation} for event in told["events"]]
+        return told["result"]
 
     def _check_usable(self, what: str) -> None:
         if self.is_frozen:
@@ -242,13 +241,8 @@ class ConsumerProcess:
 
     def _release_guard(self) -> None:
         guard, self._guard = self._guard, None
-        if guard is None:
-            return
-        with guard:  # closes its pipe and waits for it
-            try:
-                guard.communicate(b"\n", timeout=END_S)
-            except (OSError, subprocess.TimeoutExpired):
-                guard.kill()
+        if guard is not None:
+            supervisor.release(guard)
 
 
 def open_driver(settings: Mapping[str, Any]) -> Client:

@@ -34,7 +34,7 @@ class ProducerProcess(ConsumerProcess):
 
     def do(self, what: str, **more: Any) -> Told:
         """Carry out an order; what the user was told. LabError when it has ended, is frozen or does not answer."""
-        told: Told = self._ask(what, CALL_S + JOIN_S, **more)["result"]
+        told: Told = self._ask(what, CALL_S + JOIN_S, **more)
         return told
 
 

@@ -25,12 +25,11 @@ class ShareConsumerProcess(ConsumerProcess):
 
     def fetch(self, timeout_ms: int) -> list[tuple[int, int]]:
         """(offset, delivery count) of each record that a poll brings. LabError when it has ended or is frozen."""
-        told = self._ask("fetch", timeout_ms / 1000, timeout_ms=timeout_ms)
-        return [(offset, deliveries) for offset, deliveries in told["result"]]
+        return [(offset, deliveries) for offset, deliveries in self._ask("fetch", timeout_ms / 1000, timeout_ms=timeout_ms)]
 
     def answer(self, answers: Mapping[int, str]) -> str:
         """Answer for records ("accept", "release", "reject"): "NONE", or the broker's name for its refusal. LabError as `fetch`."""
-        return str(self._ask("answer", 0, answers=sorted(answers.items()))["result"])
+        return str(self._ask("answer", 0, answers=sorted(answers.items())))
 
 
 class Librdkafka(Client):
