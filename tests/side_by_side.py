@@ -10,6 +10,8 @@ A few tests that failed are run once more, alone, after the summary: on two busy
 Chromium may answer late for once. Both results are on the screen, and the second one counts. A test that
 needs its second run more than once has a defect, or the kit has.
 
+Two workers take the files that need Spark, as long as the others have something else to do: a Spark takes long to start.
+
 Without pytest-xdist's `-n` all of this is idle, and one test follows the other.
 """
 
@@ -39,6 +41,8 @@ REAL = {"kafka", "spark", "browser", "notebooks", "broker", "chromium"}  # marke
 LONGEST = ("test_notebooks.py", "test_commands_of_pages.py", "test_trial.py")  # a quarter of an hour, and minutes
 PURE = "pure"  # a file of the shared folder: the names of the files that need no real part
 ALONE = "alone"  # another: the tests that are run alone
+SPARK = "spark"  # another: the names of the files that need Spark
+SPARKS = 2  # so many workers have one; the others take such a file when there is nothing else to do
 LOW = 10  # the priority of the worker that takes them
 AGAIN = 8  # at most so many failed tests are run once more
 AGAIN_OF = "KIT_TEST_AGAIN"  # in the environment of that second run: how many they are
@@ -67,12 +71,26 @@ class Scheduler(LoadFileScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         return super()._split_scope(nodeid) + "::alone" * (nodeid in self.alone)
 
+    @cached_property
+    def pure(self) -> list[str]:
+        return Path(os.environ[NAME], PURE).read_text().splitlines()
+
+    @cached_property
+    def spark(self) -> list[str]:
+        return Path(os.environ[NAME], SPARK).read_text().splitlines()
+
     def _assign_work_unit(self, node: WorkerController) -> None:
+        has_spark = {each for each, units in self.assigned_work.items() if any(file in self.spark for file in units)}
+        first: list[str] = []
         if is_behind(node.workerinput):
-            pure = Path(os.environ[NAME], PURE).read_text().splitlines()
-            if not (waiting := [file for file in self.workqueue if file in pure]):
+            if not (first := [file for file in self.workqueue if file in self.pure]):
                 return node.shutdown()
-            self.workqueue.move_to_end(waiting[0], last=False)
+        elif node in has_spark:
+            first = [file for file in self.workqueue if file in self.spark]
+        elif len(has_spark) == SPARKS:
+            first = [file for file in self.workqueue if file not in self.spark and not file.endswith("::alone")]
+        if first:
+            self.workqueue.move_to_end(first[0], last=False)
         super()._assign_work_unit(node)
 
 
@@ -114,6 +132,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for file in sorted(files.values(), key=turn_of) for item in file]
         if config.workerinput["workerid"] == "gw0":  # type: ignore[attr-defined]
             (ROOM / PURE).write_text("\n".join(file[0].nodeid.partition("::")[0] for file in files.values() if turn_of(file) == 2))
+            (ROOM / SPARK).write_text("\n".join(file[0].nodeid.partition("::")[0] for file in files.values() if "spark" in names_of(file)))
             (ROOM / ALONE).write_text("\n".join(item.nodeid for item in items if is_alone(item)))
 
 
@@ -123,8 +142,12 @@ def turn_of(file: list[pytest.Item]) -> int:
         return 3
     if file[0].path.name in LONGEST:
         return 0
-    names = {name for item in file for name in (*(mark.name for mark in item.iter_markers()), *getattr(item, "fixturenames", ()))}
-    return 1 if REAL & names else 2
+    return 1 if REAL & names_of(file) else 2
+
+
+def names_of(file: list[pytest.Item]) -> set[str]:
+    """The markers and fixtures of a file's tests."""
+    return {name for item in file for name in (*(mark.name for mark in item.iter_markers()), *getattr(item, "fixturenames", ()))}
 
 
 def is_alone(item: pytest.Item) -> bool:

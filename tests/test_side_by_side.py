@@ -124,6 +124,20 @@ def test_one_more_worker_takes_pure_files_alone_at_a_low_priority(suite: Path) -
     assert process.returncode == 0 and "5 passed" in said, said
 
 
+def test_two_workers_at_most_have_a_spark_while_the_third_has_other_work(suite: Path) -> None:
+    """Each Spark takes a worker long to start, and memory."""
+    body = IMPORTS + """
+@pytest.mark.{mark}
+def test_where():
+    time.sleep({seconds})
+    (place / ("{mark}-" + os.environ["PYTEST_XDIST_WORKER"])).touch()
+"""
+    one = {mark: body.format(mark=mark, seconds=seconds) for mark, seconds in [("spark", 0.1), ("kafka", 1)]}
+    many = {f"{'ab'[mark == 'kafka']}{number}": text for mark, text in one.items() for number in range(9)}
+    said = finish(start(suite, workers=4, **many))
+    assert "18 passed" in said and len([*suite.glob("spark-*")]) <= 2 < len([*suite.glob("kafka-*")]), said
+
+
 # Fails where its file of that name is not there yet, and makes it.
 AT_FIRST = """
 import os, pathlib

@@ -41,6 +41,7 @@ def test_notebook_asks_before_it_shows(path: Path) -> None:
 
 @pytest.mark.notebooks
 @pytest.mark.kafka
+@pytest.mark.spark
 @pytest.mark.timeout(300)
 @each_notebook_one_of_them_quick
 def test_notebook_run_again_gives_its_stored_outputs(path: Path, broker: Any, request: pytest.FixtureRequest) -> None:
