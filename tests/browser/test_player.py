@@ -185,34 +185,3 @@ def test_a_verdict_leads_to_its_first_witness(page: Page) -> None:
     assert witness is not None
     chip.click()
     assert attribute(page, "step") == witness.group(1)
-
-
-def test_hostile_content_opens_no_dialog_and_asks_for_nothing(lab: Lab, new_page: MakePage) -> None:
-    """Names, reasons and errors made of markup and scripts are shown as text: no dialog, no request, no element."""
-    lab.set_theme("Light")
-    watched = new_page()
-    page = watched.page
-    lab.open(
-        page,
-        "from kitlib.views import Player, show; from kitlib.trace import Step, Trace; from tests.views.payloads import HOSTILE\n"
-        "trace = Trace('x', HOSTILE[0], HOSTILE[1])\n"
-        "for n, bad in enumerate(HOSTILE):\n"
-        "    place = {'topic': bad, 'partition': 0}\n"
-        "    trace.record(n, 'log', 'append', first=0, last=30, **place)\n"
-        "    trace.record(n, 'spout', 'start', offset=2, stored=None, why=bad, **place)\n"
-        "    trace.steps.append(Step(len(trace), n, bad, bad, {'note': bad} | place))\n"
-        "    trace.record(n, 'spout', 'error', error=bad, message=bad, **place)\n"
-        "player = Player(trace)\nplayer",
-        "show(trace)",
-        "from IPython.display import HTML\nHTML(show(trace, 40).to_html())",
-    )
-    page.wait_for_selector(f"{ROOT}[data-step='0']")
-    page.wait_for_selector(".jp-RenderedSVG img")
-    page.wait_for_selector(".jp-RenderedHTMLCommon svg.kit")
-    page.locator(ROOT).focus()
-    for step in range(1, 84):
-        page.keyboard.press("ArrowRight")
-        assert int(attribute(page, "step")) == step
-    assert page.locator(f"{ROOT} :is(img, script, iframe, object, a, foreignObject, style)").count() == 0
-    assert page.locator(".jp-RenderedHTMLCommon svg :is(img, script, iframe, a, foreignObject)").count() == 0
-    watched.check()

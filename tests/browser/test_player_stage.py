@@ -15,7 +15,6 @@ from kitlib.trace import Trace
 from kitlib.views.marks import marks_of
 from tests.browser.pages import open_run, visiting
 from tests.browser.players import ROOT, attribute, press
-from tests.clock import at_pace, min_until
 
 pytestmark = pytest.mark.browser
 
@@ -102,35 +101,6 @@ def test_dragging_on_the_axis_scrubs(page: Page) -> None:
     assert int(attribute(page, "step")) == 207
     passed = page.locator(".kit-passed").bounding_box()
     assert passed and (passed["width"], passed["height"]) == (pytest.approx(box["width"], abs=1), 4)
-
-
-@pytest.mark.pace
-def test_stage_is_drawn_60_times_a_second_with_200_things(page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """While nearly 200 things travel the page paints as often as its screen asks; a slower machine less often, in proportion."""
-    open_run(page, tmp_path, crowd())
-    most = 0
-
-    def seconds_of_30_pictures() -> float:
-        nonlocal most
-        go_to(page, 185)
-        page.locator(ROOT).focus()
-        page.keyboard.press(" ")
-        taken = page.evaluate(
-            """() => new Promise((done) => {
-              const began = performance.now(); let count = 0;
-              const next = () => { if (++count > 30) done([performance.now() - began, document.querySelectorAll(".kit-thing").length]); else requestAnimationFrame(next); };
-              requestAnimationFrame(next);
-            })"""
-        )
-        page.keyboard.press(" ")
-        most = max(most, taken[1])
-        return float(taken[0]) / 1000
-
-    best = min_until(30 / 55, lambda: at_pace(seconds_of_30_pictures), times=8)
-    with capsys.disabled():
-        print(f"\nstage: {30 / best:.0f} pictures a second with {most} things")
-    assert most >= 180
-    assert best <= 30 / 55
 
 
 def test_nothing_travels_where_motion_is_not_wanted(page: Page, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from playwright.sync_api import Page
 from kitlib.experiments import get
 from tests.browser.conftest import Lab, MakePage, Watched
 from tests.browser.players import ROOT, attribute, drawn, open_player, press
-from tests.clock import at_pace, min_until
 
 pytestmark = pytest.mark.browser
 
@@ -31,19 +30,6 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
 def name_of(page: Page) -> str:
     """Which tree is shown."""
     return page.locator("[data-reel=shown] text").first.text_content() or ""
-
-
-def test_scrubbing_trees_asks_the_kernel_nothing(page: Page, watched: Watched) -> None:
-    """Stepping, jumping and playing need no kernel, and each step changes the picture."""
-    shown = []
-    for step in range(1, 30):
-        assert press(page, "ArrowRight") == step
-        shown.append(str(drawn(page)[0]))
-    assert len(set(shown)) > 12
-    page.keyboard.press(" ")
-    page.wait_for_function("+document.querySelector('.kit-player').dataset.step > 40")
-    page.keyboard.press(" ")
-    assert watched.sent == []
 
 
 def test_a_tree_can_be_kept_in_view(page: Page, watched: Watched) -> None:
@@ -115,23 +101,3 @@ def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
     page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
     press(page, "ArrowLeft")
     assert page.locator(".kit-error").is_hidden()
-
-
-@pytest.mark.pace
-def test_playing_trees_draws_each_step(page: Page, watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
-    """At 60 steps a second the drawing itself takes a small part of a frame, and the kernel hears nothing."""
-    draw = """() => {
-      const slider = document.querySelector("input.kit-slider"), last = +slider.max;
-      const began = performance.now();
-      for (let step = 0; step <= last; step++) {
-        slider.value = step;
-        slider.dispatchEvent(new Event("input"));
-        document.querySelector(".kit-stage svg").getBoundingClientRect(); // makes the browser lay it out
-      }
-      return (performance.now() - began) / (last + 1);
-    }"""
-    spent = min_until(16, lambda: at_pace(lambda: float(page.evaluate(draw))))
-    with capsys.disabled():
-        print(f"\na step of trees is drawn in {spent:.1f} ms")
-    assert watched.sent == []
-    assert spent < 16

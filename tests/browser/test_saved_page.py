@@ -12,8 +12,6 @@ from kitlib.experiments import get
 from kitlib.views.browser.saved_page import FORMAT, to_recording
 from tests.browser.pages import Visit, visiting
 from tests.browser.players import ROOT, press
-from tests.views.payloads import HOSTILE
-from tests.views.test_saved_page import hostile_trace
 
 pytestmark = pytest.mark.browser
 
@@ -57,16 +55,6 @@ def test_a_recording_says_what_gives_it_a_kernel(chromium: Browser, tmp_path: Pa
         assert f"To run it with other settings: {command}" in visit.page.inner_text("main")
         visit.page.get_by_text("Script of this run").click()
         assert not visit.page.get_by_role("button", name="Run this script").is_visible()
-        visit.check()
-
-
-def test_hostile_names_in_a_saved_run_do_nothing(chromium: Browser, tmp_path: Path) -> None:
-    """A topic may be called anything: it is read as text, no dialog opens, nothing is fetched."""
-    with visiting(chromium, tmp_path.as_uri()) as visit:
-        for text in HOSTILE:
-            opened(visit, tmp_path, to_recording(hostile_trace(text)))
-            visit.page.wait_for_selector(f"{ROOT}[data-step='0']")
-            assert visit.page.locator("img, iframe, script:not([type])").count() == 0
         visit.check()
 
 

@@ -205,21 +205,6 @@ def press_end(page: Page) -> str:
     return page.locator(".kit-said").inner_text()
 
 
-def test_a_run_in_the_page_is_forked(page: Page) -> None:
-    """A fork keeps the past; a knob acts after it."""
-    open_live(page, SMALL)
-    page.locator(ROOT).focus()
-    press(page, *["Shift+ArrowRight"] * 10)
-    answered = int(attribute(page, "answered"))
-    page.get_by_role("button", name="Fork here").click()
-    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    turn(page, "max_offset_behind", "End")
-    session = Session(SMALL)
-    session.answer({"number": 1, "do": "fork", "at": 100})
-    session.answer({"number": 2, "do": "run", "seed": "1", "knobs": {"max_offset_behind": "unlimited"}})
-    assert verdict_shown(page) == session.verdict.sums
-
-
 @pytest.mark.pace
 def test_knob_to_picture_in_the_page_takes_150_ms(page: Page, capsys: pytest.CaptureFixture[str]) -> None:
     """From a key on a slider to the painted picture of another 1,000-step run: under 150 ms for 95 of 100, as `test_player` measures it."""

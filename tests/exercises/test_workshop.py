@@ -84,15 +84,3 @@ def test_the_incidents_that_are_named_are_one_of_each_kind() -> None:
     asked = {row.seed: row.minutes for row in ROWS if row.seed is not None}
     assert asked.keys() == set(seeds)
     assert all(minutes >= incidents.MINUTES[incidents.incident(seed).difficulty] for seed, minutes in asked.items())
-
-
-def test_the_memory_to_plan_is_above_what_was_measured() -> None:
-    """The advice follows from the table."""
-    table = PAGE.partition("| | MiB | of which |\n")[2].partition("\n\n")[0]
-    cells = [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()[1:]]
-    measured = {row[0]: int(row[1].rpartition(" to ")[2].replace(",", "")) for row in cells}
-    spark = next(value for name, value in measured.items() if "Spark" in name)
-    three = next(value for name, value in measured.items() if "three brokers" in name)
-    others = [value for value in measured.values() if value not in (spark, three)]
-    advised = [float(each) * 1000 for each in re.findall(r"(\d+(?:\.\d+)?) GB", PAGE.partition("So plan")[2])[:3]]
-    assert len(others) == 3 and max(others) < advised[0] and three < advised[1] and spark < advised[2]

@@ -25,10 +25,9 @@ from kitlib.views.trees.tree import draw_tree, tree_legend, tree_spans
 from tests.clock import at_pace, min_until
 from tests.views.groves import large
 from tests.views.lives import Lives
-from tests.views.payloads import HOSTILE
 from tests.views.producing import long_run
 from tests.views.projector import Projector, leaves_of, text_of, to_node
-from tests.views.traces import long_trace, story
+from tests.views.traces import long_trace
 
 
 def project(film: Film, *tracks: Track) -> Projector:
@@ -170,18 +169,6 @@ def test_a_film_of_one_step_shows_what_the_whole_one_shows_there() -> None:
         sent = Projector(played(frames, step))
         assert [sent.leaves(reel, step) for reel in (0, 1)] == [whole.leaves(reel, step) for reel in (0, 1)]
         assert (sent.row["isWhole"], whole.row["isWhole"]) == (False, True)
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
-def test_hostile_content_is_sent_as_text(payload: str) -> None:
-    """A topic or a reason made of markup is text in a node: no element but those that are drawn, no line end or control in it."""
-    trace = story()
-    place = {"topic": payload, "partition": 0}
-    trace.record(10**6, "log", "append", **place, first=0, last=40)
-    trace.record(10**6, "spout", "start", **place, offset=3, stored=None, why=payload)
-    for tag, _, *inside in Projector(played(to_frames(trace))).all_nodes():
-        assert tag in {"g", "path", "rect", "text", "tspan", "circle", "title", "pattern"}
-        assert all(one.isprintable() for one in inside if isinstance(one, str))
 
 
 LONG = {"spout": (long_trace, 120_000), "tree": (large, 130_000), "producer": (long_run, 90_000)}

@@ -12,13 +12,13 @@ import pytest
 
 from kitlib.errors import TraceError
 from kitlib.experiments import get, names, run
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import show
 from kitlib.views.frames import to_frames
 from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
 from kitlib.views.plot import curve
 from kitlib.views.svg import Svg, el
-from tests.views.payloads import FORBIDDEN, HOSTILE, assert_only_text
+from tests.views.payloads import FORBIDDEN
 from tests.views.producing import everything, long_run
 from tests.views.traces import long_trace, some_steps_of, story
 
@@ -162,20 +162,6 @@ def test_show_refuses_what_is_not_there(options: dict[str, Any], expected: str) 
     """A step or a part that does not exist is a TraceError that says what does."""
     with pytest.raises(TraceError, match=expected):
         show(story(), **options)
-
-
-@pytest.mark.parametrize("payload", HOSTILE, ids=lambda p: ascii(p)[:30])
-def test_show_hostile_names_and_reasons_stay_text(payload: str) -> None:
-    """A topic, a reason, an error or an experiment's name that looks like markup is only ever text."""
-    trace = Trace("x", payload, backend=payload)
-    place = {"topic": payload, "partition": 0}
-    trace.record(0, "log", "append", **place, first=0, last=40)
-    trace.record(0, "spout", "start", **place, offset=3, stored=None, why=payload)
-    trace.steps.append(Step(len(trace), 0, payload, payload, place | {"note": payload}))
-    trace.record(0, "spout", "error", **place, error=payload, message=payload)
-    for at in range(4):
-        picture = show(trace, at)
-        assert_only_text(picture)
 
 
 def test_el_escapes_text_and_attributes() -> None:

@@ -15,7 +15,6 @@ from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
 from kitlib.views.svg import el
 from tests.views import toy_scene
-from tests.views.payloads import HOSTILE, assert_only_text
 from tests.views.projector import Projector, text_of, to_node
 from tests.views.toy_scene import bell, toy
 
@@ -85,15 +84,6 @@ def test_the_player_sends_body_and_panels_once_and_nothing_else() -> None:
     shown = player._repr_mimebundle_()[0]
     assert "When is it quiet?" in shown["image/svg+xml"]
     player.close()
-
-
-@pytest.mark.usefixtures("toy")
-@pytest.mark.parametrize("payload", HOSTILE)
-def test_what_a_record_holds_is_text_in_scenes_too(payload: str) -> None:
-    """Hostile content comes out as text, in the picture and in what the browser builds."""
-    assert_only_text(show(bell(payload)))
-    panels = {node[0] for node in Projector(Player(bell(payload)).frames).all_nodes()}
-    assert panels <= {"g", "text", "tspan", "path", "rect", "pattern"}
 
 
 def test_a_scene_that_forgets_a_step_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch, toy: None) -> None:

@@ -16,9 +16,8 @@ from kitlib.views.film import Film
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.stage.domains import STAGES
 from kitlib.views.stage.picture import stage_of, staged, to_json
-from kitlib.views.stage.score import HOP_S, LANES, MOST_AT_ONCE, MOST_ON_A_WAY, Stage, Traveller, gathered, to_stage
+from kitlib.views.stage.score import HOP_S, LANES, MOST_AT_ONCE, MOST_ON_A_WAY, Stage, Traveller, gathered
 from kitlib.words import DOMAINS
-from tests.views.payloads import HOSTILE
 
 
 @functools.cache
@@ -232,21 +231,3 @@ def test_data_that_are_not_what_a_word_promises_end_in_a_sentence(name: str) -> 
                 changed = replace(trace, steps=steps)
                 with contextlib.suppress(TraceError):
                     stage_of(changed, frames.clock)
-
-
-@pytest.mark.parametrize("payload", HOSTILE)
-def test_hostile_names_are_text_on_the_stage(payload: str) -> None:
-    """A member's name or a topic made of markup is printable text in the score, and escaped in its pictures."""
-    trace = Trace("x", "x", domain="groups")
-    place = {"topic": payload, "partition": 0}
-    trace.record(0, "A", "join")
-    trace.record(0, payload, "join")
-    trace.record(1, "A", "assigned", partitions=[[payload, 0]])
-    trace.record(2, "A", "emit", offset=3, **place)
-    trace.record(3, "A", "commit", offset=4, error=payload, **place)
-    frames = to_frames(trace)
-    film = Film()
-    stage = to_stage(trace, frames.clock, STAGES["groups"])
-    told = to_json(film, stage)
-    assert all(row[6].isprintable() for row in told["travellers"])
-    assert not any("<" in head for head in film.heads)
