@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +42,10 @@ class Checkpoint:
     offsets: dict[int, int] = field(default_factory=dict)  # batch -> where it ends; each begins where the one before ends
     commits: set[int] = field(default_factory=set)  # batches that are done; all of them are in `offsets`
     state: dict[int, frozenset[int]] = field(default_factory=dict)  # version -> the keys that it holds; version N + 1 is batch N's
-    begun_at: int = 0  # where batch 0 begins
 
     def begin_of(self, number: int) -> int:
         """The first offset of a batch."""
-        return self.offsets.get(number - 1, self.begun_at)
+        return self.offsets.get(number - 1, 0)
 
     def next_batch(self, log_end: int, most: int) -> Batch | None:
         """The batch that a query takes next: one that is not in `commits`, else at most `most` new records; None: there are none."""
@@ -72,20 +70,6 @@ class Checkpoint:
         self.commits.add(batch.number)
 
 
-class Sink(Protocol):
-    """Where the rows of a batch go. A row is the offset that it comes from."""
-
-    rows: list[int]
-
-    def takes(self, batch: Batch) -> bool:
-        """Whether the batch is written at all."""
-        ...
-
-    def write(self, batch: Batch, rows: Sequence[int], is_killed_halfway: bool = False) -> list[int]:
-        """Write the rows, or half of them; those that can be read afterwards and could not before."""
-        ...
-
-
 def half(rows: Sequence[int]) -> Sequence[int]:
     """The rows that are written when a query dies in the middle of its sink."""
     return rows[: (len(rows) + 1) // 2]
@@ -93,44 +77,39 @@ def half(rows: Sequence[int]) -> Sequence[int]:
 
 @dataclass(slots=True)
 class AppendSink:
-    """Rows are added."""
+    """Where the rows of a batch go: they are added. A row is the offset that it comes from."""
 
     rows: list[int] = field(default_factory=list)
 
     def takes(self, batch: Batch) -> bool:
+        """Whether the batch is written at all."""
         return True
 
     def write(self, batch: Batch, rows: Sequence[int], is_killed_halfway: bool = False) -> list[int]:
+        """Write the rows, or half of them; those that can be read afterwards and could not before."""
         written = list(half(rows) if is_killed_halfway else rows)
         self.rows += written
         return written
 
 
 @dataclass(slots=True)
-class IdempotentSink:
+class IdempotentSink(AppendSink):
     """A row has a key; one that is there already is not written again."""
-
-    rows: list[int] = field(default_factory=list)
-
-    def takes(self, batch: Batch) -> bool:
-        return True
 
     def write(self, batch: Batch, rows: Sequence[int], is_killed_halfway: bool = False) -> list[int]:
         there = set(self.rows)
-        written = [row for row in (half(rows) if is_killed_halfway else rows) if row not in there]
-        self.rows += written
-        return written
+        new = [row for row in (half(rows) if is_killed_halfway else rows) if row not in there]
+        return AppendSink.write(self, batch, new)
 
 
 @dataclass(slots=True)
-class TransactionalSink:
+class TransactionalSink(AppendSink):
     """Rows and the batch's number are written together or not at all; a number that is not higher than the last one is passed over.
 
     Source: Delta Lake 4.0, `txnVersion` and `txnAppId` of a writer in foreachBatch.
     Differs: one writer, so there is no `txnAppId`; a query with a new checkpoint goes on under the old name.
     """
 
-    rows: list[int] = field(default_factory=list)
     last_batch: int = -1
 
     def takes(self, batch: Batch) -> bool:
@@ -139,13 +118,8 @@ class TransactionalSink:
     def write(self, batch: Batch, rows: Sequence[int], is_killed_halfway: bool = False) -> list[int]:
         if is_killed_halfway:
             return []
-        self.rows += rows
         self.last_batch = batch.number
-        return list(rows)
+        return AppendSink.write(self, batch, rows)
 
 
-SINKS: dict[str, type[AppendSink] | type[IdempotentSink] | type[TransactionalSink]] = {
-    "append": AppendSink,
-    "idempotent": IdempotentSink,
-    "transactional": TransactionalSink,
-}
+SINKS = {"append": AppendSink, "idempotent": IdempotentSink, "transactional": TransactionalSink}

@@ -19,7 +19,7 @@ from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.monitor.figures import PROCESSED_AGAIN
-from kitlib.more.micro_batch import SINKS, Batch, Checkpoint, Sink
+from kitlib.more.micro_batch import SINKS, AppendSink, Batch, Checkpoint
 
 STEP_MS = 10
 FIRST_START, FROM_CHECKPOINT, STARTS_OVER = "there is no checkpoint yet", "the checkpoint", "the checkpoint was deleted"
@@ -49,7 +49,7 @@ class ModelQuery:
     name: str = "orders"
     log_end: int = 0
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
-    sink: Sink = field(init=False)
+    sink: AppendSink = field(init=False)
 
     def __post_init__(self) -> None:
         self.sink = SINKS[self.sink_kind]()

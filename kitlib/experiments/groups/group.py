@@ -29,7 +29,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     Committed,
     CoordinatorEvent,
     Effect,
-    GroupError,
     Heartbeat,
     Joined,
     OffsetCommit,
@@ -37,6 +36,7 @@ from kitlib.mechanisms.groups.group_protocol import (
 )
 from kitlib.mechanisms.groups.member import ConsumerConfig, MemberMetadata
 from kitlib.mechanisms.positions import ResetPolicyError, reset_since_ms
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.assignors import assign
 from kitlib.more.assignors.subscription import Subscription, TopicPartition
 
@@ -48,7 +48,7 @@ STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 # Of the kit's own broker (kitlib.lab.brokers.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
 COMMIT_FAILED = "COMMIT_FAILED"  # CommitFailedException, CommitFailedError
-NOWHERE = (GroupError.NO_OFFSET_FOR_PARTITION, GroupError.OFFSET_OUT_OF_RANGE)  # reset policy "none"
+NOWHERE = (ErrorCode.NO_OFFSET_FOR_PARTITION, ErrorCode.OFFSET_OUT_OF_RANGE)  # reset policy "none"
 FATAL = "_FATAL"  # librdkafka, after an error that it cannot go on from
 COMMIT_MS = 60_000  # how long a commit is waited for: default.api.timeout.ms of Java's consumer
 TIMED_OUT = "TIMED_OUT"  # a commit whose answer never came
@@ -171,7 +171,7 @@ class ModelMember:
             self.consumer.check_positions()
             self.group.pump()
 
-    def _told(self, error: GroupError) -> str:
+    def _told(self, error: ErrorCode) -> str:
         """An event's error as the library names it: librdkafka has one for all that its reset policy forbids."""
         if self.consumer.config.library == "librdkafka" and error in NOWHERE:
             return "_AUTO_OFFSET_RESET"
@@ -195,10 +195,10 @@ class ModelMember:
         """
         self._check()
         group, consumer = self.group, self.consumer
-        if consumer.fatal is not GroupError.NONE:
+        if consumer.fatal is not ErrorCode.NONE:
             return FATAL if consumer.config.library == "librdkafka" else COMMIT_FAILED
         number = consumer.commit(offsets, group.now_ms)
-        if isinstance(number, GroupError):
+        if isinstance(number, ErrorCode):
             return self._named(number)
         group.pump()
         deadline = group.now_ms + (0 if self.is_cut_off or number in group.lost else COMMIT_MS)
@@ -213,12 +213,12 @@ class ModelMember:
         self.consumer.commit_later(offsets)
         self.group.pump()
 
-    def _named(self, error: GroupError) -> str:
+    def _named(self, error: ErrorCode) -> str:
         """The error as the library's user is told it: Java has one exception for several."""
         hides = self.consumer.config.library != "librdkafka"
         return (
             COMMIT_FAILED
-            if hides and error in (GroupError.UNKNOWN_MEMBER_ID, GroupError.ILLEGAL_GENERATION)
+            if hides and error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
             else error.name
         )
 

@@ -19,11 +19,12 @@ from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
 from kitlib.mechanisms.offsets_topic.segments import LogRecord, SegmentedLog
 from kitlib.mechanisms.positions import ResetPolicy, start_position
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.monitor.figures import LOADING, LOST_OR_AGAIN
 from kitlib.more.offsets.messages import SUBSCRIPTION
 from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
 from kitlib.more.offsets.offset_manager import OffsetManager
-from kitlib.more.offsets.offset_rules import NO_OFFSET, RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.offset_rules import NO_OFFSET, RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
 
@@ -109,21 +110,21 @@ class ModelCoordinator:
         if known is None or GROUP_RECORDS in known:
             self._follow(self.manager.write_group(self.group, self.now_ms, generation=self.generation, members=members))
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
         """Commit once; the error of the first partition that has one."""
         self.wait(ASK_MS)
         errors, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
         self._follow(notes)
-        error = next((each for each in errors.values() if each is not OffsetError.NONE), OffsetError.NONE)
-        if error is OffsetError.NOT_COORDINATOR:
+        error = next((each for each in errors.values() if each is not ErrorCode.NONE), ErrorCode.NONE)
+        if error is ErrorCode.NOT_COORDINATOR:
             self.known = self.leader
         return error
 
-    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
+    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[ErrorCode, dict[TopicPartition, int]]:
         """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
         self.wait(ASK_MS)
         error, answers = self.brokers[self.known].fetch(self.group, partitions, self.require_stable)
-        if error is OffsetError.NOT_COORDINATOR:
+        if error is ErrorCode.NOT_COORDINATOR:
             self.known = self.leader
         return error, answers
 
@@ -210,7 +211,7 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
 
 MOST_ASKED = 1_000
 RETRY_MS = 100
-ASK_AGAIN = (OffsetError.COORDINATOR_LOAD_IN_PROGRESS, OffsetError.NOT_COORDINATOR)
+ASK_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 FETCH_RECORDS = 100
 
 
@@ -284,7 +285,7 @@ class CoordinatorRun(Run):
         for _ in range(MOST_ASKED):
             error = self.coordinator.commit({(ledger.topic, 0): offset})
             self._record_events()
-            if error is OffsetError.NONE:
+            if error is ErrorCode.NONE:
                 ledger.committed_to = offset
                 return self.record_in(ledger, MEMBER, "commit", offset=offset, written=True)
             self.record_in(ledger, MEMBER, "commit", offset=offset, written=False, error=error.name)
@@ -303,11 +304,11 @@ class CoordinatorRun(Run):
             who = self.coordinator.asked
             error, offsets = self.coordinator.fetch([(ledger.topic, 0) for ledger in self.ledgers.values()])
             self._record_events()
-            told = {} if error is OffsetError.NONE else {"error": error.name}
+            told = {} if error is ErrorCode.NONE else {"error": error.name}
             for ledger in self.ledgers.values():
                 offset = offsets.get((ledger.topic, 0), NO_OFFSET)
                 self.record_in(ledger, who, "answer", group=self.coordinator.group, offset=offset, **told)
-            if error is OffsetError.NONE:
+            if error is ErrorCode.NONE:
                 for name, ledger in self.ledgers.items():
                     self._start(name, offsets[ledger.topic, 0], policy)
                 return True

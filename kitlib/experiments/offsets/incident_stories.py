@@ -37,10 +37,11 @@ from kitlib.experiments.offsets.health import Health
 from kitlib.experiments.run import PartitionLedger, Run, RunIsOver
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner, must_be_cleaned
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.monitor.figures import WENT_BACK
 from kitlib.more.offsets.offset_cache import key_text
 from kitlib.more.offsets.offset_manager import OffsetManager
-from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetEvent
 from kitlib.settings import Settings
 from kitlib.trace import Step, Trace
 
@@ -244,9 +245,9 @@ class IncidentRun(Run):
             self.pass_to(self.now_ms)
             error, answers = self.manager.fetch(GROUP, [(self.ledger.topic, 0)])
             offset = answers[self.ledger.topic, 0]
-            told = {} if error is OffsetError.NONE else {"error": error.name}
+            told = {} if error is ErrorCode.NONE else {"error": error.name}
             self.record_in(self.ledger, self.actor, "answer", group=GROUP, offset=offset, **told)
-            if error is OffsetError.NONE:
+            if error is ErrorCode.NONE:
                 return None if offset < 0 else offset
             self.wait(RETRY_MS)
         raise LabError(f"{self.trace.run}: {self.actor} does not answer, its load stopped at a record. Look at the trace.")
@@ -258,9 +259,9 @@ class IncidentRun(Run):
         self.record_events(notes)
         if group == GROUP:
             error = errors[where]
-            if error is OffsetError.NONE:
+            if error is ErrorCode.NONE:
                 self.ledger.committed_to = offset
-            self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is OffsetError.NONE)
+            self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is ErrorCode.NONE)
         self.commits += 1
         if len([record for batch in self.log.active.batches for record in batch.records]) >= self.settings.segment_records:
             base = self.log.roll()

@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.backend import Topic
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, asked, first_position, reader_of
-from kitlib.experiments.offsets.coordinator_stories import MEMBER
+from kitlib.experiments.offsets.coordinator_stories import ASK_AGAIN, MEMBER
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.brokers.settings import broker_value
@@ -30,10 +30,11 @@ from kitlib.lab.clients import Cluster, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.coordinator import Coordinator, CoordinatorWire, find_coordinator
 from kitlib.mechanisms.positions import ResetPolicy, start_position
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.messages import SUBSCRIPTION
 from kitlib.more.offsets.offset_cache import TopicPartition
-from kitlib.more.offsets.offset_rules import OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.offset_rules import OffsetConfig, OffsetEvent
 from kitlib.more.offsets.wire import INTEGERS, write_message
 
 SESSION_MS, REBALANCE_MS = 30_000, 30_000  # longer than any run
@@ -94,23 +95,22 @@ class KafkaCoordinator:
             raise LabError(f"group {self.group}: {MEMBER} could not leave it: error {error}. Run it again.")
         self.wire.member_id, self.wire.generation = "", -1
 
-    def commit(self, offsets: Mapping[TopicPartition, int]) -> OffsetError:
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
         codes = self.wire.commit_offsets(self.group, offsets, self.retention_ms)
         if self.retention_ms >= 0:
             self.expires_ms.update(dict.fromkeys(offsets, self.now_ms + self.retention_ms))
         return self._heard(next((code for code in codes.values() if code), 0))
 
-    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[OffsetError, dict[TopicPartition, int]]:
+    def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[ErrorCode, dict[TopicPartition, int]]:
         code, found = self.wire.fetch_offsets(self.group, partitions, self.require_stable)
         return self._heard(code), found
 
-    def _heard(self, code: int) -> OffsetError:
+    def _heard(self, code: int) -> ErrorCode:
         """The error of a code. After NOT_COORDINATOR the next question goes to whom the brokers name."""
-        try:
-            error = OffsetError(code)
-        except ValueError:
-            raise LabError(f"group {self.group}: {self.asked} answers error {code}. Look at `kit status`.") from None
-        if error is OffsetError.NOT_COORDINATOR:
+        error = ErrorCode.of(code)
+        if error not in (ErrorCode.NONE, *ASK_AGAIN):
+            raise LabError(f"group {self.group}: {self.asked} answers error {code}. Look at `kit status`.")
+        if error is ErrorCode.NOT_COORDINATOR:
             found = self.wire.find(self.group)
             if found is not None and found != self.coordinator:
                 self.wire.close()
@@ -155,7 +155,7 @@ class KafkaCoordinator:
         others = [each for each in found.replicas if each != before]
         after = leaders.move([*others, before]).leader
         wait_until(
-            lambda: self.wire.fetch_offsets(self.group, [("none", 0)])[0] == OffsetError.NOT_COORDINATOR,
+            lambda: self.wire.fetch_offsets(self.group, [("none", 0)])[0] == ErrorCode.NOT_COORDINATOR,
             DEADLINE_S,
             f"broker {before} knows that it coordinates group {self.group} no more",
         )

@@ -29,7 +29,6 @@ class BrokerConfig:
     max_message_bytes: int = 1_048_588  # of a whole batch
     may_write_topic: bool = True  # ACL: Write on the topic
     may_write_idempotently: bool = True  # ACL: IdempotentWrite on the cluster
-    may_write_transactionally: bool = True  # ACL: Write on the transactional id
     replicas: int = 1  # of each partition
     in_sync_replicas: int = 1  # of these, how many are in sync now
     min_insync_replicas: int = 1  # acks=-1 is refused below; never more than there are replicas

@@ -112,8 +112,6 @@ class Leader:
     def _unauthorized(self, batches: tuple[Batch, ...]) -> ErrorCode | None:
         """The error of all partitions when the client may not write this; None when it may."""
         config = self.config
-        if not config.may_write_transactionally and any(batch.is_transactional for batch in batches):
-            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         if (
             not config.may_write_idempotently
             and config.release == "2.0"

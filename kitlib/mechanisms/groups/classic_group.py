@@ -19,7 +19,7 @@ from typing import Any
 
 from kitlib.java.hash_codes import text_hash_code
 from kitlib.java.hash_tables import HashOrder, in_hash_order
-from kitlib.mechanisms.groups.group_protocol import GroupError
+from kitlib.mechanisms.protocol import ErrorCode
 
 
 class GroupState(Enum):
@@ -159,37 +159,37 @@ class ClassicGroup:
             self.leader_id = joined.member_id
         return joined is not None
 
-    def validate_member(self, member_id: str, instance_id: str | None) -> GroupError:
+    def validate_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether this is a member, and for a static one the one that holds the instance id now."""
         if instance_id is not None:
             existing = self.static_members.get(instance_id)
             if existing is None:
-                return GroupError.UNKNOWN_MEMBER_ID
+                return ErrorCode.UNKNOWN_MEMBER_ID
             if existing != member_id:
-                return GroupError.FENCED_INSTANCE_ID
-        return GroupError.NONE if member_id in self.members else GroupError.UNKNOWN_MEMBER_ID
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
-    def validate_offset_commit(self, member_id: str, instance_id: str | None, generation: int) -> GroupError:
+    def validate_offset_commit(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Whether a commit may be written: a member's of this generation, or anyone's while nobody is in the group.
 
         It may be while the group prepares a rebalance, and may not once the new generation has begun
         without an assignment.
         """
         if self.state is GroupState.DEAD:
-            return GroupError.COORDINATOR_NOT_AVAILABLE
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is GroupState.EMPTY:
-            return GroupError.NONE
+            return ErrorCode.NONE
         if generation >= 0 or member_id or instance_id is not None:
             error = self.validate_member(member_id, instance_id)
-            if error is not GroupError.NONE:
+            if error is not ErrorCode.NONE:
                 return error
             if generation != self.generation_id:
-                return GroupError.ILLEGAL_GENERATION
+                return ErrorCode.ILLEGAL_GENERATION
         elif self.state is not GroupState.EMPTY:
-            return GroupError.UNKNOWN_MEMBER_ID
+            return ErrorCode.UNKNOWN_MEMBER_ID
         if self.state is GroupState.COMPLETING_REBALANCE:
-            return GroupError.REBALANCE_IN_PROGRESS
-        return GroupError.NONE
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
 
     def candidate_protocols(self) -> set[str]:
         """The strategies that every member knows."""

@@ -29,7 +29,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     Answer,
     Committed,
     Fetched,
-    GroupError,
     OffsetCommit,
     OffsetFetch,
     Request,
@@ -41,6 +40,7 @@ from kitlib.mechanisms.positions import (
     OffsetOutOfRangeError,
     start_position,
 )
+from kitlib.mechanisms.protocol import ErrorCode
 
 FORGETS_ON_UNASSIGN, REFUSES_STORES = (1, 4, 2), (1, 9, 0)  # librdkafka's releases
 
@@ -56,7 +56,7 @@ class GroupConsumer(GroupMembership):
     stored: dict[int, int] = field(default_factory=dict)  # librdkafka: to be committed next
     sent: dict[int, int] = field(default_factory=dict)  # librdkafka: the last commit of each, which is not repeated
     commit_due_ms: int | None = None  # the next commit by itself; None before the first poll or without auto-commit
-    answers: dict[int, GroupError] = field(default_factory=dict)  # of the user's own commits
+    answers: dict[int, ErrorCode] = field(default_factory=dict)  # of the user's own commits
     own: set[int] = field(default_factory=set)  # the numbers of these commits
     turn: int = 0  # the partition that hands out first
     stuck: set[int] = field(default_factory=set)  # librdkafka: without a position, of which it has told; it asks no more
@@ -83,18 +83,18 @@ class GroupConsumer(GroupMembership):
     def _begin(self, partition: int, position: int | None) -> None:
         """Begin at the offset if it is one of the log's, else where the policy says."""
         start, end = self.log_starts.get(partition, 0), self.log_ends.get(partition, 0)
-        error = GroupError.NONE
+        error = ErrorCode.NONE
         try:
             self.held[partition] = start_position(
                 position, start, end, self.config.auto_offset_reset, lambda ms: self.offset_since(partition, ms)
             )
         except NoOffsetForPartitionError:
-            error = GroupError.NO_OFFSET_FOR_PARTITION
+            error = ErrorCode.NO_OFFSET_FOR_PARTITION
         except OffsetOutOfRangeError:
-            error = GroupError.OFFSET_OUT_OF_RANGE
+            error = ErrorCode.OFFSET_OUT_OF_RANGE
         except NoRecordSinceError:
             self.held[partition] = None
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             self.events.append(MemberEvent("error", (partition,), error=error))
             if self.config.library == "librdkafka":
                 self.stuck.add(partition)
@@ -114,7 +114,7 @@ class GroupConsumer(GroupMembership):
         it keeps while the group rebalances.
         """
         records: list[tuple[int, int]] = []
-        partitions = sorted(self.held) if self.fatal is GroupError.NONE else []
+        partitions = sorted(self.held) if self.fatal is ErrorCode.NONE else []
         at = next((index for index, partition in enumerate(partitions) if partition >= self.turn), 0)
         for partition in partitions[at:] + partitions[:at]:
             position, end = self.held[partition], self.log_ends.get(partition, 0)
@@ -130,25 +130,25 @@ class GroupConsumer(GroupMembership):
 
     def has_records(self) -> bool:
         """Whether `hand_out` would give something."""
-        return self.fatal is GroupError.NONE and any(
+        return self.fatal is ErrorCode.NONE and any(
             position is not None and self.log_starts.get(partition, 0) <= position < self.log_ends.get(partition, 0)
             for partition, position in self.held.items()
         )
 
-    def commit(self, offsets: Mapping[int, int] | None, now_ms: int) -> int | GroupError:
+    def commit(self, offsets: Mapping[int, int] | None, now_ms: int) -> int | ErrorCode:
         """The user commits: these offsets, or the positions (librdkafka: what is stored).
 
         The request's number, to be looked up in `answers`; or at once the error of a client that knows that
         it may not, or NONE when there is nothing to commit.
         """
-        if self.fatal is not GroupError.NONE:
+        if self.fatal is not ErrorCode.NONE:
             return self.fatal
         if offsets is None:
             offsets = self._stored_or_position()
         if not offsets:
-            return GroupError.NONE
+            return ErrorCode.NONE
         error = self._may_commit()
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return error
         number = self._send_commit(offsets)
         self.own.add(number)
@@ -157,7 +157,7 @@ class GroupConsumer(GroupMembership):
     def commit_later(self, offsets: Mapping[int, int]) -> None:
         """The user commits and does not wait: what becomes of it is an event, also where the client knows that it may not."""
         error = self.fatal or self._may_commit()
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             self.events.append(MemberEvent("committed", tuple(offsets), self.generation, error))
         elif offsets:
             self._send_commit(offsets)
@@ -171,9 +171,9 @@ class GroupConsumer(GroupMembership):
 
     def close(self, now_ms: int) -> None:
         """Commit what the library commits by itself, let the user's callback commit, then leave."""
-        if self.config.auto_commit and self.held and self._may_commit() is GroupError.NONE:
+        if self.config.auto_commit and self.held and self._may_commit() is ErrorCode.NONE:
             self._commit_by_itself(self._stored_or_position())
-        if self.config.commit_on_revoke and self._may_commit() is GroupError.NONE:
+        if self.config.commit_on_revoke and self._may_commit() is ErrorCode.NONE:
             self._commit_positions(tuple(self.held))
         self.leave("leave")
 
@@ -182,7 +182,7 @@ class GroupConsumer(GroupMembership):
         GroupMembership.tick(self, now_ms)
         if self.config.is_background and self.commit_due_ms is not None and now_ms >= self.commit_due_ms:
             self.commit_due_ms = now_ms + self.config.auto_commit_interval_ms
-            if self._may_commit() is GroupError.NONE:
+            if self._may_commit() is ErrorCode.NONE:
                 self._commit_by_itself(self._stored_or_position())
 
     def next_due(self) -> int | None:
@@ -190,13 +190,13 @@ class GroupConsumer(GroupMembership):
         dues = [GroupMembership.next_due(self), self.commit_due_ms if self.config.is_background else None]
         return min((due for due in dues if due is not None), default=None)
 
-    def _may_commit(self) -> GroupError:
+    def _may_commit(self) -> ErrorCode:
         """Java asks itself first; librdkafka leaves it to the coordinator, if it knows a generation."""
         if self.generation == UNKNOWN_GENERATION:
-            return GroupError.UNKNOWN_MEMBER_ID
+            return ErrorCode.UNKNOWN_MEMBER_ID
         if self.state is MemberState.STABLE or self.config.is_background:
-            return GroupError.NONE
-        return GroupError.REBALANCE_IN_PROGRESS
+            return ErrorCode.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS
 
     def _stored_or_position(self) -> dict[int, int]:
         if self.config.library != "librdkafka":
@@ -234,7 +234,7 @@ class GroupConsumer(GroupMembership):
             return
         if is_lost or self.generation == UNKNOWN_GENERATION:
             if self._stored_or_position():
-                error = GroupError.UNKNOWN_MEMBER_ID
+                error = ErrorCode.UNKNOWN_MEMBER_ID
                 self.events.append(MemberEvent("committed", tuple(sorted(self.held)), error=error))
             return
         if not (self.config.is_background and self.config.is_cooperative):  # librdkafka's keeps them still
@@ -279,16 +279,16 @@ class GroupConsumer(GroupMembership):
         elif isinstance(request, OffsetCommit) and isinstance(answer, Committed):
             self._committed(request, answer.error)
 
-    def _committed(self, request: OffsetCommit, error: GroupError) -> None:
+    def _committed(self, request: OffsetCommit, error: ErrorCode) -> None:
         if request.asked in self.own:
             self.own.discard(request.asked)
             self.answers[request.asked] = error
         else:
             partitions = tuple(partition for (_, partition), _ in request.offsets)
             self.events.append(MemberEvent("committed", partitions, request.generation, error))
-        if error is GroupError.NONE or request.generation != self.generation:
+        if error is ErrorCode.NONE or request.generation != self.generation:
             return
-        if error is GroupError.REBALANCE_IN_PROGRESS:
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
             self.needs_rejoin = self.needs_rejoin or self.state is MemberState.STABLE
         else:
             self.refused(error)

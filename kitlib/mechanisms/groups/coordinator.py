@@ -12,7 +12,7 @@ what happened to the group. Call `advance` when the time of `next_due` has come.
 Source: Apache Kafka 4.3.1, `GroupMetadataManager` (`classicGroup*`, `prepareRebalance`, `maybeCompleteJoinPhase`,
 `tryCompleteInitialRebalanceElseSchedule`, `completeClassicGroupJoin`, `expirePendingSync`,
 `expireClassicGroupMemberHeartbeat`), `OffsetMetadataManager` (`validateOffsetCommit`).
-Differs: one group; writing to `__consumer_offsets` takes no time and never fails; a group is never
+Differs: one group, of any size; writing to `__consumer_offsets` takes no time and never fails; a group is never
 deleted, and its committed offsets never expire; members of the newer protocol are left out.
 """
 
@@ -32,7 +32,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     Fetched,
     FindCoordinator,
     Found,
-    GroupError,
     Heartbeat,
     HeartbeatResponse,
     Joined,
@@ -44,6 +43,7 @@ from kitlib.mechanisms.groups.group_protocol import (
     Synced,
     SyncGroup,
 )
+from kitlib.mechanisms.protocol import ErrorCode
 
 EMPTY, PREPARING, COMPLETING, STABLE = (
     GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE, GroupState.STABLE,
@@ -58,7 +58,6 @@ class GroupConfig:
     group_initial_rebalance_delay_ms: int = 3_000  # how long an empty group waits for more members
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
-    group_max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 300_000  # CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS, no setting
     node: int = 1  # the coordinator's own
 
@@ -110,35 +109,22 @@ class GroupCoordinator:
     def _join(self, request: JoinGroup) -> None:
         config, member_id = self.config, request.member_id
         if not self.group_id:
-            return self._refuse_join(request, GroupError.INVALID_GROUP_ID)
+            return self._refuse_join(request, ErrorCode.INVALID_GROUP_ID)
         if not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms:
-            return self._refuse_join(request, GroupError.INVALID_SESSION_TIMEOUT)
+            return self._refuse_join(request, ErrorCode.INVALID_SESSION_TIMEOUT)
         if self.group is None:
             if member_id:
-                return self._refuse_join(request, GroupError.UNKNOWN_MEMBER_ID)
+                return self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
             self.group = ClassicGroup(self.group_id)
         group = self.group
-        if not self._accepts(group, member_id):
-            group.remove(member_id)
-            return self._answer(request.asked, Joined(GroupError.GROUP_MAX_SIZE_REACHED))
         if group.is_in(GroupState.DEAD):
-            return self._refuse_join(request, GroupError.COORDINATOR_NOT_AVAILABLE)
+            return self._refuse_join(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not group.supports_protocols(request.protocol_type, {name for name, _ in request.protocols}):
-            return self._refuse_join(request, GroupError.INCONSISTENT_GROUP_PROTOCOL)
+            return self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member_id:
             self._join_existing(group, request)
         else:
             self._join_new(group, request)
-
-    def _accepts(self, group: ClassicGroup, member_id: str) -> bool:
-        """Whether there is room: for those who wait already, and for others up to the greatest size."""
-        most, member = self.config.group_max_size, group.members.get(member_id)
-        if group.is_in(EMPTY, GroupState.DEAD):
-            return True
-        if group.is_in(PREPARING):
-            awaiting = sum(found.awaiting_join is not None for found in group.members.values())
-            return (member is not None and member.awaiting_join is not None) or awaiting < most
-        return member is not None or len(group.members) < most
 
     def _join_new(self, group: ClassicGroup, request: JoinGroup) -> None:
         self.given_ids += 1
@@ -146,19 +132,19 @@ class GroupCoordinator:
         existing = group.static_members.get(request.group_instance_id or "")
         if request.group_instance_id is not None and existing is not None:
             self._update_static_member(group, request, existing, new_id)
-        elif request.group_instance_id is not None or not request.requires_known_member_id:
+        elif request.group_instance_id is not None:
             self._add_member(group, request, new_id)
         else:
             group.pending_join_members.add(new_id)
             self._schedule(new_id, request.session_timeout_ms, lambda: self._expire_member(group, new_id))
-            self._answer(request.asked, Joined(GroupError.MEMBER_ID_REQUIRED, new_id))
+            self._answer(request.asked, Joined(ErrorCode.MEMBER_ID_REQUIRED, new_id))
 
     def _join_existing(self, group: ClassicGroup, request: JoinGroup) -> None:
         member_id = request.member_id
         if member_id in group.pending_join_members:
             return self._add_member(group, request, member_id)
         error = group.validate_member(member_id, request.group_instance_id)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return self._refuse_join(request, error)
         member = group.members[member_id]
         is_same = member.supported_protocols == request.protocols
@@ -171,7 +157,7 @@ class GroupCoordinator:
         elif group.is_in(COMPLETING, STABLE):  # its metadata changed, or the leader wants to deal again
             self._update_member(group, member, request)
         else:
-            self._refuse_join(request, GroupError.UNKNOWN_MEMBER_ID)
+            self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def _add_member(self, group: ClassicGroup, request: JoinGroup, member_id: str) -> None:
         member = ClassicGroupMember(
@@ -191,11 +177,11 @@ class GroupCoordinator:
 
     def _update_static_member(self, group: ClassicGroup, request: JoinGroup, old_id: str, new_id: str) -> None:
         """Someone comes with an instance id that is a member's: it takes its place, and whoever held it is fenced."""
-        old, leader = group.members[old_id], group.leader_id
+        old = group.members[old_id]
         if old.awaiting_join is not None:
-            self._answer(old.awaiting_join, Joined(GroupError.FENCED_INSTANCE_ID, old_id))
+            self._answer(old.awaiting_join, Joined(ErrorCode.FENCED_INSTANCE_ID, old_id))
         if old.awaiting_sync is not None:
-            self._answer(old.awaiting_sync, Synced(GroupError.FENCED_INSTANCE_ID))
+            self._answer(old.awaiting_sync, Synced(ErrorCode.FENCED_INSTANCE_ID))
         member = group.replace_static_member(request.group_instance_id or "", old_id, new_id)
         self._note("evict", member=old_id, why="fenced")
         self._reschedule(group, member)
@@ -205,13 +191,8 @@ class GroupCoordinator:
             if group.protocol_name != group.select_protocol():
                 return self._maybe_prepare_rebalance(group, why)
             member.awaiting_join = None  # the same strategy, the same members: nobody has to stop
-            is_leader = request.supports_skipping_assignment and group.leader_id == new_id
-            current = self._current(group, new_id, is_leader, skip=is_leader)
-            if not request.supports_skipping_assignment:  # it must not think that it leads
-                current = Joined(
-                    GroupError.NONE, new_id, group.generation_id, group.protocol_name, group.protocol_type, leader or ""
-                )
-            self._answer(request.asked, current)
+            is_leader = group.leader_id == new_id
+            self._answer(request.asked, self._current(group, new_id, is_leader, skip=is_leader))
         elif group.is_in(COMPLETING):
             self._prepare_rebalance(group, why)
         else:
@@ -220,73 +201,73 @@ class GroupCoordinator:
     def _sync(self, request: SyncGroup) -> None:
         group, member_id = self.group, request.member_id
         if group is None or group.is_in(EMPTY):
-            return self._answer(request.asked, Synced(GroupError.UNKNOWN_MEMBER_ID))
+            return self._answer(request.asked, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
         error = self._validate_sync(group, request)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return self._answer(request.asked, Synced(error))
         if group.is_in(PREPARING):
-            return self._answer(request.asked, Synced(GroupError.REBALANCE_IN_PROGRESS))
+            return self._answer(request.asked, Synced(ErrorCode.REBALANCE_IN_PROGRESS))
         member = group.members[member_id]
         group.pending_sync_members.discard(member_id)
         if not group.pending_sync_members:
             self.timers.pop(SYNC, None)
         if group.is_in(STABLE):
-            answer = Synced(GroupError.NONE, member.assignment, group.protocol_name, group.protocol_type)
+            answer = Synced(ErrorCode.NONE, member.assignment, group.protocol_name, group.protocol_type)
             return self._answer(request.asked, answer)
         member.awaiting_sync = request.asked
         if group.leader_id == member_id:
             assigned = dict(request.assignments)
             for found in group.members.values():
                 found.assignment = assigned.get(found.member_id)
-            self._propagate(group, GroupError.NONE)
+            self._propagate(group, ErrorCode.NONE)
             group.transition_to(STABLE)
             self._note("stable", generation=group.generation_id)
 
-    def _validate_generation(self, group: ClassicGroup, request: SyncGroup | Heartbeat) -> GroupError:
+    def _validate_generation(self, group: ClassicGroup, request: SyncGroup | Heartbeat) -> ErrorCode:
         """Whether this is a member, and of the generation that there is."""
         if group.is_in(GroupState.DEAD):
-            return GroupError.COORDINATOR_NOT_AVAILABLE
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = group.validate_member(request.member_id, request.group_instance_id)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return error
-        return GroupError.NONE if request.generation == group.generation_id else GroupError.ILLEGAL_GENERATION
+        return ErrorCode.NONE if request.generation == group.generation_id else ErrorCode.ILLEGAL_GENERATION
 
-    def _validate_sync(self, group: ClassicGroup, request: SyncGroup) -> GroupError:
+    def _validate_sync(self, group: ClassicGroup, request: SyncGroup) -> ErrorCode:
         error = self._validate_generation(group, request)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return error
         asked, agreed = (request.protocol_type, request.protocol_name), (group.protocol_type, group.protocol_name)
         if any(
             mine is not None and theirs is not None and mine != theirs
             for mine, theirs in zip(asked, agreed, strict=True)
         ):
-            return GroupError.INCONSISTENT_GROUP_PROTOCOL
-        return GroupError.NONE
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.NONE
 
-    def _heartbeat(self, request: Heartbeat) -> GroupError:
+    def _heartbeat(self, request: Heartbeat) -> ErrorCode:
         group = self.group
         if group is None:
-            return GroupError.UNKNOWN_MEMBER_ID
+            return ErrorCode.UNKNOWN_MEMBER_ID
         error = self._validate_generation(group, request)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return error
         self._reschedule(group, group.members[request.member_id])
-        return GroupError.REBALANCE_IN_PROGRESS if group.is_in(PREPARING) else GroupError.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if group.is_in(PREPARING) else ErrorCode.NONE
 
     def _leave(self, request: LeaveGroup) -> None:
         group, member_id = self.group, request.member_id
         if group is None:
-            return self._answer(request.asked, HeartbeatResponse(GroupError.UNKNOWN_MEMBER_ID))
+            return self._answer(request.asked, HeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID))
         if group.is_in(GroupState.DEAD):
-            return self._answer(request.asked, HeartbeatResponse(GroupError.COORDINATOR_NOT_AVAILABLE))
-        error = GroupError.NONE
+            return self._answer(request.asked, HeartbeatResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        error = ErrorCode.NONE
         if not member_id:
             member_id = group.static_members.get(request.group_instance_id or "", "")
-            error = GroupError.NONE if member_id else GroupError.UNKNOWN_MEMBER_ID
+            error = ErrorCode.NONE if member_id else ErrorCode.UNKNOWN_MEMBER_ID
         elif member_id not in group.pending_join_members:
             error = group.validate_member(member_id, request.group_instance_id)
         self._answer(request.asked, HeartbeatResponse(error))
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return
         self._remove(group, member_id, request.reason)
         if group.is_in(STABLE, COMPLETING):
@@ -294,35 +275,35 @@ class GroupCoordinator:
         elif group.is_in(PREPARING):
             self._maybe_complete_join(group)
 
-    def _commit(self, request: OffsetCommit) -> GroupError:
+    def _commit(self, request: OffsetCommit) -> ErrorCode:
         if self.group is None:
             if request.generation >= 0:
-                return GroupError.GROUP_ID_NOT_FOUND
+                return ErrorCode.GROUP_ID_NOT_FOUND
             self.group = ClassicGroup(self.group_id)
         group = self.group
         error = group.validate_offset_commit(request.member_id, request.group_instance_id, request.generation)
-        if error is not GroupError.NONE:
+        if error is not ErrorCode.NONE:
             return error
         if request.member_id in group.members and group.is_in(STABLE, PREPARING):  # as good as a heartbeat
             self._reschedule(group, group.members[request.member_id])
         self.offsets.update(request.offsets)
-        return GroupError.NONE
+        return ErrorCode.NONE
 
-    def delete_offsets(self, partitions: Iterable[tuple[str, int]]) -> GroupError:
+    def delete_offsets(self, partitions: Iterable[tuple[str, int]]) -> ErrorCode:
         """An operator deletes committed offsets of the group's topic; nobody may be a member meanwhile.
 
         Source: Apache Kafka 4.3.1, `GroupCoordinatorService.deleteOffsets`, `ClassicGroup.validateOffsetDelete`.
         Differs: every member is subscribed to every topic that is named.
         """
         if self.group is None or self.group.is_in(GroupState.DEAD):
-            return GroupError.GROUP_ID_NOT_FOUND
+            return ErrorCode.GROUP_ID_NOT_FOUND
         if not self.group.is_in(EMPTY):
-            return GroupError.GROUP_SUBSCRIBED_TO_TOPIC
+            return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         for partition in partitions:
             self.offsets.pop(partition, None)
-        return GroupError.NONE
+        return ErrorCode.NONE
 
-    def _refuse_join(self, request: JoinGroup, error: GroupError) -> None:
+    def _refuse_join(self, request: JoinGroup, error: ErrorCode) -> None:
         self._answer(request.asked, Joined(error, request.member_id))
 
     # From one generation to the next: a rebalance begins when a member comes or goes. It waits until every member has
@@ -340,7 +321,7 @@ class GroupCoordinator:
         if group.is_in(COMPLETING):
             for member in group.all_members():
                 member.assignment = None
-            self._propagate(group, GroupError.REBALANCE_IN_PROGRESS)
+            self._propagate(group, ErrorCode.REBALANCE_IN_PROGRESS)
         group.pending_sync_members.clear()
         self.timers.pop(SYNC, None)
         is_initial = group.is_in(EMPTY)
@@ -398,9 +379,9 @@ class GroupCoordinator:
         generation = group.generation_id
         self._schedule(SYNC, group.rebalance_timeout_ms(), lambda: self._expire_pending_sync(group, generation))
 
-    def _propagate(self, group: ClassicGroup, error: GroupError) -> None:
+    def _propagate(self, group: ClassicGroup, error: ErrorCode) -> None:
         """Answer every sync that waits: with the member's part, or with this error."""
-        is_good = error is GroupError.NONE
+        is_good = error is ErrorCode.NONE
         for member in group.all_members():
             if member.awaiting_sync is not None:
                 named = (group.protocol_name, group.protocol_type) if is_good else (None, None)
@@ -413,7 +394,7 @@ class GroupCoordinator:
         self.timers.pop(member_id, None)
         member = group.members.get(member_id)
         if member is not None and member.awaiting_join is not None:
-            self._answer(member.awaiting_join, Joined(GroupError.UNKNOWN_MEMBER_ID))
+            self._answer(member.awaiting_join, Joined(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
         self._note("evict", member=member_id, why=why)
 
@@ -454,7 +435,7 @@ class GroupCoordinator:
         """The answer to a join of the generation that is."""
         members = group.metadata_of_members() if is_told_members else ()
         return Joined(
-            GroupError.NONE, member_id, group.generation_id, group.protocol_name, group.protocol_type,
+            ErrorCode.NONE, member_id, group.generation_id, group.protocol_name, group.protocol_type,
             group.leader_id or "", members, skip,
         )  # fmt: skip
 

@@ -13,36 +13,12 @@ are those of today's clients, where a member without an id receives one and has 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
+
+from kitlib.mechanisms.protocol import ErrorCode
 
 UNKNOWN_MEMBER_ID = ""  # a member's id before its first join
 UNKNOWN_GENERATION = -1  # a commit of nobody's: an administrator's, or of a consumer without a group
-
-
-class GroupError(IntEnum):
-    """What a member may be refused with: the codes of a coordinator's answers and of a fetch's, with the numbers of the wire.
-
-    NO_OFFSET_FOR_PARTITION is the clients' own, and on no wire.
-    """
-
-    NO_OFFSET_FOR_PARTITION = -2
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    GROUP_ID_NOT_FOUND = 69
-    MEMBER_ID_REQUIRED = 79
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +33,6 @@ class JoinGroup:
     session_timeout_ms: int = 45_000
     rebalance_timeout_ms: int = 300_000
     protocol_type: str = "consumer"
-    requires_known_member_id: bool = True  # False for the oldest clients, which join without being told an id first
-    supports_skipping_assignment: bool = True  # version 9: a static leader that came back is told to deal nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +101,7 @@ Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | Offset
 class Joined:
     """The answer to a join. Only the leader is told the members: (member id, instance id, metadata of the protocol)."""
 
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
     member_id: str = UNKNOWN_MEMBER_ID
     generation: int = UNKNOWN_GENERATION
     protocol_name: str | None = None
@@ -141,7 +115,7 @@ class Joined:
 class Synced:
     """The answer to a sync: the asker's part, None for nothing."""
 
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
     assignment: Any = None
     protocol_name: str | None = None
     protocol_type: str | None = None
@@ -151,14 +125,14 @@ class Synced:
 class HeartbeatResponse:
     """The answer to a heartbeat or a leave: an error and nothing else."""
 
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """The answer to a commit; one error for all its partitions."""
 
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +140,7 @@ class Fetched:
     """The committed offset of each partition that was asked for, None without one."""
 
     offsets: tuple[tuple[tuple[str, int], int | None], ...] = ()
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +148,7 @@ class Found:
     """The coordinator's node."""
 
     node: int
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
 
 
 Answer = Joined | Synced | HeartbeatResponse | Committed | Fetched | Found

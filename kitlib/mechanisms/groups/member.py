@@ -31,7 +31,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     UNKNOWN_GENERATION,
     UNKNOWN_MEMBER_ID,
     Answer,
-    GroupError,
     Heartbeat,
     HeartbeatResponse,
     Joined,
@@ -42,12 +41,13 @@ from kitlib.mechanisms.groups.group_protocol import (
     SyncGroup,
 )
 from kitlib.mechanisms.positions import ResetPolicy
+from kitlib.mechanisms.protocol import ErrorCode
 
 COOPERATIVE = "cooperative-sticky"
-_AGAIN = (GroupError.UNKNOWN_MEMBER_ID, GroupError.ILLEGAL_GENERATION)  # no longer a member: join as a new one
+_AGAIN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)  # no longer a member: join as a new one
 _FATAL = (
-    GroupError.FENCED_INSTANCE_ID, GroupError.INCONSISTENT_GROUP_PROTOCOL, GroupError.GROUP_MAX_SIZE_REACHED,
-    GroupError.INVALID_SESSION_TIMEOUT, GroupError.INVALID_GROUP_ID,
+    ErrorCode.FENCED_INSTANCE_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    ErrorCode.INVALID_SESSION_TIMEOUT, ErrorCode.INVALID_GROUP_ID,
 )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ class MemberEvent:
     what: Literal["assigned", "revoked", "lost", "committed", "error"]
     partitions: tuple[int, ...] = ()
     generation: int | None = None
-    error: GroupError = GroupError.NONE
+    error: ErrorCode = ErrorCode.NONE
 
 
 # (strategy, (member id, instance id, metadata) of each) -> member id -> partitions
@@ -129,7 +129,7 @@ class GroupMembership:
     needs_rejoin: bool = True
     is_prepared: bool = False  # what had to be given up before the join has been given up
     awaits_poll: bool = False  # librdkafka: the user has not been told of the last assignment; no join before that
-    fatal: GroupError = GroupError.NONE  # it cannot go on
+    fatal: ErrorCode = ErrorCode.NONE  # it cannot go on
     is_late: bool = False  # it left because its user did not poll for too long
     polled_ms: int | None = None  # the last poll; None before the first
     beat_ms: int = 0  # the last heartbeat sent
@@ -149,7 +149,7 @@ class GroupMembership:
     def go_on(self, now_ms: int) -> None:
         """Take the next step towards the group; to be called again in the same poll after answers came."""
         if (
-            self.fatal is GroupError.NONE
+            self.fatal is ErrorCode.NONE
             and self.needs_rejoin
             and self.state in (MemberState.UNJOINED, MemberState.STABLE)
         ):
@@ -187,7 +187,7 @@ class GroupMembership:
     def tick(self, now_ms: int) -> None:
         """Leave when the last poll is too long ago, else send a heartbeat when it is time."""
         config = self.config
-        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.fatal is not ErrorCode.NONE or self.state is MemberState.UNJOINED:
             return
         if now_ms - self.polled_ms >= config.max_poll_interval_ms:
             self.is_late = True
@@ -200,7 +200,7 @@ class GroupMembership:
 
     def next_due(self) -> int | None:
         """When `tick` has something to do; None while it has not."""
-        if self.polled_ms is None or self.fatal is not GroupError.NONE or self.state is MemberState.UNJOINED:
+        if self.polled_ms is None or self.fatal is not ErrorCode.NONE or self.state is MemberState.UNJOINED:
             return None
         late = self.polled_ms + self.config.max_poll_interval_ms
         if self.state is MemberState.PREPARING_REBALANCE:
@@ -252,7 +252,7 @@ class GroupMembership:
     def _joined(self, answer: Joined, now_ms: int) -> None:
         if self.state is not MemberState.PREPARING_REBALANCE:
             return  # it has left in between
-        if answer.error is GroupError.NONE:
+        if answer.error is ErrorCode.NONE:
             self.state, self.member_id, self.generation = (
                 MemberState.COMPLETING_REBALANCE,
                 answer.member_id,
@@ -269,7 +269,7 @@ class GroupMembership:
                     answer.protocol_type, answer.protocol_name,
                 )
             )  # fmt: skip
-        elif answer.error is GroupError.MEMBER_ID_REQUIRED:
+        elif answer.error is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id, self.state = answer.member_id, MemberState.UNJOINED
             self._join()
         else:
@@ -279,7 +279,7 @@ class GroupMembership:
     def _synced(self, request: SyncGroup, answer: Synced, now_ms: int) -> None:
         if self.state is not MemberState.COMPLETING_REBALANCE or request.generation != self.generation:
             return
-        if answer.error is not GroupError.NONE:
+        if answer.error is not ErrorCode.NONE:
             self.state = MemberState.UNJOINED
             return self.refused(answer.error)
         self.state, self.is_prepared = MemberState.STABLE, False
@@ -297,14 +297,14 @@ class GroupMembership:
         self.after_assigned(added, now_ms)
 
     def _beaten(self, request: Heartbeat, answer: HeartbeatResponse) -> None:
-        if answer.error is GroupError.NONE or request.generation != self.generation:
+        if answer.error is ErrorCode.NONE or request.generation != self.generation:
             return
-        if answer.error is GroupError.REBALANCE_IN_PROGRESS:
+        if answer.error is ErrorCode.REBALANCE_IN_PROGRESS:
             self.needs_rejoin = self.needs_rejoin or self.state is MemberState.STABLE
         else:
             self.refused(answer.error)
 
-    def refused(self, error: GroupError) -> None:
+    def refused(self, error: ErrorCode) -> None:
         """The coordinator refuses the member: it joins again, as a new one if it is not known, or gives up for good."""
         if error in _FATAL:
             self.fatal = error

@@ -18,7 +18,6 @@ from kitlib.errors import KitError
 from kitlib.mechanisms.protocol import BATCH_OVERHEAD_BYTES, varint_bytes
 
 NO_TIMESTAMP = -1
-SEGMENT_BYTES = 1_073_741_824  # LogConfig.DEFAULT_SEGMENT_BYTES
 
 
 class KeylessRecordError(KitError):
@@ -106,7 +105,6 @@ class SegmentedLog:
     """One partition's log in segments. The last one is active."""
 
     name: str = "t-0"
-    segment_bytes: int = SEGMENT_BYTES  # a batch that would make the active segment larger rolls a new one
     auto_high_watermark: bool = True  # every record is replicated as soon as it is written
     segments: list[Segment] = field(default_factory=lambda: [Segment(0)])
     start_offset: int = 0
@@ -142,8 +140,6 @@ class SegmentedLog:
         batch = RecordBatch(
             self.end_offset, self.end_offset + len(rows) - 1, records, max(each.timestamp_ms for each in records)
         )
-        if self.active.batches and self.active.size_bytes + batch.size_bytes > self.segment_bytes:
-            self.roll()
         self.active.batches.append(batch)
         self.end_offset = batch.next_offset
         if self.auto_high_watermark:

@@ -25,7 +25,6 @@ class ReplicationConfig:
 
     min_insync_replicas: int = 1
     unclean_leader_election: bool = False
-    eligible_leader_replicas: bool = True  # KIP-966, on in new clusters since 4.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +98,8 @@ class ReplicatedPartition:
     `makeLeader`), `ReplicaFetcherThread`/`AbstractFetcherThread` (`getOffsetTruncationState`, diverging epochs
     in fetch answers), `ReplicationControlManager` (`handleBrokerFenced`, `handleBrokerUnfenced`,
     `handleBrokerShutdown`), `LogLoader.recoverSegment`.
-    Differs: every batch is one record; copying takes no time and happens when `copy` is called; who is fenced is
-    told by the caller, who has the clock; nothing is deleted, so logs begin at 0; a broker always dies without
+    Differs: eligible leader replicas (KIP-966) are on, as in new clusters since 4.1; every batch is one record; copying
+    takes no time and happens when `copy` is called; who is fenced is told by the caller, who has the clock; nothing is deleted, so logs begin at 0; a broker always dies without
     writing down that it ends (SIGKILL).
     """
 
@@ -240,9 +239,8 @@ class ReplicatedPartition:
             replica.truncate(to)
             replica.damaged_at = None
             happened.append(self._note(f"broker {broker}", "recover", **{"to": to, "from": before}))
-        elr = self.config.eligible_leader_replicas
         rest = [each for each in self.state.in_sync if each != broker]
-        happened += self._decide(rest, without=[broker], unclean_shutdown=[broker] if elr else [])
+        happened += self._decide(rest, without=[broker], unclean_shutdown=[broker])
         self.fenced.discard(broker)
         happened += self._decide(self.state.in_sync)
         return happened + self.copy()
@@ -268,8 +266,7 @@ class ReplicatedPartition:
         acceptable = [each for each in self.brokers if each not in self.fenced and each not in without]
         change = decide(
             before, in_sync, acceptable, "unclean" if config.unclean_leader_election else "online",
-            min_insync_replicas=config.min_insync_replicas, with_eligible=config.eligible_leader_replicas,
-            unclean_shutdown=unclean_shutdown,
+            min_insync_replicas=config.min_insync_replicas, unclean_shutdown=unclean_shutdown,
         )  # fmt: skip
         self.state = after = change.state
         happened = []

@@ -25,7 +25,6 @@ class ExponentialBackoff:
 
     initial_ms: int
     max_ms: int
-    multiplier: int = RETRY_EXP_BASE
     jitter: float = RETRY_JITTER
     exp_max: float = field(init=False)  # from so many attempts on the wait does not grow; 0: it never does
 
@@ -36,7 +35,7 @@ class ExponentialBackoff:
                 "give times of at least 0 and a jitter from 0 to 1."
             )
         grows = self.max_ms > self.initial_ms
-        exp_max = math.log(self.max_ms / max(self.initial_ms, 1)) / math.log(self.multiplier) if grows else 0.0
+        exp_max = math.log(self.max_ms / max(self.initial_ms, 1)) / math.log(RETRY_EXP_BASE) if grows else 0.0
         object.__setattr__(self, "exp_max", exp_max)
         object.__setattr__(self, "initial_ms", min(self.initial_ms, self.max_ms))
 
@@ -44,6 +43,6 @@ class ExponentialBackoff:
         """The wait after `attempts` retries; `luck` from 0 (the shortest) to 1 (the longest)."""
         if self.exp_max == 0:
             return self.initial_ms
-        term: float = self.initial_ms * self.multiplier ** min(attempts, self.exp_max)
+        term: float = self.initial_ms * RETRY_EXP_BASE ** min(attempts, self.exp_max)
         factor = 1 - self.jitter + 2 * self.jitter * luck if self.jitter else 1.0
         return min(int(factor * term), self.max_ms)

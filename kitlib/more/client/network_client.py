@@ -90,9 +90,6 @@ class NetworkClient:
     request_timeout_ms: int = 30_000
     max_in_flight: int = 5
     connections: ClusterConnectionStates = field(default_factory=ClusterConnectionStates)
-    rebootstraps: bool = (
-        True  # metadata.recovery.strategy=rebootstrap: with nobody left, begin with the given addresses again
-    )
     luck: Callable[[], float] = lambda: MIDDLE
     in_flight: dict[int, list[InFlight]] = field(default_factory=dict)  # by node, oldest first
     metadata_in_progress: MetadataRequest | None = None
@@ -226,7 +223,7 @@ class NetworkClient:
         if wait_ms > 0:
             return wait_ms
         node, is_any = self._least_loaded(now_ms)
-        if self.rebootstraps and not is_any and self.metadata.bootstrap_addresses:
+        if not is_any and self.metadata.bootstrap_addresses:  # metadata.recovery.strategy=rebootstrap
             self.metadata.bootstrap(self.metadata.bootstrap_addresses, now_ms)
             node, _ = self._least_loaded(now_ms)
         if node is None:

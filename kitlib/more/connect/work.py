@@ -145,22 +145,22 @@ class ConnectSettings:
 
 
 class TooManyTasksError(ConnectError):
-    """A connector returned more task configurations than `tasks.max`, and that is enforced (`tasks.max.enforce`)."""
+    """A connector returned more task configurations than `tasks.max`."""
 
 
-def source_tasks(connector: str, wanted: int, tasks_max: int, enforce: bool = True) -> int:
+def source_tasks(connector: str, wanted: int, tasks_max: int) -> int:
     """How many tasks a source connector that returns `wanted` configurations gets.
 
-    TooManyTasksError when wanted > tasks_max and that is enforced; else all of them run. ConnectError
-    unless tasks_max >= 1 and wanted >= 0. Well-behaved connectors return at most what they were offered.
+    TooManyTasksError when wanted > tasks_max. ConnectError unless tasks_max >= 1 and wanted >= 0. Well-behaved
+    connectors return at most what they were offered.
 
-    Source: Kafka 4.3.1, connect.runtime.Worker.connectorTaskConfigs, TooManyTasksException. Differs: nothing.
+    Source: Kafka 4.3.1, connect.runtime.Worker.connectorTaskConfigs, TooManyTasksException. Differs: `tasks.max.enforce` is true.
     """
     if tasks_max < 1 or wanted < 0:
         raise ConnectError(
             f"connector {connector}: tasks.max is {tasks_max} and {wanted} tasks, expected 1 and 0 or more."
         )
-    if wanted > tasks_max and enforce:
+    if wanted > tasks_max:
         raise TooManyTasksError(
             f"connector {connector}: it returned {wanted} tasks, expected at most tasks.max={tasks_max}. "
             "Raise tasks.max, or fix the connector."

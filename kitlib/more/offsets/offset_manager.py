@@ -22,6 +22,7 @@ from enum import Enum
 
 from kitlib.errors import KitError
 from kitlib.mechanisms.offsets_topic.segments import LogRecord, SegmentedLog
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import (
@@ -38,7 +39,6 @@ from kitlib.more.offsets.offset_rules import (
     CachedGroup,
     Clock,
     OffsetConfig,
-    OffsetError,
     OffsetEvent,
     OffsetRules,
     is_expired,
@@ -270,21 +270,21 @@ class OffsetManager:
             led.next_purge_ms = ended_ms + self.config.retention_check_interval_ms
         return [OffsetEvent("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
 
-    def error_for(self, group: str, is_commit: bool = False) -> OffsetError:
+    def error_for(self, group: str, is_commit: bool = False) -> ErrorCode:
         """Whether this broker may answer for a group now; a commit is taken during a load where that is not exclusive."""
         led = self.led.get(self.partition_of(group))
         if led is None or led.state is LedState.FAILED:
-            return OffsetError.NOT_COORDINATOR
+            return ErrorCode.NOT_COORDINATOR
         if led.state is LedState.LOADING and (self.rules.load_is_exclusive or not is_commit):
-            return OffsetError.COORDINATOR_LOAD_IN_PROGRESS
-        return OffsetError.NONE
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NONE
 
     def commit(
         self, group: str, offsets: Mapping[TopicPartition, int], now_ms: int
-    ) -> tuple[dict[TopicPartition, OffsetError], list[OffsetEvent]]:
+    ) -> tuple[dict[TopicPartition, ErrorCode], list[OffsetEvent]]:
         """Write the offsets, one record each in one batch; (each partition's error, what happened)."""
         error = self.error_for(group, is_commit=True)
-        if error is not OffsetError.NONE:
+        if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error), []
         led = self._led_for(group)
         led.cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
@@ -293,14 +293,14 @@ class OffsetManager:
 
     def fetch(
         self, group: str, partitions: Iterable[TopicPartition], require_stable: bool = False
-    ) -> tuple[OffsetError, dict[TopicPartition, int]]:
+    ) -> tuple[ErrorCode, dict[TopicPartition, int]]:
         """(the group's error, each partition's offset); NO_OFFSET for none, and with an error.
 
         Without `require_stable`, which today's clients ask for, a coordinator of 4.0 or later answers from the replicated
         part of its log, which a new leader learns of late.
         """
         error = self.error_for(group)
-        if error is not OffsetError.NONE:
+        if error is not ErrorCode.NONE:
             return error, dict.fromkeys(partitions, NO_OFFSET)
         led = self.led[self.partition_of(group)]
         is_behind = led.log.high_watermark < led.log.end_offset
@@ -315,8 +315,6 @@ class OffsetManager:
         now_ms: int,
         *,
         generation: int = 1,
-        protocol_type: str = CONSUMER,
-        protocol: str | None = "range",
         members: Mapping[str, bytes] | None = None,
     ) -> list[OffsetEvent]:
         """Write what became of a group: its members by id, each with its subscription's bytes; none: it is empty now."""
@@ -328,7 +326,7 @@ class OffsetManager:
             for member, raw in (members or {}).items()
         ]  # fmt: skip
         value = {
-            "protocolType": protocol_type, "generation": generation, "protocol": protocol if told else None,
+            "protocolType": CONSUMER, "generation": generation, "protocol": "range" if told else None,
             "leader": told[0]["memberId"] if told else None, "currentStateTimestamp": now_ms, "members": told,
         }  # fmt: skip
         record = OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": group}, 3, value)

@@ -16,21 +16,13 @@ Differs: nothing; of the releases between them, 2.0 has the clock of 0.9.0, and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.more.offsets.records import CONSUMER
 
 NO_OFFSET = -1  # what a fetch answers for a partition that has no committed offset
-
-
-class OffsetError(IntEnum):
-    """The error codes of answers about committed offsets, with the numbers of the wire."""
-
-    NONE = 0
-    COORDINATOR_LOAD_IN_PROGRESS = 14  # ask again: the cache is being filled
-    NOT_COORDINATOR = 16  # ask who is
 
 
 class Clock(Enum):

@@ -16,7 +16,8 @@ from typing import Any
 from kitlib.errors import KitError
 from kitlib.mechanisms.log import FetchError, LogReader, Record
 from kitlib.mechanisms.offset_store import OffsetStore
-from kitlib.more.topology.components import Spout, SpoutOutputCollector, TopologyContext
+from kitlib.more.topology.components import Spout, TopologyContext
+from kitlib.more.topology.tasks import SpoutOutputCollector
 
 
 class NotOpenError(KitError):

@@ -158,12 +158,6 @@ def test_produce_acks_1_does_not_ask_for_replicas() -> None:
         (BrokerConfig(may_write_idempotently=False, release="2.0"), False, PID, "CLUSTER_AUTHORIZATION_FAILED"),
         (BrokerConfig(may_write_idempotently=False, release="2.0"), False, -1, "0"),
         (BrokerConfig(may_write_idempotently=False, release="2.0"), True, PID, "0"),
-        (BrokerConfig(may_write_transactionally=False), True, PID, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-        (BrokerConfig(may_write_transactionally=False), False, PID, "0"),
-        (
-            BrokerConfig(may_write_transactionally=False, may_write_topic=False), True, PID,
-            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-        ),
     ],
 )  # fmt: skip
 def test_produce_authorization(config: BrokerConfig, txn: bool, pid: int, wanted: str) -> None:

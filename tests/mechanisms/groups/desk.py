@@ -12,7 +12,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     Answered,
     Committed,
     CoordinatorEvent,
-    GroupError,
     Heartbeat,
     HeartbeatResponse,
     Joined,
@@ -23,6 +22,7 @@ from kitlib.mechanisms.groups.group_protocol import (
     Synced,
     SyncGroup,
 )
+from kitlib.mechanisms.protocol import ErrorCode
 
 NOW = GroupConfig(group_initial_rebalance_delay_ms=0)  # the first member waits for nobody
 
@@ -101,16 +101,16 @@ class Person:
         """What its last join was answered."""
         answer = self.desk.answers.get(self.asked)
         assert answer is None or isinstance(answer, Joined)
-        if answer is not None and answer.error in (GroupError.NONE, GroupError.MEMBER_ID_REQUIRED):
+        if answer is not None and answer.error in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self.member_id = answer.member_id
-        if answer is not None and answer.error is GroupError.NONE:
+        if answer is not None and answer.error is ErrorCode.NONE:
             self.generation, self.leader = answer.generation, answer.leader
         return answer
 
     def enter(self) -> Joined | None:
         """Join, and once more with the id that it is told."""
         answer = self.join()
-        return self.join() if answer is not None and answer.error is GroupError.MEMBER_ID_REQUIRED else answer
+        return self.join() if answer is not None and answer.error is ErrorCode.MEMBER_ID_REQUIRED else answer
 
     def sync(self, assignments: dict[str, Any] | None = None, **more: Any) -> Synced | None:
         fields = {"generation": self.generation, "group_instance_id": self.instance_id} | more
@@ -121,13 +121,13 @@ class Person:
         assert answer is None or isinstance(answer, Synced)
         return answer
 
-    def beat(self, **more: Any) -> GroupError:
+    def beat(self, **more: Any) -> ErrorCode:
         fields = {"generation": self.generation, "group_instance_id": self.instance_id} | more
         answer = self.desk.answers[self.desk.ask(Heartbeat(next(self.desk.numbers), self.member_id, **fields))]
         assert isinstance(answer, HeartbeatResponse)
         return answer.error
 
-    def commit(self, offset: int, **more: Any) -> GroupError:
+    def commit(self, offset: int, **more: Any) -> ErrorCode:
         fields = {
             "member_id": self.member_id,
             "generation": self.generation,
@@ -138,7 +138,7 @@ class Person:
         assert isinstance(answer, Committed)
         return answer.error
 
-    def leave(self, **more: Any) -> GroupError:
+    def leave(self, **more: Any) -> ErrorCode:
         fields = {"member_id": self.member_id, "group_instance_id": self.instance_id} | more
         answer = self.desk.answers[self.desk.ask(LeaveGroup(next(self.desk.numbers), **fields))]
         assert isinstance(answer, HeartbeatResponse)

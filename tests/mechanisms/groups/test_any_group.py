@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kitlib.mechanisms.groups.coordinator import GroupConfig
-from kitlib.mechanisms.groups.group_protocol import GroupError
+from kitlib.mechanisms.protocol import ErrorCode
 from tests.mechanisms.groups.desk import Desk, Person
 
 NAMES = ("A", "B", "C", "D")
@@ -21,7 +21,7 @@ class AnyGroup(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=1_000, group_max_size=4))
+        self.desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=1_000))
         instances = {"C": "c", "D": "d", "D twin": "d"}
         self.people = {name: Person(self.desk, name, instance_id=instances.get(name)) for name in (*NAMES, "D twin")}
         self.generation = 0
@@ -70,7 +70,7 @@ class AnyGroup(RuleBasedStateMachine):
         self.offset += 1
         error = person.commit(self.offset, generation=generation)
         group = self.desk.coordinator.group
-        if error is GroupError.NONE:
+        if error is ErrorCode.NONE:
             assert group is not None
             is_nobody = generation < 0 and group.state.value == "Empty"
             assert is_nobody or (generation == group.generation_id and person.member_id in group.members)

@@ -6,10 +6,11 @@ import pytest
 
 from kitlib.mechanisms.groups.classic_group import VALID_PREVIOUS_STATES, GroupState
 from kitlib.mechanisms.groups.coordinator import GroupConfig
-from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, GroupError, Joined
+from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, Joined
+from kitlib.mechanisms.protocol import ErrorCode
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
-E = GroupError
+E = ErrorCode
 
 
 def trio() -> tuple[Desk, Person, Person, Person]:
@@ -41,13 +42,6 @@ def test_join_without_an_id_is_told_one_and_counts_when_it_comes_back_with_it() 
     assert b.join() == Joined(E.UNKNOWN_MEMBER_ID, "B-2")
 
 
-def test_join_of_an_old_client_needs_no_second_one() -> None:
-    """Before version 4 a member is taken in at once, and told its id with the generation."""
-    a = Person(Desk(), "A", more={"requires_known_member_id": False})
-    answer = a.join()
-    assert answer is not None and (answer.error, answer.generation) == (E.NONE, 1)
-
-
 REFUSED = {
     "an id that nobody gave out is not known": (Person(Desk(), "A", member_id="A-9"), E.UNKNOWN_MEMBER_ID),
     "a group needs a name": (Person(Desk(group_id=""), "A"), E.INVALID_GROUP_ID),
@@ -64,21 +58,6 @@ def test_join_is_refused(case: str) -> None:
     person, error = REFUSED[case]
     answer = person.join()
     assert answer is not None and answer.error is error
-
-
-def test_join_of_a_full_group_is_refused_and_who_waits_already_is_not() -> None:
-    """The group's size counts once it is stable, those who wait while it rebalances; an id that was told is void then."""
-    desk = Desk(GroupConfig(group_initial_rebalance_delay_ms=0, group_max_size=2))
-    a, b, c = Person(desk, "A"), Person(desk, "B"), Person(desk, "C")
-    stable(desk, a, b)
-    assert c.join() == Joined(E.GROUP_MAX_SIZE_REACHED)
-    a.join()
-    assert desk.state == "PreparingRebalance" and c.join() == Joined(E.MEMBER_ID_REQUIRED, "C-3")
-    assert b.join() is None and c.join() == Joined(E.GROUP_MAX_SIZE_REACHED)
-    desk.wait(9_000)
-    assert (a.joined(), b.joined()) == (None, None)  # nobody looks again before the timeout
-    desk.wait(51_000)
-    assert a.joined() is not None and a.generation == 3
 
 
 def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> None:

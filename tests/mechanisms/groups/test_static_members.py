@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from kitlib.mechanisms.groups.group_protocol import GroupError, Joined, Synced
+from kitlib.mechanisms.groups.group_protocol import Joined, Synced
+from kitlib.mechanisms.protocol import ErrorCode
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
-E = GroupError
+E = ErrorCode
 
 
 def pair(*strategies: str) -> tuple[Desk, Person, Person]:
@@ -31,15 +32,12 @@ def test_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> 
 
 
 def test_static_leader_that_comes_back_is_told_to_deal_nothing() -> None:
-    """From version 9 it learns that it leads and that the assignment stands; before, that its old id leads."""
+    """It learns that it leads and that the assignment stands."""
     desk, _, b = pair()
     again = Person(desk, "A again", instance_id="a")
     answer = again.join()
     assert answer is not None and answer.skip_assignment and answer.leader == answer.member_id
     assert {member for member, _, _ in answer.members} == {answer.member_id, b.member_id}
-    old = Person(desk, "A once more", instance_id="a", more={"supports_skipping_assignment": False})
-    answer = old.join()
-    assert answer is not None and (answer.leader, answer.skip_assignment, answer.members) == (again.member_id, False, ())
 
 
 def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:

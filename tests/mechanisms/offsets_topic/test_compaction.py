@@ -127,13 +127,6 @@ def test_compacted_log_refuses_records_without_a_key() -> None:
         log.append([])
 
 
-def test_segment_rolls_when_a_batch_does_not_fit() -> None:
-    """A batch of 70 bytes: 61 of header, 9 of its one record."""
-    log = SegmentedLog(segment_bytes=140)
-    assert [log.append([row("a", "x")]).size_bytes for _ in range(5)] == [70] * 5
-    assert [each.base_offset for each in log.segments] == [0, 2, 4]
-
-
 def test_segments_become_one_while_they_fit_by_bytes_and_by_offsets() -> None:
     """An empty batch has 61 bytes; a segment's offsets lie within 2^31 - 1 of its base."""
 

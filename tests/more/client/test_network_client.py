@@ -179,8 +179,6 @@ def test_poll_with_nobody_left_begins_with_the_given_addresses_again() -> None:
     made.metadata.last_refresh_ms = 0
     made.poll(0, 2_000)
     assert made.metadata.cluster.nodes == (BOOTSTRAP,)
-    made.rebootstraps = False
-    assert made.metadata.version == 3
 
 
 def test_receive_of_an_answer_that_names_no_broker_is_a_failure() -> None:

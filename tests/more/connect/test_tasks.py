@@ -88,11 +88,10 @@ def test_source_task_never_loses_and_exactly_once_never_repeats(
 
 
 def test_tasks_max_is_a_bound_and_no_order() -> None:
-    """A source that has work for one gets one; one that returns too many is refused, unless that is not enforced."""
+    """A source that has work for one gets one; one that returns too many is refused."""
     assert source_tasks("jdbc", 1, 10) == 1
     with pytest.raises(TooManyTasksError, match=r"returned 4 tasks, expected at most tasks\.max=3"):
         source_tasks("jdbc", 4, 3)
-    assert source_tasks("jdbc", 4, 3, enforce=False) == 4
     for wanted, most in ((1, 0), (-1, 1)):
         with pytest.raises(ConnectError, match=r"tasks\.max"):
             source_tasks("jdbc", wanted, most)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.offsets.offset_cache import TopicPartition
 from kitlib.more.offsets.offset_manager import OffsetManager
-from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig
 
 DAY_MS = 86_400_000
 T: TopicPartition = ("orders", 0)
@@ -23,7 +24,7 @@ def led(rules: str, log: SegmentedLog | None = None, config: OffsetConfig = CONF
     return manager
 
 
-def offset_of(manager: OffsetManager, where: TopicPartition = T) -> tuple[OffsetError, int]:
+def offset_of(manager: OffsetManager, where: TopicPartition = T) -> tuple[ErrorCode, int]:
     """The answer to a fetch for group g."""
     error, found = manager.fetch("g", [where])
     return error, found[where]

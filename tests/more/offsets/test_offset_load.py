@@ -11,10 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import TopicPartition
 from kitlib.more.offsets.offset_manager import LedState, OffsetManager
-from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
@@ -34,11 +35,11 @@ def test_load_takes_its_time_and_a_reader_is_told_to_ask_again(rules: str) -> No
     assert manager.next_due() == 500
     notes = manager.advance(1_199)
     assert [each.data for each in notes] == [{"from": 0, "to": 4}, {"from": 5, "to": 9}]
-    assert offset_of(manager) == (OffsetError.COORDINATOR_LOAD_IN_PROGRESS, -1)
+    assert offset_of(manager) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
     load = manager.led[0].load
     assert load is not None and load.progress() == (10, 12) and manager.led[0].cache.offsets[("g", *T)].committed_offset == 10
     assert manager.advance(1_200)[-1] == OffsetEvent("load_end", {"records": 12, "ms": 1_200})
-    assert offset_of(manager) == (OffsetError.NONE, 12) and manager.led[0].state is LedState.ACTIVE
+    assert offset_of(manager) == (ErrorCode.NONE, 12) and manager.led[0].state is LedState.ACTIVE
 
 
 @pytest.mark.parametrize(("rules", "first_ms"), [("0.8.2", 10_000), ("0.9.0", 10_000), ("4.3.1", 14_200)])
@@ -67,20 +68,20 @@ def test_commit_during_a_load_was_taken_before_0_9(rules: str, error: int, offse
     """It joins the log, and the load reads it at the end; what cannot read it is left with the last one before it."""
     manager = led(rules, written(12, "0.8.2"))
     manager.advance(600)
-    assert manager.commit("g", {T: 99}, 600)[0] == {T: OffsetError(error)}
+    assert manager.commit("g", {T: 99}, 600)[0] == {T: ErrorCode(error)}
     manager.advance(5_000)
-    assert offset_of(manager) == (OffsetError.NONE, offset)
+    assert offset_of(manager) == (ErrorCode.NONE, offset)
 
 
 ODD = {"a type that is not known": b"\x7f\xff", "a later version": None}
 # odd record, rules -> the answer after the load: (error, offset), and whether the load failed
 AFTER = {
-    ("a type that is not known", "0.8.2"): (OffsetError.NONE, 6, True),
-    ("a type that is not known", "0.9.0"): (OffsetError.NONE, 6, True),
-    ("a type that is not known", "4.3.1"): (OffsetError.NONE, 12, False),
-    ("a later version", "0.8.2"): (OffsetError.NONE, 6, True),
-    ("a later version", "0.9.0"): (OffsetError.NONE, 6, True),
-    ("a later version", "4.3.1"): (OffsetError.NOT_COORDINATOR, -1, True),
+    ("a type that is not known", "0.8.2"): (ErrorCode.NONE, 6, True),
+    ("a type that is not known", "0.9.0"): (ErrorCode.NONE, 6, True),
+    ("a type that is not known", "4.3.1"): (ErrorCode.NONE, 12, False),
+    ("a later version", "0.8.2"): (ErrorCode.NONE, 6, True),
+    ("a later version", "0.9.0"): (ErrorCode.NONE, 6, True),
+    ("a later version", "4.3.1"): (ErrorCode.NOT_COORDINATOR, -1, True),
 }
 
 
@@ -101,7 +102,7 @@ def test_load_that_meets_a_record_of_later(odd: str, rules: str) -> None:
     assert offset_of(manager) == (error, offset)
     assert [each.data["at"] for each in notes if each.what == "load_failed"] == ([6] if failed else [])
     assert manager.led[0].failure.startswith("offset 6: ") is failed
-    if error is OffsetError.NOT_COORDINATOR:
+    if error is ErrorCode.NOT_COORDINATOR:
         assert manager.commit("g", {T: 1}, 5_000)[0] == {T: error} and manager.num_offsets == 0
         assert manager.advance(50_000) == []
 
@@ -112,10 +113,10 @@ def test_load_of_april_2015_ends_at_the_first_record_that_it_wrote_itself() -> N
     writer = led("2015-04", log)
     writer.advance(1_000)
     writer.commit("g", {T: 500}, 1_000)
-    assert offset_of(writer) == (OffsetError.NONE, 500)
+    assert offset_of(writer) == (ErrorCode.NONE, 500)
     reader = led("2015-04", log)
     reader.advance(1_000)
-    assert offset_of(reader) == (OffsetError.NONE, 3)
+    assert offset_of(reader) == (ErrorCode.NONE, 3)
 
 
 def test_stale_offset_of_the_old_format_outlives_the_cleaner() -> None:
@@ -144,7 +145,7 @@ def test_purge_during_a_load_loses_the_fresh_offset_before_0_9(rules: str, offse
         writer.commit("g", {T: value}, 2 * DAY_MS)
     manager = led(rules, old, now_ms=2 * DAY_MS)
     notes = manager.advance(2 * DAY_MS + 60_000)
-    assert offset_of(manager) == (OffsetError.NONE, offset)
+    assert offset_of(manager) == (ErrorCode.NONE, offset)
     assert [each.data["why"] for each in notes if each.what == "evict"] == (["expired", "tombstone"] if offset < 0 else [])
 
 
@@ -181,7 +182,7 @@ class Moving(RuleBasedStateMachine):
     @rule(group=GROUPS, where=WHERE, offset=st.integers(0, 9))
     def commit(self, group: str, where: TopicPartition, offset: int) -> None:
         errors, _ = self.brokers[self.leader].commit(group, {where: offset}, self.now_ms)
-        assert errors == {where: OffsetError.NONE}
+        assert errors == {where: ErrorCode.NONE}
         self.known[group, where] = offset
 
     @rule()
@@ -209,7 +210,7 @@ class Moving(RuleBasedStateMachine):
         manager = self.brokers[self.leader]
         manager.lead(0, self.log, self.now_ms)
         while manager.led[0].load is not None:
-            assert manager.fetch("g", [T])[0] is OffsetError.COORDINATOR_LOAD_IN_PROGRESS
+            assert manager.fetch("g", [T])[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             self.now_ms = max(self.now_ms, manager.next_due() or 0)
             manager.advance(self.now_ms)
 

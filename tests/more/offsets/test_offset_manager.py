@@ -8,10 +8,11 @@ import pytest
 
 from kitlib.errors import KitError, KnobError
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
+from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.messages import SUBSCRIPTION
 from kitlib.more.offsets.offset_manager import OffsetManager
-from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetError, OffsetEvent
+from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import write_message
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
@@ -33,8 +34,8 @@ def test_fetch_answers_the_last_commit_and_minus_one_for_none(rules: str) -> Non
     manager = led(rules)
     for offset in (7, 3):
         errors, notes = manager.commit("g", {T: offset}, 10)
-        assert errors == {T: OffsetError.NONE} and words(notes) == ["write", "cache"]
-    assert offset_of(manager) == (OffsetError.NONE, 3) and offset_of(manager, U) == (OffsetError.NONE, -1)
+        assert errors == {T: ErrorCode.NONE} and words(notes) == ["write", "cache"]
+    assert offset_of(manager) == (ErrorCode.NONE, 3) and offset_of(manager, U) == (ErrorCode.NONE, -1)
     assert (manager.num_offsets, manager.num_groups) == (1, 1)
 
 
@@ -57,10 +58,10 @@ def test_answers_elsewhere_are_not_coordinator() -> None:
     manager = OffsetManager(config=replace(CONFIG, partitions=50))
     assert manager.partition_of("g") == group_partition("g") != manager.partition_of("h")
     manager.lead(manager.partition_of("g"), SegmentedLog(), 0)
-    assert manager.commit("h", {T: 1}, 0)[0] == {T: OffsetError.NOT_COORDINATOR} == {T: manager.fetch("h", [T])[0]}
+    assert manager.commit("h", {T: 1}, 0)[0] == {T: ErrorCode.NOT_COORDINATOR} == {T: manager.fetch("h", [T])[0]}
     manager.commit("g", {T: 1}, 0)
     assert manager.resign(manager.partition_of("g")) == [OffsetEvent("evict", {"key": "g orders-0", "why": "moved"})]
-    assert manager.fetch("g", [T]) == (OffsetError.NOT_COORDINATOR, {T: -1})
+    assert manager.fetch("g", [T]) == (ErrorCode.NOT_COORDINATOR, {T: -1})
     assert manager.resign(3) == [] and manager.next_due() is None
     with pytest.raises(KitError, match="broker 1 does not lead partition"):
         manager.write_group("g", 0)
@@ -84,7 +85,7 @@ def test_purge_by_the_new_clock_keeps_what_is_read_and_then_forgets_the_group() 
     manager.write_group("g", 0, members={"A": subscription("orders")})
     manager.commit("g", {T: 1}, 0)
     manager.advance(3 * DAY_MS)
-    assert offset_of(manager) == (OffsetError.NONE, 1)
+    assert offset_of(manager) == (ErrorCode.NONE, 1)
     manager.write_group("g", 3 * DAY_MS)
     notes = manager.advance(4 * DAY_MS - 1)
     assert not notes and offset_of(manager)[1] == 1
