@@ -99,8 +99,8 @@ class ReplicatedPartition:
     in fetch answers), `ReplicationControlManager` (`handleBrokerFenced`, `handleBrokerUnfenced`,
     `handleBrokerShutdown`), `LogLoader.recoverSegment`.
     Differs: eligible leader replicas (KIP-966) are on, as in new clusters since 4.1; every batch is one record; copying
-    takes no time and happens when `copy` is called; who is fenced is told by the caller, who has the clock; nothing is deleted, so logs begin at 0; a broker always dies without
-    writing down that it ends (SIGKILL).
+    takes no time and happens when `copy` is called; who is fenced is told by the caller, who has the
+    clock; nothing is deleted, so logs begin at 0; a broker always dies without writing down that it ends (SIGKILL).
     """
 
     brokers: Sequence[int]  # the first one is the preferred leader

@@ -11,8 +11,8 @@ from kitlib.errors import KnobError
 from kitlib.mechanisms.replication.partition import Appended, ReplicatedPartition, ReplicationConfig
 
 
-def partition(least: int = 1, unclean: bool = False, eligible: bool = True, brokers: tuple[int, ...] = (2, 3)) -> ReplicatedPartition:
-    return ReplicatedPartition(brokers, ReplicationConfig(least, unclean, eligible))
+def partition(least: int = 1, unclean: bool = False, brokers: tuple[int, ...] = (2, 3)) -> ReplicatedPartition:
+    return ReplicatedPartition(brokers, ReplicationConfig(least, unclean))
 
 
 def die(log: ReplicatedPartition, broker: int) -> list[str]:
@@ -106,9 +106,9 @@ def test_broker_without_a_copy_is_refused() -> None:
 class Cluster(RuleBasedStateMachine):
     """Brokers die, stand still and come back in any order while a producer sends with acks=all; no unclean election."""
 
-    @initialize(least=st.integers(1, 3), copies=st.integers(1, 3), eligible=st.booleans())
-    def begin(self, least: int, copies: int, eligible: bool) -> None:
-        self.log = partition(least, False, eligible, tuple(range(1, copies + 1)))
+    @initialize(least=st.integers(1, 3), copies=st.integers(1, 3))
+    def begin(self, least: int, copies: int) -> None:
+        self.log = partition(least, False, tuple(range(1, copies + 1)))
         self.acknowledged: list[int] = []
         self.sent, self.most_seen = 0, 0
 
