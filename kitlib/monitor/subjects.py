@@ -39,11 +39,6 @@ def _streams(trace: Trace, last: dict[str, Any]) -> str:
     return told + _longest(last["tasks"]) + _queries(trace)
 
 
-def _offsets(trace: Trace, last: dict[str, Any]) -> str:
-    told = f"{count(last['commits'], 'commit')} of {count(last['keys'], 'key')} leave {count(last['records'], 'record')} in the log"
-    return f"{told}; loading them takes {last['load_ms']:,} ms."
-
-
 def _run_on(trace: Trace, tasks: list[list[Any]], one: str) -> str:
     """`6 tasks on 2 workers`: those that started and have neither left nor died since."""
     up: set[str] = set()
@@ -83,6 +78,5 @@ def _queries(trace: Trace) -> str:
 SUBJECTS: dict[str, Callable[[Trace, dict[str, Any]], str]] = {  # domain -> the sentences; of the trace and its last step's data
     "connect": _connect,
     "streams": _streams,
-    "offsets": _offsets,
     "difference": lambda trace, last: f"After {last['call']}, {last['said']}.",
 }

@@ -118,13 +118,13 @@ def _by_name(table: dict[str, str]) -> dict[str, Kind]:
 
 
 FIELDS = _by_name({
-    "whole": """acked answers arrival asked at at_work attempt attempts base batch behind broker bytes cached_offsets commits committed
+    "whole": """acked answers arrival asked at at_work attempt attempts base batch behind broker cached_offsets committed
         consumers coordinator_messages copy count delay_ms delivery early_cancels effects end epoch executed expired failed
         false_completions first first_offset format from generation groups high_watermark idle inputs kept keys lag last late
         leader leader_epoch left_over limit load_ms locks log_end longest_ms lost made_from max_steps messages metadata
         missing most_ms most_partitions ms next node notifications number offset on_disk on_their_way orders outstanding part
         partition paused pending pid poll position queue reads record records records_gone refused request restored root rows
-        segments seq shuffled silence_s since_cleaned_ms spout_task stage stored_lag threads threads_counting
+        seq shuffled silence_s since_cleaned_ms spout_task stage stored_lag threads threads_counting
         threads_idle timeout timestamp_ms to tries tuple unprocessed until_ms val version waited_ms waiting wasted
         writes""",
     "whole?": "after before stored tx value",
@@ -156,6 +156,6 @@ STATES = _by_name({
     "ranges": "failed pending processed waiting",
     "pairs": "sink",
     "rows": "aborted",
-    "counts": "orders positions size",
+    "counts": "orders positions",
     "counts?": "source",
 })  # fmt: skip

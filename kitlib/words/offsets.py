@@ -211,17 +211,6 @@ _WORDS = GROUPS.having(
             "Other groups commit: {records:record} of {keys:key} are written to the log.", "keys records",
             glyph=Glyph("records of other groups", "M-4 -5V5M0 -5V5M4 -5V5", BLUE, 2.4),
         ),
-        "clean_many": Word(
-            "The cleaner removes {removed:record}.", "removed:whole", glyph=Glyph("the cleaner removes records", BROOM, "ink", 1.8),
-        ),
-        "size": Word(
-            "The log holds {records:record}, {bytes:,} bytes in {segments:segment}; dirty ratio {dirty_ratio:.2f}.",
-            "bytes dirty_ratio records segments",
-        ),
-        "result": Word(
-            "{commits:,} commits for {keys:key} have left {records:record} in the log[: a load takes {load_ms:,} ms].",
-            "commits keys records", "load_ms",
-        ),
         "health": Word(
             _health, "", "cached_offsets commits_a_minute dirty_ratio groups keys load_ms records since_cleaned_ms"
         ),

@@ -11,7 +11,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compaction_stories import CompactionRun, ModelCompactedLog
-from kitlib.experiments.compaction.size_story import transient_groups
+from kitlib.experiments.compaction.log_length import records_to_load, transient_groups
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.log import FetchError
@@ -223,3 +223,11 @@ def test_cache_grows_for_one_retention_and_then_stands_still_while_the_log_goes_
     assert sizes[-1].records == 8 * 10 * 4 + (80 - groups[-1]) * 3  # written, and tombstones
     with pytest.raises(KnobError, match="1 to 2,000"):
         transient_groups(0, 1, 1)
+
+
+def test_log_is_bounded_by_keys_and_the_active_segment_while_the_cleaner_runs() -> None:
+    """A record for each of ten keys and the segment that is being written, however many commits; without passes all of them."""
+    assert [records_to_load(segments, segments) for segments in (1, 2, 6, 12)] == [500, 510, 510, 510]
+    assert (records_to_load(6, 3), records_to_load(6, 0), records_to_load(0, 0)) == (2_010, 3_000, 0)
+    with pytest.raises(KnobError, match="expected 0 or more"):
+        records_to_load(1, -1)

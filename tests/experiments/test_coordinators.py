@@ -98,28 +98,11 @@ def test_coordinator_moves_load_takes_as_long_as_the_log_is(others: int, speed: 
     assert ended.state["offsets"]["loading"] is None and ended.state["offsets"]["cache"]["billing orders-0"] == 20
 
 
-# cleaner -> the records left of 3,000 commits to 10 keys, the segments, the load in ms at 10,000 records a second
-SIZES = {"runs": (510, 2, 51), "dies half-way": (2_010, 5, 201), "is off": (3_000, 6, 300)}
-
-
-@pytest.mark.parametrize("cleaner", SIZES)
-def test_size_of_offsets_topic_is_bounded_by_keys_and_the_active_segment(cleaner: str) -> None:
-    """With a cleaner: a record for each key and the active segment, however many commits; without: all of them."""
-    trace = run("size_of_offsets_topic", cleaner=cleaner)
-    records, segments, ms = SIZES[cleaner]
-    sizes = [step.data for step in trace if step.what == "size"]
-    assert (sizes[-1]["records"], sizes[-1]["segments"]) == (records, segments)
-    assert trace.steps[-1].data == {"commits": 3_000, "keys": 10, "records": records, "load_ms": ms}
-    assert [step.what for step in trace if step.actor == "cleaner"] == ([] if cleaner == "runs" else ["dies"])
-    assert len({each["records"] for each in sizes[1:]}) == (1 if cleaner == "runs" else {"is off": 5}.get(cleaner, 4))
-
-
 @pytest.mark.parametrize(
     ("name", "knobs", "words"),
     [
         ("offset_expiry", {"rules": "1.0"}, "expected one of 0.8.2, 2015-04, 0.9.0, 4.3.1"),
         ("coordinator_moves", {"load_records_per_s": 0}, "expected 1 to 1,000,000 records/s"),
-        ("size_of_offsets_topic", {"cleaner": "asleep"}, "expected one of runs, dies half-way, is off"),
     ],
 )
 def test_bad_knobs_are_refused_with_the_range(name: str, knobs: dict[str, Any], words: str) -> None:

@@ -37,19 +37,6 @@ def test_offset_expiry_real_broker_comes_to_the_model_s_verdict(broker: Cluster,
     assert told(real) == told(model)
 
 
-@pytest.mark.parametrize("cleaner", ["runs", "dies half-way"])
-def test_size_of_offsets_topic_real_cleaner_leaves_as_many_records(broker: Cluster, cleaner: str) -> None:
-    """The same records and segments after each round, and the same offsets in the cache."""
-    knobs: dict[str, Any] = {"cleaner": cleaner, "segment_records": 100, "segments": 4}
-    real, model = run("size_of_offsets_topic", backend="kafka", **knobs), run("size_of_offsets_topic", **knobs)
-
-    def told(trace: Any) -> list[tuple[int, int]]:
-        return [(step.data["records"], step.data["segments"]) for step in trace if step.what == "size"]
-
-    assert told(real) == told(model)
-    assert real.steps[-1].data | {"load_ms": 0} == model.steps[-1].data | {"load_ms": 0}
-
-
 def test_coordinator_moves_real_broker_alone_cannot(broker: Cluster) -> None:
     """With one broker there is nowhere to move to, and it says what to do; an odd record and old rules are the model's."""
     with pytest.raises(LabError, match="kit up --brokers 3"):

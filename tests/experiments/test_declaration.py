@@ -177,5 +177,5 @@ def test_twins_are_found() -> None:
     """Those of every domain that has a Kafka half."""
     assert MODELS.keys() >= {
         "ModelGroup", "ModelTransactions", "ModelLeader", "ModelKeyedTopic", "SendRun",
-        "ModelCompactedLog", "ModelCoordinator", "ModelDriver", "ModelOffsetsLog", "ModelTransactionalTopic",
+        "ModelCompactedLog", "ModelCoordinator", "ModelDriver", "ModelTransactionalTopic",
     }  # fmt: skip

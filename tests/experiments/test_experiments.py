@@ -134,7 +134,7 @@ DELIVERING = [name for name in experiments.names() if not issubclass(get(name).k
 WITHOUT_CHANCE = (  # every seed gives the same run
     "start_position", "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",
     "streams_failover", "streams_thread_lost", "streams_queries", "partitions_added", "compacted_topic", "tombstones", "transactional_lag",
-    "stale_offset", "dead_cleaner", "offset_expiry", "coordinator_moves", "size_of_offsets_topic",
+    "stale_offset", "dead_cleaner", "offset_expiry", "coordinator_moves",
     "checkpoint_kill",
 )  # fmt: skip
 WITH_CHANCE = ("worker_pool", "two_sends")  # of the others, those in which the seed decides something

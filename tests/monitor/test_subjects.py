@@ -26,7 +26,6 @@ TOLD = [
         "10 tasks on 1 instance after 2 rebalances; 24,000 records restored, 0 of 1 thread idle. "
         "Longest without an owner: 1_1 and 1_3, 48.3 s. 11 queries = 4 right + 4 outdated + 2 null + 1 refused or unanswered.",
     ),
-    ("size_of_offsets_topic", {}, "3,000 commits of 10 keys leave 510 records in the log; loading them takes 51 ms."),
 ]
 
 

@@ -37,7 +37,6 @@ class LogSnapshot:
     segments: list[list[int | bool]]  # as `segments_between`
     records: list[tuple[int, bytes, bytes | None]]  # offset, key, value; markers are none
     dirty_ratio: float  # of what may be cleaned and what has been, the share in bytes that has not
-    size_bytes: int
 
     def state(self) -> dict[str, Any]:
         """As a step's state holds it: `state["offsets"]`."""
@@ -70,8 +69,7 @@ class ModelCompactedLog:
     delete_retention_ms: int = DAY_MS
     min_compaction_lag_ms: int = 0
     age_ms: int = 0  # how much older than the run the first segment's records are
-    pass_ms: int = PASS_MS
-    clock_ms: float = 0
+    now_ms: int = 0
     is_full: bool = False  # the next record begins a new segment
     kept: int | None = None  # the committed offset
     log: SegmentedLog = field(init=False)
@@ -87,10 +85,6 @@ class ModelCompactedLog:
         self.cleaner = LogCleaner(self.log, config)
 
     @property
-    def now_ms(self) -> int:
-        return int(self.clock_ms)
-
-    @property
     def start(self) -> int:
         """The first offset that is still there."""
         return self.log.start_offset
@@ -103,14 +97,14 @@ class ModelCompactedLog:
         """The active segment is full: the next record begins a new one."""
         self.is_full = True
 
-    def write(self, rows: Sequence[Row], *, transactional: bool = False, takes_ms: float = APPEND_MS) -> list[int]:
+    def write(self, rows: Sequence[Row], *, transactional: bool = False) -> list[int]:
         """Write the rows; their offsets. `transactional` makes each a transaction."""
         if self.is_full:
             self.log.roll()
             self.is_full = False
         offsets: list[int] = []
         for some in [[row] for row in rows] if transactional else [rows]:
-            self.clock_ms += takes_ms
+            self.now_ms += APPEND_MS
             batch = self.log.append([(key, value, self.now_ms) for key, value in some])
             offsets += range(batch.base_offset, batch.next_offset)
             if transactional:
@@ -124,7 +118,7 @@ class ModelCompactedLog:
 
     def clean(self) -> int:
         """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
-        self.clock_ms += self.pass_ms
+        self.now_ms += PASS_MS
         self.cleaner.clean(self.now_ms + self.age_ms)
         return self.cleaner.checkpoint or 0
 
@@ -155,10 +149,10 @@ class ModelCompactedLog:
     def snapshot(self) -> LogSnapshot:
         records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
         dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
-        return LogSnapshot(segments_of(self.log), records, dirty_ratio, self.log.size_bytes)
+        return LogSnapshot(segments_of(self.log), records, dirty_ratio)
 
     def wait(self, ms: int) -> None:
-        self.clock_ms += ms
+        self.now_ms += ms
 
 
 def segments_of(log: SegmentedLog) -> list[list[int | bool]]:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin._config import ConfigResource
@@ -21,15 +20,12 @@ from confluent_kafka.admin._resource import ResourceType
 
 from kitlib.errors import KnobError
 from kitlib.experiments.compaction.compaction_stories import DAY_MS, LogSnapshot, Row, segments_between
-from kitlib.experiments.compaction.size_story import Commit, commit_row
 from kitlib.experiments.groups.kafka_operator import set_topic
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader, write
 from kitlib.lab import workspace
 from kitlib.lab.clients import answered, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.mechanisms.log import Fetch
-from kitlib.more.offsets.offset_cache import OffsetCache
-from kitlib.more.offsets.records import decode
 
 SEGMENT_MS = 60_000  # so many transactions take less
 APART_MS = 2 * SEGMENT_MS  # between the timestamps of two segments
@@ -56,7 +52,7 @@ class KafkaCompactedLog(KafkaTopic):
     @classmethod
     def open(
         cls, backend: KafkaBackend, name: str, delete_retention_ms: int = DAY_MS, min_compaction_lag_ms: int = 0,
-        age_ms: int = 0, **_: Any,
+        age_ms: int = 0,
     ) -> KafkaCompactedLog:  # fmt: skip
         """Create the topic. LabError when the broker refuses, or when it is not the kit's: its files cannot be read then.
 
@@ -158,7 +154,7 @@ class KafkaCompactedLog(KafkaTopic):
         closed = sum(size for base, size in sizes.items() if base != bases[-1])
         clean = sum(size for base, size in sizes.items() if base != bases[-1] and base < checkpoint)
         dirty_ratio = (closed - clean) / closed if closed else 0.0
-        return LogSnapshot(segments_between([*bases, self.end]), records, dirty_ratio, sum(sizes.values()))
+        return LogSnapshot(segments_between([*bases, self.end]), records, dirty_ratio)
 
     def _size(self, base: int) -> int:
         try:
@@ -171,22 +167,3 @@ class KafkaCompactedLog(KafkaTopic):
 
     def close(self) -> None:
         self.wire.close()
-
-
-@dataclass(slots=True)
-class KafkaOffsetsLog(KafkaCompactedLog):
-    """A real compacted topic with the records of the offsets topic.
-
-    Differs: the broker does not load this topic, since it is not its own; a cache is filled from it here, in Python.
-    """
-
-    def write_commits(self, commits: Sequence[Commit], apart_ms: float) -> None:
-        self.write([commit_row(commit, self.at_ms) for commit in commits])
-
-    def load(self) -> tuple[int, int, int]:
-        began_s, cache, read = time.perf_counter(), OffsetCache(), 0
-        for batch in self.wire.batches():
-            for _, _, key, value in batch.records:
-                cache.replay(decode(key, value))
-                read += 1
-        return read, int((time.perf_counter() - began_s) * 1000), len(cache.offsets)

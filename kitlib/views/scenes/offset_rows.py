@@ -36,10 +36,10 @@ ROW_TALL, CHART_TALL = 28, 70
 LOGS = frozenset({"offsets log", "log"})
 NO_CONSUMERS = LOGS | {"cleaner", "operator", "broker", "controller", "monitor", "producer", "coordinator"}
 SIGN_WORDS = (  # in the legend's order
-    "write_many", "clean_many", "roll", "clean", "pass", "compact", "purge", "delete", "dies", "move",
+    "write_many", "roll", "clean", "pass", "compact", "purge", "delete", "dies", "move",
     "load_failed", "evict", "alter", "forget", "start", "reset", "gap", "error", "told", "none", "wait",
 )  # fmt: skip
-LOG_WORDS = frozenset({"write", "tombstone", "write_many", "clean_many", "roll", "clean", "compact", "purge", "delete"})
+LOG_WORDS = frozenset({"write", "tombstone", "write_many", "roll", "clean", "compact", "purge", "delete"})
 LANE_WORDS = {
     "its answers": ("told", "none", "wait", "move", "load_failed", "evict", "alter", "forget"), "the cleaner": ("pass", "dies"),
 }  # fmt: skip

@@ -30,8 +30,8 @@ from kitlib.views.scenes.log_panel import (
 )
 from kitlib.views.scenes.offset_rows import Curve, Strip, log_lanes
 from kitlib.views.scenes.signs import QUESTION, signs_scene
-from kitlib.views.scenes.timeline import as_before, box_swatch, places
-from kitlib.views.svg import Svg, el, group, letter_paint
+from kitlib.views.scenes.timeline import as_before, places
+from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import BLUE, RED
 
 PARTS = {
@@ -61,7 +61,6 @@ def to_scene(trace: Trace, part: str) -> Scene:
     else:
         strip.add(log_lanes(trace, xs, "the log", *coordinator, "the cleaner", "consumers"))
         strip.add_counts(logs)
-        _add_sizes(strip)
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
     cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
@@ -91,18 +90,6 @@ def cleaned_after(step: Step, before: int | None) -> int | None:
 
 def _room_in_load(step: Step) -> float:
     return 30.0 if step.what in LOAD_WORDS else 0.12  # days of waiting take some room, too
-
-
-def _add_sizes(strip: Strip) -> None:
-    """How many records the log holds where only their number is told, and thinly how many were ever written."""
-    found = [(x, step.state["size"]) for step, x in strip.steps(lambda step: isinstance(step.state.get("size"), dict))]
-    curves = []
-    for name, colour, opacity, told in (
-        ("commits", "grey", 0.3, "records that were ever written"), ("records", BLUE, 0.8, "records that lie in the log")
-    ):  # fmt: skip
-        curves.append(Curve([(x, int(size[name])) for x, size in found], colour, opacity, thick=0))
-        strip.further += [(box_swatch(opacity=opacity, **letter_paint(colour)), told)] if found else []
-    strip.add_chart("records", curves, "in the log")
 
 
 def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:
