@@ -251,22 +251,17 @@ def test_setup_a_wrong_hash_is_refused(finished: Path, wheels: Path) -> None:
 
 @pytest.mark.slow
 def test_setup_a_moved_project_makes_its_environment_anew(finished: Path, wheels: Path) -> None:
-    """An environment that was moved with its project, or whose Python is gone, is made anew instead of half working."""
+    """An environment that was moved with its project is made anew instead of half working."""
     moved = finished.with_name("moved")
     finished.rename(moved)
     assert "making it anew" in finish(bootstrap(moved, wheels))
-    (moved / ".venv" / "bin" / "python").unlink()
-    process = bootstrap(moved, wheels)
-    read_until(process, "making it anew")
-    os.killpg(process.pid, signal.SIGKILL)  # from here on it is a setup like any other
-    process.communicate(timeout=30)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
-def test_setup_two_at_once_bring_one_environment_up_to_date(finished: Path, wheels: Path, changed: str) -> None:
+def test_setup_two_at_once_bring_one_environment_up_to_date(finished: Path, wheels: Path) -> None:
     """Of two setups at once, one installs what a change asks for into what is there; the other waits and finds it done."""
-    (finished / changed).write_text((finished / changed).read_text() + "\n")
+    with (finished / "requirements.lock").open("a") as lock:
+        lock.write("\n")
     word = hold_jars(finished)
     one = bootstrap(finished, wheels)
     said = read_until(one, "installing")
@@ -315,14 +310,6 @@ def make(project: Path, *arguments: str, path: str = os.defpath) -> subprocess.C
     )
 
 
-def test_make_without_a_target_lists_all_of_them() -> None:
-    """`make` alone lists every target with one line of help, and does nothing."""
-    answer = make(REPOSITORY, path=os.environ["PATH"])
-    assert answer.returncode == 0
-    for target in ("help", "setup", "lab", "test", "bench", "notebooks", "lint", "lock", "clean"):
-        assert f"make {target}" in answer.stdout
-
-
 def test_make_lab_ended_by_ctrl_c_says_nothing_of_its_own(tmp_path: Path) -> None:
     """What `kit lab` says is the last line: no `make: *** Error 130` after a clean end."""
     fake_python(tmp_path, "kit", 130)
@@ -341,22 +328,13 @@ def fake_python(folder: Path, name: str, code: int) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_make_finds_a_python_with_a_versioned_name(project: Path, tmp_path: Path) -> None:
-    """Where `python3` is missing, broken or too old, a newer one with its version in the name is found."""
-    folder = tmp_path / "bin"
-    fake_python(folder, "python3", 1)
-    fake_python(folder, "python3.12", 0)
-    answer = make(project, "--dry-run", "setup", path=str(folder))
-    assert "python3.12 scripts/bootstrap.py" in answer.stdout
-
-
-def test_make_without_any_python_says_what_to_install(project: Path, tmp_path: Path) -> None:
-    """Where there is no Python 3.11 or newer at all, make says so in one line."""
-    folder = tmp_path / "bin"
-    fake_python(folder, "python3", 1)
-    answer = make(project, "setup", path=str(folder))
-    assert answer.returncode != 0
-    assert "no Python 3.11 or newer" in answer.stderr
+def test_make_finds_a_python_that_is_new_enough_or_says_what_to_install(project: Path, tmp_path: Path) -> None:
+    """Where `python3` is missing, broken or too old, one with its version in the name is found; where there is none, one line says so."""
+    fake_python(tmp_path / "bin", "python3", 1)
+    answer = make(project, "setup", path=str(tmp_path / "bin"))
+    assert answer.returncode != 0 and "no Python 3.11 or newer" in answer.stderr
+    fake_python(tmp_path / "bin", "python3.12", 0)
+    assert "python3.12 scripts/bootstrap.py" in make(project, "--dry-run", "setup", path=str(tmp_path / "bin")).stdout
 
 
 def test_make_clean_removes_what_make_made_and_nothing_else(project: Path) -> None:

@@ -7,9 +7,7 @@ import json
 import os
 import random
 import re
-import runpy
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -76,65 +74,35 @@ def test_compose_follows_the_compose_specification() -> None:
     assert answer.returncode == 0, answer.stdout
 
 
-def test_compose_the_schema_check_notices_a_slip(tmp_path: Path) -> None:
-    """The check is worth something: a misspelt key is found."""
-    wrong = tmp_path / "docker-compose.yml"
-    wrong.write_text(COMPOSE.read_text(encoding="utf-8").replace("ports:", "portz:"))
-    tool = Path(sys.executable).with_name("check-jsonschema")
-    answer = subprocess.run([tool, "--builtin-schema", "vendor.compose-spec", wrong], capture_output=True, text=True, check=False)
-    assert answer.returncode != 0
-    assert "portz" in answer.stdout
-
-
-def test_compose_every_port_is_on_loopback(services: dict[str, Any]) -> None:
-    """Each published port is bound to 127.0.0.1 and has the same number inside and outside."""
+def test_compose_opens_nothing_to_the_network_and_has_no_power_over_the_host(services: dict[str, Any]) -> None:
+    """Each port is bound to 127.0.0.1, the same inside and outside; no container is privileged, shares namespaces, sees Docker's socket."""
     published = [port for service in services.values() for port in service.get("ports", [])]
-    assert published
-    for port in published:
-        assert re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port), port
-
-
-def test_compose_no_service_has_power_over_the_host(services: dict[str, Any]) -> None:
-    """No container is privileged, shares the host's namespaces, adds capabilities or sees Docker's socket."""
+    assert published and all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published)
     for name, service in services.items():
         assert not {"privileged", "network_mode", "pid", "ipc", "cap_add", "devices"} & set(service), name
-        assert service["cap_drop"] == ["ALL"], name
-        assert "no-new-privileges:true" in service["security_opt"], name
+        assert service["cap_drop"] == ["ALL"] and "no-new-privileges:true" in service["security_opt"], name
         assert not any("docker.sock" in str(volume) for volume in service.get("volumes", [])), name
+        assert service["healthcheck"]["test"][0] == "CMD", name
+        assert all(need["condition"] == "service_healthy" for need in service.get("depends_on", {}).values()), name
 
 
-def test_compose_images_have_the_versions_of_the_lock(services: dict[str, Any]) -> None:
-    """Kafka's image has the version of the jars, our own image that of the project."""
+def test_compose_images_have_the_versions_of_the_lock(services: dict[str, Any], dockerfile: str) -> None:
+    """Kafka's image has the version of the jars; ours, shared by all others, is made from the lock, for a user, of files that are there."""
     assert services["kafka"]["image"] == f"apache/kafka:{jars.KAFKA_VERSION}"
     own = {service["image"] for name, service in services.items() if name != "kafka"}
     assert own == {f"delivery-lab:{PROJECT['project']['version']}"}
-
-
-def test_compose_our_image_is_made_from_the_lock(dockerfile: str) -> None:
-    """Master, worker and Jupyter share one image, whose Python and packages are those of the lock."""
     [base] = re.findall(r"^FROM python:(\d+\.\d+)-", dockerfile, re.MULTILINE)
     assert f">={base}" == PROJECT["project"]["requires-python"]
     assert "pip install --no-cache-dir --no-deps --require-hashes --no-build-isolation -r requirements.lock" in dockerfile
     [major] = re.findall(r"openjdk-(\d+)-jre", dockerfile)
     assert java.OLDEST_JAVA <= int(major) <= java.NEWEST_JAVA
     assert re.search(r"^USER learner$", dockerfile, re.MULTILINE)
-
-
-def test_compose_the_image_takes_just_the_lines_of_setuptools(dockerfile: str) -> None:
-    """The line of the image that cuts setuptools out of the lock finds its version and all of its hashes."""
     [command] = re.findall(r"sed -n '[^']*' requirements\.lock", dockerfile)
     cut = subprocess.run(command, shell=True, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    [block] = re.findall(r"^setuptools==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
-    assert cut == block
-
-
-def test_compose_what_is_copied_into_the_image_is_there(dockerfile: str) -> None:
-    """Every file that the image copies exists, and .dockerignore does not keep it out."""
-    copied = [word for line in re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE) for word in line.split()]
+    assert [cut] == re.findall(r"^setuptools==.*\n(?:    .*\n)*", LOCK, re.MULTILINE)
     ignored = (REPOSITORY / ".dockerignore").read_text().split()
-    for name in copied:
-        assert (REPOSITORY / name).exists(), name
-        assert name not in ignored
+    for name in [word for line in re.findall(r"^COPY (.*) \S+$", dockerfile, re.MULTILINE) for word in line.split()]:
+        assert (REPOSITORY / name).exists() and name not in ignored, name
 
 
 def test_compose_addresses_and_ports_agree(services: dict[str, Any]) -> None:
@@ -262,30 +230,6 @@ def test_compose_jupyter_is_not_started_without_the_learners_copies(
     assert "work" in capsys.readouterr().err and not become
 
 
-def test_compose_every_service_has_a_health_check(services: dict[str, Any]) -> None:
-    """Each service says when it is ready, and the others wait for that."""
-    for name, service in services.items():
-        assert service["healthcheck"]["test"][0] == "CMD", name
-        assert all(need["condition"] == "service_healthy" for need in service.get("depends_on", {}).values()), name
-
-
-def test_compose_the_health_check_of_kafka_tells_an_open_port_from_a_closed_one(services: dict[str, Any]) -> None:
-    """The check of Kafka's container succeeds while the port of its clients is open, fails when it is not, and starts no Java."""
-    check, port = services["kafka"]["healthcheck"]["test"], services["kafka"]["ports"][0].rsplit(":", 1)[1]
-    assert (check[:3], check[3].count(port)) == (["CMD", "bash", "-c"], 1)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        here = check[3].replace(port, str(server.getsockname()[1]))
-        while_open = subprocess.run([*check[1:3], here], capture_output=True, text=True, check=False)
-    after = subprocess.run([*check[1:3], here], capture_output=True, text=True, check=False)
-    assert (while_open.returncode, while_open.stdout + while_open.stderr) == (0, "")
-    assert after.returncode == 1
-
-
-def test_compose_the_spark_programs_exist_in_pyspark() -> None:
-    """The command that starts master and worker is one that pyspark installs."""
-    assert Path(sys.executable).with_name("spark-class").is_file()
-
-
 def try_docker(tmp_path: Path, *ways: str) -> subprocess.CompletedProcess[str]:
     """`make docker` where Docker is nothing but a program that tells what it was asked, and fails."""
     docker = tmp_path / "docker"
@@ -304,32 +248,16 @@ def test_docker_is_tried_in_a_project_of_its_own_and_taken_down(tmp_path: Path) 
     assert try_docker(tmp_path, "swarm").returncode == 2
 
 
-def test_docker_what_needs_the_kits_own_kafka_is_a_list_of_notebooks() -> None:
-    """The page names notebooks that exist as those with errors beside the cluster, for `make docker` to compare."""
-    promised = runpy.run_path(str(REPOSITORY / "scripts" / "try_docker.py"))["promised"]()
-    assert promised and promised <= {path.name.split("_")[0] for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
-
-
-def test_conda_agrees_with_the_project(conda: dict[str, Any]) -> None:
-    """conda brings Python, a Java and make; everything else comes from the same lock."""
+def test_the_other_ways_in_agree_with_the_project(conda: dict[str, Any]) -> None:
+    """conda brings Python, a Java and make, and all else from the lock; a codespace has a new enough Python; CITATION.cff this release."""
     plain = dict(item.split("=", 1) for item in conda["dependencies"] if isinstance(item, str) and "=" in item)
-    assert conda["name"] == PROJECT["project"]["name"]
-    assert f">={plain['python']}" == PROJECT["project"]["requires-python"]
-    assert int(plain["openjdk"]) == java.ADVISED_JAVA
+    python = PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert (conda["name"], plain["python"], int(plain["openjdk"])) == (PROJECT["project"]["name"], python, java.ADVISED_JAVA)
     assert "make" in conda["dependencies"]
     assert [item["pip"] for item in conda["dependencies"] if isinstance(item, dict)] == [["-r requirements.lock", "-c requirements.lock"]]
-
-
-def test_a_codespace_has_the_python_of_the_project_and_jupyters_port() -> None:
-    """The development container sets up by make, in a Python that is new enough, and forwards the port that the lab prefers."""
     container = json.loads((REPOSITORY / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
-    assert container["image"].startswith(f"python:{PROJECT['project']['requires-python'].removeprefix('>=')}-")
-    assert container["postCreateCommand"] == "make setup"
-    assert container["forwardPorts"] == [jupyter.USUAL_PORT]
-
-
-def test_the_citation_names_this_release() -> None:
-    """CITATION.cff follows its schema's required fields, and has the version and the licence of the project."""
+    assert container["image"].startswith(f"python:{python}-")
+    assert (container["postCreateCommand"], container["forwardPorts"]) == ("make setup", [jupyter.USUAL_PORT])
     cited = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= set(cited)
     assert (cited["version"], cited["license"]) == (PROJECT["project"]["version"], PROJECT["project"]["license"])

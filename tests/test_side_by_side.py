@@ -7,14 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from tests.conftest import HEEDING, REPOSITORY, carries, has_ended, pytest_xdist_auto_num_workers, wait_for
+from tests.conftest import HEEDING, REPOSITORY, carries, has_ended, wait_for
 
 pytestmark = pytest.mark.slow  # together: each is a run of tests, of two workers of its own
 
@@ -27,19 +25,6 @@ def options(workers: int = 2) -> list[str]:
     """What `make test` gives to pytest before ARGS, with two workers: most small suites have two files for them."""
     [line] = re.findall(r"-m pytest (.*) \$\(ARGS\)$", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
     return line.replace("-n auto", f"-n {workers}").split()
-
-
-@pytest.mark.parametrize(("cores", "gigabytes", "workers"), [(2, 24, 4), (4, 8, 3), (1, 2, 3), (8, 16, 5), (8, 64, 10)])
-def test_there_is_a_worker_more_than_cores_where_there_is_memory(
-    cores: int, gigabytes: int, workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A laptop with little memory, or an old one with one core, has two workers all the same: most tests of the real parts wait.
-
-    One more, for pure files, waits for them.
-    """
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=gigabytes * 1_000_000_000))
-    assert pytest_xdist_auto_num_workers() == workers
 
 
 @pytest.fixture
@@ -114,16 +99,6 @@ def test_two_files_are_run_at_once_and_what_is_alone_is_run_alone(suite: Path) -
     assert not list((suite / "temporary").iterdir())
 
 
-def test_one_more_worker_takes_pure_files_alone_at_a_low_priority(suite: Path) -> None:
-    """It ends when there is none left, though the real parts have work."""
-    real = "import os, pytest\n@pytest.mark.kafka\ndef test_where(): assert os.environ['PYTEST_XDIST_WORKER'] != 'gw2'\n"
-    pure = f"import os\ndef test_where(): assert (os.environ['PYTEST_XDIST_WORKER'], os.nice(0) > {os.nice(0)}) == ('gw2', True)\n"
-    files = dict.fromkeys(("one", "two", "three", "four"), real) | {"pure": pure}
-    process = start(suite, workers=3, **files)
-    said = finish(process)
-    assert process.returncode == 0 and "5 passed" in said, said
-
-
 def test_two_workers_at_most_have_a_spark_while_the_third_has_other_work(suite: Path) -> None:
     """Each Spark takes a worker long to start, and memory."""
     body = IMPORTS + """
@@ -160,39 +135,13 @@ def test_test_that_failed_beside_others_is_run_again_alone_and_both_results_are_
 
 
 def test_what_fails_twice_or_is_more_than_a_few_fails_the_run(suite: Path) -> None:
-    """A second run excuses nothing that is broken: a test that fails again or is skipped, or more tests than chance would explain."""
-    process = start(suite, skips=AT_FIRST.format(name="skips") + "    import pytest; pytest.skip()")
-    said = finish(process)
-    assert process.returncode == 1 and "Of the 1 that failed, some were not run again" in said, said
+    """A second run excuses nothing that is broken: neither a test that fails again, nor more tests than chance would explain."""
     process = start(suite, broken="def test_broken(): assert False", late=AT_FIRST.format(name="late"))
     said = finish(process)
     assert process.returncode == 1 and "1 failed, 1 passed" in said, said
     process = start(suite, **{f"late{number}": AT_FIRST.format(name=f"many-{number}") for number in range(9)})
     said = finish(process)
     assert process.returncode == 1 and "Once more" not in said, said
-
-
-# Does not return from C the first time, and gives nothing else of its process a turn.
-STUCK = """
-import ctypes, os, pathlib
-def test_is_stuck():
-    place = pathlib.Path(os.environ["SUITE"], "stuck")
-    if not place.exists():
-        place.touch()
-        ctypes.PyDLL(None).sleep(1000)
-def test_comes_after(): pass
-"""
-
-
-def test_test_that_never_returns_from_c_is_ended_with_its_stack_and_the_others_go_on(suite: Path) -> None:
-    """No clock of Python's rings there. The worker is ended and replaced, and the test is run once more."""
-    settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert settings["faulthandler_timeout"] > 600 and settings["faulthandler_exit_on_timeout"]  # the longest timeout of a test
-    (suite / "pytest.ini").write_text("[pytest]\nfaulthandler_timeout = 8\nfaulthandler_exit_on_timeout = true\n")
-    process = start(suite, stuck=STUCK, other="def test_passes(): pass")
-    said = finish(process)
-    assert process.returncode == 0, said
-    assert "in test_is_stuck" in said and "1 failed, 3 passed" in said and "the 1 that failed:" in said, said
 
 
 LEAK = """

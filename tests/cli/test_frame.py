@@ -66,11 +66,6 @@ def test_a_command_loads_neither_experiments_nor_pictures_that_it_does_not_need(
     assert "kitlib.cli" in loaded and not {"kitlib.experiments", "kitlib.views", "pandas", "pyspark", "pytest"} & loaded
 
 
-def test_every_experiment_is_a_command() -> None:
-    """`kit run` has a command of its own for each experiment."""
-    assert {path[1] for path in EXPERIMENTS} == set(experiments.names())
-
-
 @pytest.mark.parametrize("path", [path for path in EVERY_COMMAND if path not in EXPERIMENTS], ids=lambda path: " ".join(path) or "kit")
 def test_help_of_every_command_ends_with_0(kit: Callable[..., Any], path: tuple[str, ...]) -> None:
     """-h and --help are understood everywhere, go to stdout, and say what the command does."""
@@ -133,17 +128,6 @@ def test_every_kind_of_error_has_an_exit_code_of_its_own() -> None:
     assert all(0 < kind.exit_code < 126 for kind in kinds)
 
 
-def test_abort_ends_with_130_and_one_line(kit: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C in the middle of a command ends with 130 and one line."""
-    for interruption in (KeyboardInterrupt, typer.Abort):
-
-        def broken(*_: Any, error: type[BaseException] = interruption, **__: Any) -> Any:
-            raise error
-
-        monkeypatch.setattr(experiments.experiment.Experiment, "run", broken)
-        assert kit("run", "happy_path") == (130, "", "kit: stopped.\n")
-
-
 def test_version_is_the_packages(kit: Callable[..., Any]) -> None:
     """--version prints the kit's and Python's version."""
     assert kit("--version") == (0, f"kit {kitlib.__version__} (Python {sys.version.split()[0]})\n", "")
@@ -203,13 +187,6 @@ def test_ctrl_c_ends_with_130_and_one_line() -> None:
     assert (started.returncode, err) == (130, "kit: stopped.\n")
 
 
-def test_what_others_have_named_is_shown_and_not_obeyed(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address from the environment reaches the terminal through one door: control characters and turned text are escapes there."""
-    monkeypatch.setenv("KIT_KAFKA_BOOTSTRAP", "127.0.0.1:1\x07\u202e\x9b31m")
-    code, out, err = command_line("status")
-    assert code == 3 and "127.0.0.1:1\\x07\\u202e\\x9b31m" in out and not err
-
-
 @pytest.mark.parametrize("err", [False, True], ids=["stdout", "stderr"])
 def test_all_that_is_printed_goes_through_the_door(err: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever way it is printed, only lines and tabs are left as they are; the streams are the process's own again afterwards."""
@@ -223,20 +200,3 @@ def test_all_that_is_printed_goes_through_the_door(err: bool, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         cli.main(["status"])
     assert capsys.readouterr()[err] == "a\\x07\tb\nc\nd\\u202e\n" and (sys.stdout, sys.stderr) == before
-
-
-@pytest.mark.parametrize("command", [("conform", "acker", "{0}"), ("run", "--script", "{0}")], ids=" ".join)
-@pytest.mark.parametrize("kind", ["a device", "a FIFO", "a folder", "500 MB"])
-def test_what_is_no_file_of_ours_is_not_read(kit: Callable[..., Any], tmp_path: Path, kind: str, command: tuple[str, ...]) -> None:
-    """A file that never ends, one that nobody writes to and one that is far too large are refused at once, by every command alike."""
-    path = Path("/dev/zero") if kind == "a device" else tmp_path / "given"
-    if kind == "a FIFO":
-        os.mkfifo(path)
-    elif kind == "a folder":
-        path.mkdir()
-    elif kind == "500 MB":
-        path.touch()
-        os.truncate(path, 500_000_000)
-    code, out, err = kit(*(word.format(path) for word in command))
-    assert code in (2, 4) and not out and str(path) in err
-    assert ("it has 500,000,000 bytes" if kind == "500 MB" else "Is a directory" if kind == "a folder" else "it is no regular file") in err

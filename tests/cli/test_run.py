@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -115,14 +114,6 @@ def test_run_html_keeps_the_run_as_a_page(kit: Callable[..., Any], tmp_path: Pat
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
-def test_run_trace_file_that_cannot_be_written_ends_with_74(kit: Callable[..., Any], tmp_path: Path) -> None:
-    """A path through something that is no folder is told in one line, and nothing is half-written."""
-    (tmp_path / "file").write_text("mine")
-    code, _, err = kit("happy_path", "--trace", str(tmp_path / "file" / "t.jsonl"))
-    assert code == 74 and len(err.splitlines()) == 1 and "Traceback" not in err
-    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("file", "mine")]
-
-
 @pytest.mark.kafka
 def test_run_on_kafka_says_where_the_trace_is(kit: Callable[..., Any], broker: Any) -> None:
     """On the real broker the verdict is the model's, and the last line names the trace's topic."""
@@ -164,12 +155,3 @@ def test_run_bad_script_ends_with_2_and_a_sentence(kit: Callable[..., Any], tmp_
         code, out, err = kit(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
-
-
-@pytest.mark.parametrize("option", ["--trace", "--html"])
-def test_run_replaces_no_fifo(command_line: CommandLine, tmp_path: Path, option: str) -> None:
-    """What the options name is refused before the run when it is no regular file."""
-    path = tmp_path / "run.html"
-    os.mkfifo(path)
-    code, out, err = command_line("run", "happy_path", option, str(path))
-    assert (code, out) == (74, "") and "is no regular file, and is not replaced" in err and path.is_fifo()

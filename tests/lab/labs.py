@@ -148,12 +148,6 @@ class Kernel:
         """Run code without waiting for its end."""
         self.client.execute(code)
 
-    def restart(self) -> None:
-        status, _ = self.lab.ask(f"api/kernels/{self.id}/restart", {})
-        assert status == 200
-        self.client.stop_channels()
-        self.connect()
-
     @property
     def process(self) -> psutil.Process:
         (found,) = self.lab.find("ipykernel_launcher", self.id)

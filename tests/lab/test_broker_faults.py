@@ -24,7 +24,7 @@ from kitlib.lab.processes import find_by_argument, is_alive, wait_until
 from tests.clock import slowness
 from tests.conftest import wait_for, within
 from tests.lab.conftest import all_gone, processes_of
-from tests.lab.records import Books, check_nothing_lost, create_topic, produce, read_all, send, start_producer
+from tests.lab.records import Books, check_nothing_lost, create_topic, produce, send, start_producer
 
 pytestmark = pytest.mark.kafka
 
@@ -323,26 +323,6 @@ def test_out_of_memory_is_named_with_the_heap_and_its_setting(
     monkeypatch.setenv("KIT_BROKER_HEAP_MB", "lots")
     with pytest.raises(KnobError, match="KIT_BROKER_HEAP_MB=lots"):
         kafka_server.ensure(progress=quiet)
-
-
-@pytest.mark.parametrize(
-    "policy", [{"retention.ms": "1000"}, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}],
-    ids=["retention", "compaction"],
-)  # fmt: skip
-def test_old_records_go_within_seconds(own_home: Path, policy: dict[str, str]) -> None:
-    """Retention and compaction can be watched: a hundred old records of one key are gone while one looks."""
-    cluster = kafka_server.ensure(progress=quiet)
-    create_topic(cluster, **{"segment.ms": "500", **policy})
-    producer = start_producer(cluster)
-    send(producer, Books(), range(100), key=b"one key")
-
-    def are_gone() -> bool:
-        send(producer, Books(), range(100, 101), key=b"one key")
-        producer.flush(10)
-        # Retention may move the log's start between the question for it and the first fetch.
-        return not set(range(99)) & read_all(cluster, reset="earliest").keys()
-
-    wait_until(are_gone, 60, "the first hundred are gone", step_s=0.25)
 
 
 def test_settings_survive_every_character_of_a_path(tmp_path: Path) -> None:

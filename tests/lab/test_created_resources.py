@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -159,22 +157,16 @@ def test_reset_of_a_notebook_that_made_nothing_has_nothing_to_do() -> None:
     assert created_resources.chosen("notebooks/01_trial.ipynb") == ["01_trial"]
 
 
-def test_folder_without_our_marker_is_not_deleted(tmp_path: Path) -> None:
-    """A folder that the kit did not make stays, though the list names it."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    assert "no .made-by-kit" in str(created_resources.delete_folder(folder, tmp_path))
-    (folder / created_resources.MARKER).symlink_to("/dev/null")
-    assert "no .made-by-kit" in str(created_resources.delete_folder(folder, tmp_path))
-    assert folder.is_dir()
-
-
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """A link to a folder is left alone, and a link inside a folder of ours is removed but not followed."""
+    """A link to a folder is left alone, and so is a folder without our marker; a link inside of ours is removed but not followed."""
     below, precious = tmp_path / "spark", created_resources.mark(tmp_path / "precious")
     (precious / "file").touch()
     ours = created_resources.mark(below / "ours")
     (ours / "link").symlink_to(precious)
+    (below / "data").mkdir()
+    assert "no .made-by-kit" in str(created_resources.delete_folder(below / "data", below))
+    (below / "data" / created_resources.MARKER).symlink_to("/dev/null")
+    assert "no .made-by-kit" in str(created_resources.delete_folder(below / "data", below))
     (below / "link").symlink_to(precious)
     assert "is not a folder but a link" in str(created_resources.delete_folder(below / "link", below))
     assert "outside of" in str(created_resources.delete_folder(below / ".." / "precious", below))
@@ -191,10 +183,3 @@ def test_list_that_cannot_be_written_is_a_sentence(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("KIT_HOME", str(tmp_path))
     with pytest.raises(DiskError, match="could not be"):
         remember("topic", "kit.t.1")
-
-
-def test_list_is_readable_by_the_user_alone() -> None:
-    """The list says what a user works on, and that is nobody else's business."""
-    remember("topic", "kit.t.1")
-    path = created_resources.path_of("01_trial")
-    assert os.stat(path).st_mode & 0o077 == 0 and json.loads(path.read_text())["name"] == "kit.t.1"

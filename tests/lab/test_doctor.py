@@ -104,13 +104,3 @@ def test_examine_a_check_that_fails_itself_is_a_red_line(monkeypatch: pytest.Mon
     assert "ZeroDivisionError" in line.found
 
 
-def test_fetch_offline_with_nothing_there_ends_with_the_recipe(tmp_path: Path) -> None:
-    """`kit fetch` without a network and without jars ends with the code of a supply error and one line."""
-    answer = subprocess.run(
-        [sys.executable, "-m", "kitlib", "fetch"],
-        env={**os.environ, "KIT_OFFLINE": "1", "KIT_HOME": str(tmp_path / "new")},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert answer.returncode == 5
-    assert answer.stderr.count("\n") == 1
-    assert "46 of 46" in answer.stderr

@@ -143,15 +143,6 @@ def test_ctrl_c_at_each_stage_ends_with_130_and_leaves_nothing(stage: str, new_h
         assert Lab(new_home).open().end() == 130
 
 
-def test_kill_during_the_start_leaves_nothing(new_home: Path) -> None:
-    """kill -9 of the lab while its broker is being started: no process is left after 5 s (row 5)."""
-    lab = Lab(new_home)
-    lab.wait_for_words("Starting Kafka")
-    lab.process.kill()
-    lab.wait()
-    assert_all_gone(lab, 5)
-
-
 def test_terminal_closed_ends_the_lab(new_home: Path) -> None:
     """Closing the terminal window: no process is left after 5 s, though nobody can read its last words (row 8)."""
     with in_terminal(new_home) as (pid, close, lab):

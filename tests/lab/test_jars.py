@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import os
 import shutil
 import signal
 import socket
@@ -55,9 +54,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         content = self.server.files[self.path].read_bytes()
         faults = self.server.faults.get(name) or ["none"]
         fault = faults.pop(0)
-        if fault == "gone":
-            self.send_error(404)
-            return
         if fault == "other":
             content = b"<html>please log in</html>"
         self.send_response(200)
@@ -226,21 +222,6 @@ def test_ensure_jars_offline_asks_nobody(filled: Repository, monkeypatch: pytest
     assert not filled.asked
 
 
-def test_ensure_jars_a_repository_without_the_jar_is_named(repository: Repository) -> None:
-    """A repository that lacks a jar leads to an error with its coordinate."""
-    repository.faults[CUT] = ["gone"] * 9
-    with pytest.raises(SupplyError, match=r"org\.apache\.commons:commons-pool2:2\.13\.1\) could not be fetched"):
-        jars.ensure_jars("spark", progress=lambda line: None)
-
-
-def test_ensure_jars_loopback_goes_round_a_broken_proxy(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy setting that is nonsense does not disturb a connection to this machine."""
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    jars.ensure_jars("spark", progress=lambda line: None)
-    assert repository.asked.total() == 4
-
-
 def test_ensure_jars_an_authority_that_only_the_system_knows_is_trusted(
     repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -293,17 +274,3 @@ def test_ensure_jars_stopped_in_the_middle_is_completed_by_the_next(
     repository.release.set()
     jars.ensure_jars("spark", progress=lambda line: None)
     assert names_in(tmp_path / "home" / "jars") == {jar.file for jar in jars.LOCK["spark"]}
-
-
-def test_ensure_jars_a_full_disk_is_said(repository: Repository, tmp_path: Path) -> None:
-    """When a jar cannot be kept, the error names it and what to do, and exits with the code of a disk error."""
-    if shutil.which("bash") is None:
-        pytest.skip("there is no bash to limit file sizes with")
-    code = "import sys; from kitlib.lab import jars; jars.SETS = ('spark',); sys.exit(jars.main())"
-    ended = subprocess.run(
-        ["bash", "-c", f"ulimit -f 1000; trap '' XFSZ; exec {sys.executable} -B -c \"$0\"", code],
-        capture_output=True, text=True, timeout=60, check=False, env={**os.environ},
-    )  # fmt: skip
-    assert ended.returncode == 74, ended.stderr
-    assert "kafka-clients-3.9.2.jar could not be kept" in ended.stderr
-    assert "Traceback" not in ended.stderr

@@ -24,7 +24,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.cluster_audit.commit_log import read_commit_log
 from kitlib.experiments.cluster_audit.group_reader import GroupWatch
 from kitlib.lab import clients, kafka_server, state, workspace
-from kitlib.lab.brokers import ports, warden
+from kitlib.lab.brokers import warden
 from kitlib.lab.processes import find_by_argument, wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, describe, listening, make_home, wait_for
@@ -329,16 +329,3 @@ def test_settings_file_for_an_external_cluster_must_be_private(
     assert (config["security.protocol"], config["sasl.password"], config["acks"]) == ("SASL_SSL", "a=b", "all")
     own = kafka_server.client_config(kafka_server.Cluster("127.0.0.1:20000", "c", 1, "kit"))
     assert "sasl.password" not in own and own["bootstrap.servers"].startswith("127.0.0.1:")
-
-
-def test_probe_does_not_take_a_stranger_for_a_broker() -> None:
-    """A web server, a closed port and a server that never answers are no brokers."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as mute:
-        assert not ports.answers(mute.getsockname()[1], 0.1)
-        assert not ports.is_free(mute.getsockname()[1])
-        free = mute.getsockname()[1]
-    assert ports.is_free(free) and not ports.answers(free)
-    with stranger_on(free):
-        assert not ports.answers(free) and not ports.is_free(free)
-        with pytest.raises(LabError, match="Only 0 of the 1 ports"):
-            ports.free_ports(1, [free])

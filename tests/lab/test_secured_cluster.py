@@ -218,17 +218,6 @@ def test_the_proxy_stands_before_it_and_does_each_of_its_deeds(how: str, enter: 
             assert topic in admin.list_topics()
 
 
-def test_long_frames_pass_through_the_proxys_tls(enter: Enter, caplog: pytest.LogCaptureFixture) -> None:
-    """Batches of almost a megabyte and answers with several of them come through whole, to librdkafka and the wire; nothing complains."""
-    enter("PLAIN")
-    with ChaosProxy.before(kafka_server.ensure()) as proxy:
-        topic = create_topic(proxy.cluster)
-        check(Writer(proxy.cluster, topic).send(range(20), padding=900_000).finish(), 0, proxy.cluster)
-        with TopicReader.open(proxy.cluster, topic) as reader:
-            assert [len(value) for value in reader.read()[1]] == [900_000 + len(f"{number}:") for number in range(20)]
-    assert "failures" not in proxy.counts() and not [each for each in caplog.records if each.name == "asyncio"]
-
-
 def test_who_is_not_let_in_is_told_so_through_the_proxy_too(enter: Enter, secured: Secured) -> None:
     """A wrong password is the broker's word; a broker that nobody vouches for is not spoken to at all."""
     enter("PLAIN", sasl_password="other")
@@ -242,18 +231,6 @@ def test_who_is_not_let_in_is_told_so_through_the_proxy_too(enter: Enter, secure
         with pytest.raises(LabError, match="No Kafka broker answers"):
             Wire.open("127.0.0.1", proxy.port, timeout_s=5, **kafka_python_config(proxy.cluster))
         assert proxy.counts()["unreachable"] >= 1
-
-
-def test_sparks_own_source_reads_it_through_the_proxy(enter: Enter, spark: Any) -> None:
-    """Java's clients in Spark need no certificate there, and lose nothing where connections break."""
-    enter("SCRAM-SHA-512")
-    with ChaosProxy.before(kafka_server.ensure(), [Rule("cut_after_answer", "Fetch", count=2)]) as proxy:
-        topic = create_topic(proxy.cluster)
-        check(Writer(proxy.cluster, topic).send(range(1000)).finish(), 0, proxy.cluster)
-        options = {"bootstrap.servers": proxy.bootstrap} | clients.java_config(proxy.cluster)
-        kafka = spark.read.format("kafka").options(**{f"kafka.{name}": value for name, value in options.items()})
-        assert kafka.option("subscribe", topic).load().count() == 1000
-        assert "failures" not in proxy.counts()
 
 
 def test_an_experiment_and_its_audit_by_spark_need_no_more_than_the_file(enter: Enter, spark: Any) -> None:
@@ -289,13 +266,6 @@ def test_the_partition_manager_reads_it_with_spark(enter: Enter, tmp_path: Path)
     command = [sys.executable, "-c", PARTITION_MANAGER_QUERY, topic, str(tmp_path / "checkpoint")]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=150)
     assert asked.stdout.splitlines()[-1:] == [str(list(range(1000)))], asked.stderr[-3000:]
-
-
-def test_a_transaction_is_spoken_there_by_the_wire(enter: Enter) -> None:
-    """The kit's own client of transactions is let in by leader and coordinators."""
-    enter("PLAIN")
-    real, model = (experiments.get("zombie").run(backend=backend, version="2", generation=False) for backend in ("kafka", "model"))
-    assert [step.what for step in real] == [step.what for step in model]
 
 
 def test_offsets_and_lag_are_read_there_too(enter: Enter) -> None:

@@ -293,18 +293,6 @@ def test_somebody_elses_service_is_used_and_left_alone(spark: Any, kit_home: Pat
         kit_spark._checked("spark://somewhere:7077")
 
 
-def test_session_uses_the_workspace_utc_and_two_gigabytes(spark: Any) -> None:
-    """Its folders are the workspace's, its time is UTC, its heap has a bound, its log is a file."""
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.driver.memory") == "2g"
-    assert spark.conf.get("spark.ui.enabled") == "false"
-    assert workspace.spark_dir() in Path(spark.conf.get("spark.local.dir")).parents
-    assert spark.conf.get("spark.sql.warehouse.dir").endswith(str(workspace.spark_dir() / "warehouse"))
-    assert kit_spark.log_file().is_file()
-    assert psutil.Process(server()["java"]).memory_info().rss < 2.5 * 2**30
-    assert kit_spark.slots(spark) == 3
-
-
 def test_java_and_python_meet_in_a_folder_whose_path_is_fit_for_sockets(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at a port, where a stranger may come first, unless the path is too long, or has a capital, which PySpark's worker loses."""
     assert spark.conf.get("spark.python.unix.domain.socket.enabled") == "true"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,51 +14,41 @@ from kitlib.lab.wire.connection import Metadata, Wire
 BROKERS = {1: ("localhost", 101), 2: ("localhost", 102), 3: ("localhost", 103)}
 
 
-class Brokers:
-    """Stands for `Wire.open`: connections that know nothing but Metadata, each answer after the other, the last for ever."""
-
-    def __init__(self, *answers: Metadata) -> None:
-        self.answers = list(answers)
-        self.opened: list[tuple[str, int]] = []
-        self.open_now: list[tuple[str, int]] = []
-
-    def open(self, host: str, port: int, *_: Any, **__: Any) -> Any:
-        self.opened.append((host, port))
-        self.open_now.append((host, port))
-        return Connection(self, (host, port))
-
-
+@dataclass
 class Connection:
-    def __init__(self, brokers: Brokers, where: tuple[str, int]) -> None:
-        self.brokers, self.address, self.where = brokers, where, f"{where[0]}:{where[1]}"
+    """Stands for a wire that knows nothing but Metadata, each answer after the other, the last for ever."""
+
+    where: str
+    answers: list[Metadata]
+    open_now: list[str]
 
     def metadata(self, topics: list[str], timeout_s: float | None = None) -> Metadata:
-        answers = self.brokers.answers
-        return answers.pop(0) if len(answers) > 1 else answers[0]
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
     def close(self) -> None:
-        if self.address in self.brokers.open_now:
-            self.brokers.open_now.remove(self.address)
+        self.open_now.remove(self.where)
 
 
-def led_by(leader: int, brokers: dict[int, tuple[str, int]] = BROKERS) -> Metadata:
-    return Metadata(brokers, 1, {"t": (0, {0: (0, leader)})})
+def opened(monkeypatch: pytest.MonkeyPatch, *leaders: int) -> list[str]:
+    """What is open now, where brokers name these leaders."""
+    open_now, answers = list[str](), [Metadata(BROKERS, 1, {"t": (0, {0: (0, leader)})}) for leader in leaders]
 
+    def connect(host: str, port: int, *_: Any, **__: Any) -> Any:
+        open_now.append(f"{host}:{port}")
+        return Connection(open_now[-1], answers, open_now)
 
-def stub(monkeypatch: pytest.MonkeyPatch, *answers: Metadata) -> Brokers:
-    brokers = Brokers(*answers)
-    monkeypatch.setattr(Wire, "open", brokers.open)
-    return brokers
+    monkeypatch.setattr(Wire, "open", connect)
+    return open_now
 
 
 def test_leader_that_is_not_there_yet_is_waited_for_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """A partition without a leader, or one of whose leader no address is told: asked again, then an error and no open connection."""
-    brokers = stub(monkeypatch, led_by(-1), led_by(7), led_by(2))
+    open_now = opened(monkeypatch, -1, 7, 2)
     Wire.open_leader("localhost:101", "t")
-    assert brokers.open_now == [("localhost", 102)]
-    brokers = stub(monkeypatch, led_by(-1))
+    assert open_now == ["localhost:102"]
+    open_now = opened(monkeypatch, -1)
     with pytest.raises(LabError, match="No broker leads t-0"):
         Wire.open_leader("localhost:101", "t", timeout_s=0.1)
     with pytest.raises(LabError, match="have no leader"):
         IdempotentProducer("t", "localhost:101")
-    assert brokers.open_now == []
+    assert open_now == []

@@ -13,8 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kitlib.errors import KnobError, SupplyError
-from kitlib.lab import jars
+from kitlib.errors import KnobError
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import Rule
 from kitlib.trial.programs import CONSUMER_KINDS, DRAWN, Finished, Trial, compared, drawn, kit_trial
@@ -87,11 +86,6 @@ def program(name: str) -> list[str]:
     return [sys.executable, "-m", "tests.trial.trial_programs", name]
 
 
-# Kafka's own commands, which the broker does not need.
-TOOLS = jars.Jar(
-    "org.apache.kafka:kafka-tools:4.3.1", "kafka-tools-4.3.1.jar",
-    "62f3c5dd7aa3442d4c5bc6a95f86e2502178ea09de8e27f74d9563bf955e253c", 698_668,
-)  # fmt: skip
 REFUSAL = "answer_error:skip=1,count=1,error="
 ANSWER = ["cut_after_answer:count=1"]
 COMMIT = ["cut:api=OffsetCommit,count=1", "answer_error:api=Fetch,count=2,error=NOT_LEADER_OR_FOLLOWER"]
@@ -101,7 +95,6 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
     "kafka_python_producer": ("producer", ["lose_request:count=1", "slice_answer:skip=2,count=1", "reset:skip=4,count=1"], [], set()),
     "java_producer": ("producer", ["lose_request:count=1", f"{REFUSAL}NOT_ENOUGH_REPLICAS", "reset_answer:skip=4,count=1"], [], set()),
     "aiokafka_producer": ("producer", ["lose_answer:count=1", f"{REFUSAL}NOT_LEADER_OR_FOLLOWER"], [], set()),
-    "console_producer": ("producer", ["cut_after_answer:count=1"], [], set()),
     "retries": ("producer", ANSWER, [], {"duplicated"}),
     "no_flush": ("producer", [], [], {"lost"}),
     "gives_up": ("producer", ANSWER, [], {"failed_stored"}),
@@ -109,7 +102,6 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
     "auto_commits": ("consumer", [], [100], set()),
     "kafka_python_consumer": ("consumer", COMMIT, [], set()),
     "aiokafka_consumer": ("consumer", COMMIT, [100], set()),
-    "console_consumer": ("consumer", COMMIT, [100], set()),
     "transactional": ("consumer", [], [100], set()),
     "spark_query": ("consumer", [], [], set()),
     "commits_before": ("consumer", [], [104], {"passed_over"}),
@@ -122,13 +114,8 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
-    """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, its commands, Spark."""
+    """Right programs are never called wrong, and of wrong ones the trouble is named: Python, Java, Spark."""
     side, faults, kill, wrong = VERDICTS[name]
-    if name.startswith("console"):
-        try:
-            jars.ensure([TOOLS], "Kafka's commands")
-        except SupplyError as error:
-            pytest.skip(f"Kafka's commands cannot be had here: {error}")
     with Trial.open(*map(Rule.parse, faults)) as trial:
         found = trial.producer(program(name)) if side == "producer" else trial.consumer(program(name), kill=kill, patience_s=within(75))
         counts = trial.proxy.counts()

@@ -62,18 +62,6 @@ async def aiokafka_producer() -> None:
             print("fail" if isinstance(told, BaseException) else "ack", value)
 
 
-def console_tool(name: str, *options: str) -> None:
-    """Kafka's own command, which takes this process's place: kafka-console-producer or -consumer, by its class."""
-    from kitlib.lab import jars, java, workspace
-
-    path = os.pathsep.join(str(each) for each in [*jars.ensure_jars("kafka"), workspace.jars_dir() / "kafka-tools-4.3.1.jar"])
-    executable = str(java.find_java().executable)
-    command = [executable, "-Xmx128m", "-cp", path, f"org.apache.kafka.tools.{name}", "--bootstrap-server", BOOTSTRAP, "--topic", TOPIC]
-    if OUT and name.endswith("Consumer"):
-        os.dup2(os.open(OUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stdout.fileno())
-    os.execv(executable, [*command, *options])
-
-
 def librdkafka_records(**settings: Any) -> Iterator[tuple[Any, Any]]:
     consumer = Consumer({
         "bootstrap.servers": BOOTSTRAP, "group.id": GROUP, "enable.auto.commit": False, "session.timeout.ms": 6000, "log_level": 0,
@@ -218,8 +206,6 @@ PROGRAMS = {
     "no_flush": lambda: librdkafka_producer(flushes=False, **{"linger.ms": 500}),
     "gives_up": lambda: librdkafka_producer(**{"enable.idempotence": False, "retries": 0, "message.timeout.ms": 5000}),
     "aiokafka_producer": lambda: asyncio.run(aiokafka_producer()), "aiokafka_consumer": lambda: asyncio.run(aiokafka_consumer()),
-    "console_producer": lambda: console_tool("ConsoleProducer"),
-    "console_consumer": lambda: console_tool("consumer.ConsoleConsumer", "--group", GROUP, "--command-property", "session.timeout.ms=6000"),
     "kafka_python_producer": kafka_python_producer, "java_producer": java_producer,
     "commits_after": commits_after, "commits_before": commits_before, "auto_commits": auto_commits, "skips_what_fails": skips_what_fails,
     "reads_again": reads_again, "kafka_python_consumer": kafka_python_consumer, "transactional": transactional, "spark_query": spark_query,
