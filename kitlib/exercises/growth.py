@@ -31,13 +31,12 @@ LOOK = "What does it go through at each message? Look it up by its number instea
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How to open, to go on and to finish in one mechanism; each function runs in the learner's process."""
+    """How to go on in one mechanism while much is open; `opened` runs in the learner's process."""
 
     name: str  # module:name
     opened: Callable[[Any, int], Callable[[int], Any]]  # (the learner's code, how much is open) -> one more message, by its number
-    finished: Callable[[Any], Callable[[int], Any]] | None  # the learner's code -> to begin and finish one more, by its number
     noun: str  # of what is open
-    kept: str = ""  # of what is finished, and of how many of them something may stay
+    kept: str = ""  # what each message begins and finishes, so that nothing of it may stay; "": its offset stays acked
 
     def rows(self, made: Any) -> Rows:
         """What is wrong, if time or memory grow."""
@@ -56,7 +55,7 @@ class Growth:
             f"{many:,.0f} µs; expected about the same.",
             LOOK,
         )
-        if self.finished is None:
+        if not self.kept:
             return
         left = sum(unbroken(run_steps(bytes_left, made, [{"growth": self.name, "name": self.kept}])).answers[0])
         yield left > MOST_BYTES and HalfRight(
@@ -81,7 +80,7 @@ def message_us(make: Any, script: dict[str, Any]) -> Iterator[float]:
 
 def bytes_left(make: Any, script: dict[str, Any]) -> Iterator[int]:
     """The bytes that so many more leave behind, apart from what the first ones do."""
-    finish, first = named(script["growth"]).finished(make), FINISHED // 10
+    finish, first = named(script["growth"]).opened(make, 1), FINISHED // 10
     tracemalloc.start()
     try:
         for number in range(first):
@@ -95,7 +94,7 @@ def bytes_left(make: Any, script: dict[str, Any]) -> Iterator[int]:
 
 
 def open_trees(make: Any, count: int) -> Callable[[int], None]:
-    """Messages about new trees while many are open."""
+    """Trees that begin and are done while many are open, and ticks that end the others."""
     acker = make()
     for root in range(count):
         acker.init(root, root + 1, 1)
@@ -103,35 +102,18 @@ def open_trees(make: Any, count: int) -> Callable[[int], None]:
     def message(number: int) -> None:
         acker.init(count + number, count, 1)
         acker.ack(count + number, count)
+        if number % 1_000 == 999:
+            acker.tick()
 
     return message
 
 
-def finished_trees(make: Any) -> Callable[[int], None]:
-    """Trees that are done, and ticks that end the others."""
-    acker = make()
-
-    def finish(number: int) -> None:
-        acker.init(number, number + 1, 1)
-        acker.ack(number, number + 1)
-        if number % 1_000 == 999:
-            acker.tick()
-
-    return finish
-
-
 def open_producers(make: Any, count: int) -> Callable[[int], Any]:
-    """Further batches of some of many producers."""
-    state = make()
+    """Further batches of some of many producers, of each of which a broker remembers five."""
+    state, some = make(), min(count, MESSAGES)
     for pid in range(count):
         state.append(pid, 0, 0, 1, pid)
-    return lambda number: state.append(number % MESSAGES, 0, number // MESSAGES + 1, 1, count + number)
-
-
-def finished_batches(make: Any) -> Callable[[int], Any]:
-    """Batches of one producer, of which a broker remembers five."""
-    state = make()
-    return lambda number: state.append(1, 0, number, 1, number)
+    return lambda number: state.append(number % some, 0, number // some + 1, 1, count + number)
 
 
 def open_offsets(make: Any, count: int) -> Callable[[int], Any]:
@@ -145,7 +127,7 @@ def open_in_class(make: Any, count: int) -> Callable[[int], Any]:
     return open_offsets(partial(Whole, make), count)
 
 
-ACKER_GROWTH = Growth(f"{__name__}:ACKER_GROWTH", open_trees, finished_trees, "trees", "trees that are done")
-STATE_GROWTH = Growth(f"{__name__}:STATE_GROWTH", open_producers, finished_batches, "producers", "batches of one producer")
-SPOUT_GROWTH = Growth(f"{__name__}:SPOUT_GROWTH", open_offsets, None, "offsets")
-MANAGER_GROWTH = Growth(f"{__name__}:MANAGER_GROWTH", open_in_class, None, "offsets")
+ACKER_GROWTH = Growth(f"{__name__}:ACKER_GROWTH", open_trees, "trees", "trees that are done")
+STATE_GROWTH = Growth(f"{__name__}:STATE_GROWTH", open_producers, "producers", "batches of one producer")
+SPOUT_GROWTH = Growth(f"{__name__}:SPOUT_GROWTH", open_offsets, "offsets")
+MANAGER_GROWTH = Growth(f"{__name__}:MANAGER_GROWTH", open_in_class, "offsets")
