@@ -50,10 +50,6 @@ class Picture:
         """
         return self.svg
 
-    def to_html(self) -> str:
-        """The picture for a report: inline, so that it follows the page's colours."""
-        return f"<div>{self.svg}</div>"
-
 
 def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     """Where every record is after step `at` (the last one if None) and how the run went: SVG.

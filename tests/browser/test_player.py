@@ -27,13 +27,6 @@ def watched(lab: Lab, make_page: MakePage) -> Watched:
     return open_player(lab, make_page, CELL)
 
 
-def test_run_that_is_cut_says_so_below_its_picture(page: Page) -> None:
-    """A line below the picture and the last step's sentence say that the run was cut."""
-    press(page, "End")
-    assert page.locator(".kit-cut").inner_text() == "The run was cut at max_steps=1000, so the rest of its story is missing."
-    assert page.locator(".kit-said").inner_text().startswith("The run stops here, at max_steps=1000")
-
-
 def type_seed(page: Page, text: str) -> None:
     page.get_by_label("Seed").select_text()
     page.keyboard.type(text)

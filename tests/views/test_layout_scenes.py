@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from kitlib import experiments
-from kitlib.errors import TraceError
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views.frames import to_frames
 from kitlib.views.picture import show
 from kitlib.views.scene import kind_of
@@ -61,14 +60,6 @@ def test_bars_join_equal_neighbours_and_leave_gaps() -> None:
         [None, ("runs", "w1"), ("runs", "w1"), ("nobody", "nobody"), None, ("runs", "w1")], [0, 10, 20, 30, 40, 50], 60
     )
     assert found == [Bar(10, 30, "runs", "w1"), Bar(30, 40, "nobody", "nobody"), Bar(50, 60, "runs", "w1")]
-
-
-def test_broken_data_are_told_as_they_stand() -> None:
-    """A trace from somewhere else ends in a sentence."""
-    trace = Trace("x", "x", steps=[Step(0, 0, "group", "configure", {"connectors": 7}, {"connect": {}})], domain="connect")
-    assert "configure" in trace.sentence(trace.at(0))
-    with pytest.raises(TraceError, match="it cannot be drawn"):
-        show(trace)
 
 
 @pytest.mark.parametrize("name", experiments.names())

@@ -257,14 +257,3 @@ BAD = ("record:orders/0/9999", "record:nowhere/0/1", "member:", "", "nonsense", 
 def test_name_of_nothing_has_no_life(ref: str) -> None:
     """A ref that names nothing in the run."""
     assert life(long_trace(50), ref) == []
-
-
-def test_hostile_names_and_sentences_are_printable() -> None:
-    """A topic's name and an actor's come out as one printable line, in refs and in sentences."""
-    trace = Trace("run", "sample")
-    trace.record(0, "log\x1b[31m<b>", "append", topic="<img src=x>\u202e", partition=0, first=0, last=1)
-    trace.record(1, "spout", "emit", topic="<img src=x>\u202e", partition=0, offset=1)
-    (ref,) = Lives(trace).named(1)
-    assert ref == "record:<img src=x>\\u202e/0/1"
-    told = str(life(trace, ref))
-    assert "\x1b" not in told and "\u202e" not in told

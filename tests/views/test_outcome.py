@@ -159,13 +159,6 @@ def test_times_of_another_run_lie_at_the_same_times() -> None:
     assert mapped([0, 7], [5, 5, 10], [10, 20, 70], 70) == [10, 40]
 
 
-def test_curve_keeps_a_value_until_the_next_step_and_ends_at_the_right() -> None:
-    """A corner where the value changes; steps right of the axis are left out."""
-    size = {"rise": 54, "foot": 78, "right": 30}
-    assert curve([0, 0, 1], [10, 20, 30], 1, **size) == "M10 78H30V24H30"
-    assert curve([1, 0], [10, 40], 1, **size) == "M10 24H30"
-
-
 def test_curve_of_a_plot_leaves_room_for_a_higher_one() -> None:
     """The scale covers both; what lies right of the axis is left out, and a run that ends earlier ends there."""
     assert curve([0, 5], [150, 200], 10) == "M150 30H200V15H200"

@@ -131,15 +131,6 @@ def test_show_large_offsets_stand_below_the_boxes() -> None:
     assert [text for text in found if text.isdigit()] == ["6825675", "6825680", "6825685", "6825690"]
 
 
-def test_show_parts_and_all_steps_can_be_drawn() -> None:
-    """The strips alone, the curves alone, and every single step of every experiment."""
-    trace = trace_of("small_max_offset_behind")
-    assert "commit lag" not in texts(show(trace, part="log").svg)
-    assert not [text for text in texts(show(trace, part="plot").svg) if text.isdigit() and text == "7"]
-    for at in range(0, len(trace), 5):
-        parse(show(trace, at).svg)
-
-
 def test_show_several_partitions_has_a_strip_for_each() -> None:
     """Each topic's partition has a strip of its own."""
     found = texts(show(get("same_id_other_topic").run()).svg)

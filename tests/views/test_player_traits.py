@@ -6,13 +6,11 @@ from typing import Any
 
 import ipywidgets
 import pytest
-from ipywidgets import IntSlider, interactive, link
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.knobs import UNLIMITED
 from kitlib.views import Player
-from tests.views.traces import story
 
 SMALL = "small_max_offset_behind"
 
@@ -65,24 +63,6 @@ def test_bad_values_are_a_knob_error_in_python_and_a_sentence_in_the_page(
     assert (player.told["error"], player.trace.settings.records) == ("", 30)
 
 
-def test_a_fork_refuses_what_cannot_change_in_it(player: Player) -> None:
-    """While a run is forked only live knobs can be set."""
-    player._on_question(player, {"number": 1, "do": "fork", "at": 100}, [])
-    with pytest.raises(KnobError, match="records cannot change in the middle of a run"):
-        player.values = {"records": 3}
-    player.values = {"max_offset_behind": UNLIMITED}
-    assert player.trace.parent is not None and player.trace.parent["at"] == 100
-
-
-def test_a_recorded_trace_can_be_scrubbed_and_not_turned() -> None:
-    """Its step can be set, its values only be read."""
-    player = Player(story())
-    player.step = 2
-    assert (player.step, player.values) == (2, player.trace.settings)
-    with pytest.raises(KnobError, match="recorded trace"):
-        player.values = {"records": 3}
-
-
 def test_a_step_outside_of_the_run_is_its_nearest_end(player: Player) -> None:
     """A linked slider may be longer than the run."""
     last = len(player.trace) - 1
@@ -112,16 +92,3 @@ def test_whole_numbers_arrive_exactly(player: Player) -> None:
     player.seed = 1
     player.set_state({"seed": sent, "values": {"max_offset_behind": "unlimited"}})
     assert str(player.seed) == sent and player.values["max_offset_behind"] == UNLIMITED
-
-
-def test_interact_turns_a_knob_and_a_link_follows_the_step(player: Player) -> None:
-    """ipywidgets' `interactive` sets a knob by a slider of its own, and `link` holds the step and a slider's value together."""
-    slider = IntSlider(max=500)
-    link((player, "step"), (slider, "value"))
-    turned = interactive(lambda records: setattr(player, "values", {"records": records}), records=IntSlider(20, 10, 100))
-    turned.children[0].value = 30
-    assert player.trace.settings.records == 30
-    slider.value = 7
-    assert player.step == 7
-    player.step = 3
-    assert slider.value == 3
