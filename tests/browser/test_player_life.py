@@ -194,7 +194,7 @@ DRAWN = {
     "unclean_election": ("process:broker 3", "broker 3", "decide"),
     "linger_and_batches": ("batch:0", "batch 0", "RecordAccumulator.append"),
     "streams_failover": ("task:0_1", "task 0_1", "StreamsApp._read_changelogs"),
-    "tuple_tree": ("tuple:1", "tuple 1", "SpoutOutputCollector.emit"),
+    "tuple_tree": ("tuple:1", "tuple 1", "SpoutCollector.emit"),
 }
 
 

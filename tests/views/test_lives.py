@@ -121,7 +121,7 @@ def test_life_of_a_tuple_has_its_parent_its_children_and_its_ack() -> None:
     trace = get("tuple_tree").run()
     told = life(trace, "tuple:4")
     assert verbs(trace, told) == ["send", "execute", "send", "send", "bolt_ack"]
-    assert told[0].why.endswith("OutputCollector.emit")
+    assert told[0].why.endswith("BoltCollector.emit")
 
 
 def test_life_of_a_tree_begins_with_its_record_and_ends_with_its_ack() -> None:

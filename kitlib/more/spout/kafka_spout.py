@@ -14,8 +14,7 @@ from kitlib.mechanisms.log import LogReader
 from kitlib.mechanisms.offset_store import OffsetStore, StoredOffset, read_stored_offset
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
-from kitlib.more.topology.components import Spout, TopologyContext
-from kitlib.more.topology.tasks import SpoutOutputCollector
+from kitlib.more.topology.components import Spout, SpoutOutputCollector, TopologyContext
 from kitlib.trace import to_ranges
 
 

@@ -16,8 +16,7 @@ from typing import Any
 from kitlib.errors import KitError
 from kitlib.mechanisms.log import FetchError, LogReader, Record
 from kitlib.mechanisms.offset_store import OffsetStore
-from kitlib.more.topology.components import Spout, TopologyContext
-from kitlib.more.topology.tasks import SpoutOutputCollector
+from kitlib.more.topology.components import Spout, SpoutOutputCollector, TopologyContext
 
 
 class NotOpenError(KitError):

@@ -11,13 +11,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from kitlib.errors import KitError
-
-if TYPE_CHECKING:
-    from kitlib.more.topology.run import TopologyRun
-    from kitlib.more.topology.tasks import OutputCollector, SpoutOutputCollector
 
 DEFAULT_STREAM = "default"
 _AS_THEY_ARE = frozenset({int, float, bool, type(None)})
@@ -62,6 +58,16 @@ class Tuple:
         return f"<Tuple {self.number} from {self.source_component}-{self.source_task}: {told}>"
 
 
+class Clock(Protocol):
+    """The run, as its components see it."""
+
+    now_ms: int
+
+    def tell(self, actor: str, what: str, **data: Any) -> None:
+        """Something happened that the trace should hold."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TopologyContext:
     """Where a component's task finds itself."""
@@ -69,7 +75,7 @@ class TopologyContext:
     component: str
     task_id: int  # unique in the topology
     task_index: int  # among the component's own tasks, from 0
-    clock: TopologyRun
+    clock: Clock
 
     @property
     def task(self) -> str:
@@ -89,6 +95,43 @@ class TopologyContext:
 def task_name(component: str, task_id: int) -> str:
     """How a task is called in traces."""
     return f"{component}-{task_id}"
+
+
+class SpoutOutputCollector(Protocol):
+    """Through which a spout emits tuples."""
+
+    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
+        """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
+
+        TopologyError for an unknown stream, another number of values than the stream has fields, and when
+        the task has died or the run is closed.
+        """
+        ...
+
+
+class OutputCollector(Protocol):
+    """Through which a bolt sends tuples, and acks and fails those that it was given."""
+
+    def emit(
+        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
+    ) -> list[int]:
+        """Send a tuple, anchored to one tuple, to several (its trees become one DAG) or to none.
+
+        TopologyError as SpoutOutputCollector.emit, and for an anchor that this task was not given.
+        """
+        ...
+
+    def ack(self, given: Tuple) -> None:
+        """This tuple is done. A second ack is sent like the first. TopologyError for one that was not given."""
+        ...
+
+    def fail(self, given: Tuple) -> None:
+        """This tuple's trees have failed. TopologyError for one that was not given."""
+        ...
+
+    def reset_timeout(self, given: Tuple) -> None:
+        """Ask for another timeout for this tuple's trees; later releases of the acker only."""
+        ...
 
 
 class _Part(ABC):

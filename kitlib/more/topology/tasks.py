@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Acker, Completion
 from kitlib.mechanisms.rotating_map import RotatingMap
-from kitlib.more.topology.builder import Component, make_one
+from kitlib.more.topology.builder import Component, TopologyConfig, make_one
 from kitlib.more.topology.components import DEFAULT_STREAM, Bolt, Spout, TopologyContext, TopologyError, Tuple, short
-from kitlib.more.topology.faults import Fault
+from kitlib.more.topology.faults import Fault, FaultPlan
 from kitlib.more.topology.groupings import Chooser
 from kitlib.more.topology.later_acker import LaterAcker
-
-if TYPE_CHECKING:
-    from kitlib.more.topology.run import TopologyRun
 
 Made = TypeVar("Made")  # a spout or a bolt
 
@@ -33,10 +30,38 @@ IDLE_MS = 10  # after a call that emitted nothing; twice as long after each furt
 MAX_IDLE_MS = 320  # but no longer than this, and not when a tree ends
 
 
+class Runtime(Protocol):
+    """What a task uses of the run that it belongs to: the clock, messages, ids, and the other tasks."""
+
+    config: TopologyConfig
+    plan: FaultPlan
+    now_ms: int
+    open_tuples: dict[int, int]  # root -> tuples of its tree whose ack no acker has had
+    raised_by_observer: BaseException | None
+    ackers: dict[int, AckerTask]
+    spouts: dict[int, SpoutTask]
+    bolts: dict[int, BoltTask]
+
+    def tell(self, actor: str, what: str, **data: Any) -> None: ...
+    def done_to(self, thing: str, number: int, /) -> tuple[str, int] | None: ...
+    def after(self, ms: int, do: Callable[[], None]) -> None: ...
+    def send(self, to: Task, number: int | None, deliver: Callable[[], None]) -> None: ...
+    def crash(self, component: str, task_index: int = 0) -> None: ...
+    def check_survivable(self, task: str, doing: str, error: BaseException) -> None: ...
+    def new_id(self) -> int: ...
+    def new_root(self) -> int: ...
+    def next_number(self) -> int: ...
+    def note_end(self, root: int) -> None: ...
+    def forget(self, root: int) -> int: ...
+    def acker_for(self, root: int) -> AckerTask: ...
+    def claim(self, task: ComponentTask, made: Made) -> Made: ...
+    def choosers(self, component: Component) -> dict[str, list[Chooser]]: ...
+
+
 class Task:
     """One task. What is due for a former life of it is void, so `life` counts its starts."""
 
-    def __init__(self, run: TopologyRun, component_name: str, name: str, task_id: int) -> None:
+    def __init__(self, run: Runtime, component_name: str, name: str, task_id: int) -> None:
         self.run, self.component_name, self.name, self.task_id = run, component_name, name, task_id
         self.is_alive, self.life = False, 0
 
@@ -72,7 +97,7 @@ class ComponentTask(Task):
 
     collector: Collector
 
-    def __init__(self, run: TopologyRun, component: Component, context: TopologyContext) -> None:
+    def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component.name, context.task, context.task_id)
         self.component, self.context = component, context
 
@@ -201,10 +226,10 @@ class AckerTask(Task):
 class SpoutTask(ComponentTask):
     """Asks its spout for tuples while there is room, and tells it how each tree ended."""
 
-    def __init__(self, run: TopologyRun, component: Component, context: TopologyContext) -> None:
+    def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component, context)
         self.spout: Spout
-        self.collector: SpoutOutputCollector
+        self.collector: SpoutCollector
         self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id
         self.emitted = 0  # calls of emit in this run
         self.is_throttled = False  # waits for room in `pending`
@@ -217,7 +242,7 @@ class SpoutTask(ComponentTask):
         run = self.run
         self.is_alive, self.life = True, self.life + 1
         self.is_throttled, self.idle_ms = False, 0
-        self.collector = SpoutOutputCollector(self)
+        self.collector = SpoutCollector(self)
         self.spout = run.claim(self, make_one(self.component.name, self.component.make, Spout))
         self.spout.context, self.spout.collector = self.context, self.collector
         if self.guarded("open", self.spout.open, self.component.conf, self.context, self.collector):
@@ -330,8 +355,8 @@ class SpoutTask(ComponentTask):
         self.run.after(ms, partial(self.poll, self.turn))
 
 
-class SpoutOutputCollector(Collector):
-    """Through which a spout emits tuples, for one life of a task.
+class SpoutCollector(Collector):
+    """Hands out tuples: `kitlib.more.topology.components.SpoutOutputCollector` for one life of a task.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads` :spout).
     Differs: nothing. A tuple that nobody subscribes to is an init of 0, which the acker acks at once.
@@ -344,11 +369,7 @@ class SpoutOutputCollector(Collector):
         self.task = task
 
     def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
-        """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
-
-        TopologyError for an unknown stream, another number of values than the stream has fields, and when
-        the task has died or the run is closed.
-        """
+        """As SpoutOutputCollector.emit."""
         self.check_open("sends a tuple")
         run, task = self.run, self.task
         fields = self.streams.check(stream, values)
@@ -378,17 +399,17 @@ class SpoutOutputCollector(Collector):
 class BoltTask(ComponentTask):
     """Works on one tuple after the other."""
 
-    def __init__(self, run: TopologyRun, component: Component, context: TopologyContext) -> None:
+    def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component, context)
         self.bolt: Bolt
-        self.collector: OutputCollector
+        self.collector: BoltCollector
         self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being processed has left it
         self.is_busy = False
 
     def start(self) -> None:
         """A new bolt; the inbox is empty, as a crash has left it."""
         self.is_alive, self.life = True, self.life + 1
-        self.collector = OutputCollector(self)
+        self.collector = BoltCollector(self)
         self.bolt = self.run.claim(self, make_one(self.component.name, self.component.make, Bolt))
         self.bolt.context, self.bolt.collector = self.context, self.collector
         self.guarded("prepare", self.bolt.prepare, self.component.conf, self.context, self.collector)
@@ -464,8 +485,8 @@ class BoltTask(ComponentTask):
         return self.guarded("execute", self.bolt.execute, made)
 
 
-class OutputCollector(Collector):
-    """Through which a bolt sends tuples, and acks and fails those that it was given, for one life of a task.
+class BoltCollector(Collector):
+    """Anchors, acks and fails: `kitlib.more.topology.components.OutputCollector` for one life of a task.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads` :bolt).
     Differs: nothing.
@@ -481,11 +502,7 @@ class OutputCollector(Collector):
     def emit(
         self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
     ) -> list[int]:
-        """Send a tuple, anchored to one tuple, to several (its trees become one DAG) or to none.
-
-        There is one tuple for each task that gets it, and each of them has ids of its own. TopologyError as
-        SpoutOutputCollector.emit, and for an anchor that this task was not given.
-        """
+        """As OutputCollector.emit: one tuple for each task that gets it, and each of them has ids of its own."""
         self.check_open("sends a tuple")
         run = self.run
         fields = self.streams.check(stream, values)
@@ -504,10 +521,7 @@ class OutputCollector(Collector):
         return task_ids
 
     def ack(self, given: Tuple) -> None:
-        """This tuple is done: to each tree's acker, its id XOR what was anchored to it. A second ack is sent like the first.
-
-        TopologyError for a tuple that was not given.
-        """
+        """As OutputCollector.ack: to each tree's acker, the tuple's id XOR what was anchored to it."""
         self._check_given(given, "acks")
         run, is_first, given.is_acked = self.run, not given.is_acked, True
         vals = [[root, at ^ given.ack_val] for root, at in given.ids.items()]
@@ -524,7 +538,7 @@ class OutputCollector(Collector):
                 run.send(acker, None, partial(acker.ack, root, val, False))
 
     def fail(self, given: Tuple) -> None:
-        """This tuple's trees have failed. TopologyError for one that was not given."""
+        """As OutputCollector.fail."""
         self._check_given(given, "fails")
         run = self.run
         run.tell(self.name, "bolt_fail", tuple=given.number, roots=list(given.ids))
@@ -533,7 +547,7 @@ class OutputCollector(Collector):
             run.send(acker, None, partial(acker.fail, root))
 
     def reset_timeout(self, given: Tuple) -> None:
-        """Ask for another timeout for this tuple's trees. TopologyError with the acker of a release that does not know it."""
+        """As OutputCollector.reset_timeout. TopologyError with the acker of a release that does not know it."""
         self._check_given(given, "asks for more time for")
         run = self.run
         if run.config.acker_release == "0.9.3":
