@@ -40,13 +40,6 @@ def test_ack_clearing_0_9_2_forgets_all_below_and_keeps_the_acked_one() -> None:
     assert list(later.pending) == [*range(20, 30), *range(31, 40)] and later.last_completed_offset() == 20
 
 
-def test_ack_within_the_bound_0_9_2_is_as_0_9_3() -> None:
-    """Nothing too old: only the acked offset is taken out."""
-    manager = spout(EarlierPartitionManager)
-    emitted(manager)
-    assert list(manager.ack(10)) == [] and 10 not in manager.pending and len(manager.pending) == 39
-
-
 def test_out_of_range_0_9_2_fetches_again_at_once() -> None:
     """0.9.2 goes on from start_offset_time in the same call, whether forced or not."""
     manager = spout(EarlierPartitionManager, batch=5)

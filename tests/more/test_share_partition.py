@@ -26,14 +26,6 @@ def handed(share: SharePartition, member: str = "A", most: int = 3, log_end: int
     return [(each.offset, each.delivery_count) for each in share.acquire(member, most, log_end, now_ms)]
 
 
-def test_acquire_hands_out_new_records_in_order_and_moves_the_end_offset() -> None:
-    """Two consumers of one partition are handed different records, each for the first time."""
-    share = SharePartition()
-    assert handed(share) == [(0, 1), (1, 1), (2, 1)]
-    assert handed(share, "B") == [(3, 1), (4, 1), (5, 1)]
-    assert (share.start_offset, share.end_offset) == (0, 6)
-
-
 def test_acknowledge_accept_out_of_order_moves_the_start_offset_over_what_is_done() -> None:
     """The start offset passes a record only when all records below it are done as well."""
     share = SharePartition()
@@ -42,14 +34,6 @@ def test_acknowledge_accept_out_of_order_moves_the_start_offset_over_what_is_don
     assert share.start_offset == 0
     assert share.acknowledge("A", {0: ACCEPT}, 0) == [Change(0, ACKNOWLEDGED, 1)]
     assert (share.start_offset, share.records) == (3, {})
-
-
-def test_acknowledge_release_makes_the_record_the_next_one_and_counts_its_deliveries() -> None:
-    """What is released comes before new records, to anybody, with a delivery more."""
-    share = SharePartition()
-    handed(share)
-    assert share.acknowledge("A", {1: RELEASE}, 0) == [Change(1, AVAILABLE, 1)]
-    assert handed(share, "B") == [(1, 2), (3, 1), (4, 1)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])

@@ -28,14 +28,6 @@ def test_watch_fires_once_for_the_next_change() -> None:
     assert zookeeper.traffic == Traffic(reads=2, writes=4, refused=0, notifications=2)
 
 
-def test_watch_of_another_folder_does_not_fire() -> None:
-    """Neither a folder below nor one whose name begins alike."""
-    zookeeper = ZooKeeper()
-    zookeeper.children("/ids", watcher="A")
-    assert zookeeper.create("/ids2/x", "", "s")[1] == [] and zookeeper.create("/ids/x/y", "", "s")[1] == []
-    assert zookeeper.children("/ids") == []
-
-
 def test_node_of_a_session_goes_with_it() -> None:
     """The watchers of its folder hear of it; nodes that were put stay."""
     zookeeper = ZooKeeper()
@@ -45,15 +37,6 @@ def test_node_of_a_session_goes_with_it() -> None:
     zookeeper.children("/ids", watcher="B")
     assert zookeeper.expire("a") == ["B"] and zookeeper.children("/ids") == ["B"] and zookeeper.get("/offsets/0") == "7"
     assert zookeeper.get("/ids/A") is None
-
-
-def test_node_that_is_there_is_not_made_again() -> None:
-    """That is how a member finds out that a partition has an owner."""
-    zookeeper = ZooKeeper()
-    zookeeper.create("/owners/0", "A", "a")
-    zookeeper.children("/owners", watcher="C")
-    assert zookeeper.create("/owners/0", "B", "b") == (False, []) and zookeeper.get("/owners/0") == "A"
-    assert zookeeper.traffic.refused == 1
 
 
 def members(zookeeper: ZooKeeper, count: int, partitions: int, claims: bool = True) -> list[OldConsumer]:

@@ -6,10 +6,7 @@ import pytest
 
 from kitlib.mechanisms.broker.append_checks import (
     BatchRefusedError,
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
     OutOfOrderSequenceError,
-    TransactionCoordinatorFencedError,
     UnknownProducerIdError,
     check_sequence,
     is_older,
@@ -18,7 +15,7 @@ from kitlib.mechanisms.broker.entry import (
     BatchMetadata,
     ProducerStateEntry,
 )
-from kitlib.mechanisms.protocol import MAX_SEQUENCE, NO_SEQUENCE, Batch, ErrorCode
+from kitlib.mechanisms.protocol import MAX_SEQUENCE, NO_SEQUENCE, Batch
 
 OK = None
 Refusal = type[BatchRefusedError] | None
@@ -71,15 +68,3 @@ def test_is_older_is_wholly_below_the_expected_sequence(last: int, first: int, c
 def test_check_sequence_of_release_2_0(entry: ProducerStateEntry, seq: int, epoch: int, wanted: Refusal) -> None:
     """Release 2.0 differs in one case: a producer of which nothing is remembered must begin at 0."""
     held(wanted, check_sequence, entry, batch(seq, epoch), None, "2.0")
-
-
-@pytest.mark.parametrize(
-    ("refusal", "code"),
-    [
-        (OutOfOrderSequenceError, 45), (UnknownProducerIdError, 59), (InvalidProducerEpochError, 47),
-        (InvalidTxnStateError, 48), (TransactionCoordinatorFencedError, 52), (BatchRefusedError, -1),
-    ],
-)  # fmt: skip
-def test_refusal_names_its_error_code(refusal: type[BatchRefusedError], code: int) -> None:
-    """Each refusal has the number that the client sees on the wire."""
-    assert refusal.error == ErrorCode(code)

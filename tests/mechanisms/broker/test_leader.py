@@ -9,12 +9,6 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.leader import BrokerConfig, Leader, Outcome
-from kitlib.mechanisms.broker.producer_ids import (
-    MAX_PRODUCER_ID,
-    ProducerIdBlock,
-    ProducerIdControlManager,
-    ProducerIdNode,
-)
 from kitlib.mechanisms.protocol import Batch, ErrorCode, PartitionAnswer, ProduceRequest
 from tests.mechanisms.broker.logs import PID, batch
 
@@ -143,13 +137,6 @@ def test_produce_time_stamp_of_tomorrow_is_taken_where_there_is_no_bound() -> No
         assert answer(Leader(config), batch(0, at=NOW + ahead)) == {0: wanted}
 
 
-def test_produce_acks_1_does_not_ask_for_replicas() -> None:
-    """Only acks=-1 needs them, and never more than there are."""
-    leader = Leader(BrokerConfig(replicas=3, in_sync_replicas=1, min_insync_replicas=2))
-    assert [answer(leader, batch(0), acks=acks)[0] for acks in (-1, 1)] == ["NOT_ENOUGH_REPLICAS", "0"]
-    assert answer(Leader(BrokerConfig(min_insync_replicas=2)), batch(0)) == {0: "0"}
-
-
 @pytest.mark.parametrize(
     ("config", "txn", "pid", "wanted"),
     [
@@ -183,26 +170,6 @@ def test_init_producer_id_authorization(config: BrokerConfig, error: ErrorCode) 
     assert leader.init_producer_id(NOW).error is error
     leader.config = BrokerConfig(release=config.release)
     assert leader.init_producer_id(NOW).producer_id == (error is ErrorCode.NONE)
-
-
-@pytest.mark.parametrize("release", ["4.3", "2.0"])
-def test_init_producer_id_counts_up_and_skips_a_block_at_a_restart(release: str) -> None:
-    """0, 1, 2 before the broker went down, 1000 after it."""
-    leader = Leader(BrokerConfig(release=release))
-    assert [leader.init_producer_id(NOW).producer_id for _ in range(3)] == [0, 1, 2]
-    leader.restart("kill", NOW)
-    assert leader.init_producer_id(NOW).producer_id == 1000
-
-
-def test_init_producer_id_when_ids_are_exhausted() -> None:
-    """Release 2.0 answers an error, 4.3 lets the client ask without end."""
-    full = ProducerIdNode(ProducerIdBlock(0, MAX_PRODUCER_ID - 1_999))
-    old = Leader(BrokerConfig(release="2.0"), node=full)
-    for _ in range(1_000):
-        assert old.init_producer_id(NOW).error is ErrorCode.NONE
-    assert old.init_producer_id(NOW).error is ErrorCode.UNKNOWN_SERVER_ERROR
-    new = Leader(controller=ProducerIdControlManager(MAX_PRODUCER_ID))
-    assert new.init_producer_id(NOW).error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def test_expire_names_the_producers_of_each_partition() -> None:

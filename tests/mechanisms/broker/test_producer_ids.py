@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.errors import KitError
 from kitlib.mechanisms.broker.producer_ids import (
     MAX_PRODUCER_ID,
     BrokerProducerIds,
@@ -45,15 +44,6 @@ def test_zk_lost_race_reads_again_and_wastes_nothing() -> None:
         (1000, 1999),
         (2000, 2999),
     ]
-
-
-def test_zk_write_without_read_is_an_error() -> None:
-    """A version that was never read cannot be named; nothing is written."""
-    node = ProducerIdNode()
-    broker = ZkProducerIdManager(1, node)
-    with pytest.raises(KitError, match=r"Call read\(\) first"):
-        broker.write()
-    assert node.version == 1
 
 
 def test_zk_restart_wastes_what_was_left_of_the_block() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 
 from kitlib.errors import KnobError
@@ -11,11 +9,9 @@ from kitlib.mechanisms.broker.append_checks import (
     InvalidTxnStateError,
 )
 from kitlib.mechanisms.broker.config import BrokerConfig
-from kitlib.mechanisms.broker.entry import SENTINEL
 from kitlib.mechanisms.broker.unified_log import UnifiedLog
 from tests.mechanisms.broker.logs import PID, batch, filled, firsts, marker, remembered, said
 
-VERIFIED = BrokerConfig(transaction_verification=True)
 OLD = BrokerConfig(release="2.0")
 
 
@@ -68,15 +64,6 @@ def test_older_is_duplicate_does_not_know_a_forgotten_producer() -> None:
     assert said(log, batch(0)) == "INVALID_PRODUCER_EPOCH"
 
 
-def test_restart_twice_loads_the_same() -> None:
-    """Nothing came in between, so no snapshot is taken, and the first one is loaded again."""
-    log = filled(UnifiedLog(), 3)
-    log.restart("clean", 0)
-    once = copy.deepcopy(log.state.entries)
-    log.restart("clean", 0)
-    assert log.state.entries == once and list(log.state.snapshots) == [3]
-
-
 def test_restart_by_kill_learns_an_expired_epoch_from_the_log() -> None:
     """Epoch 3, forgotten, then epoch 1: the log is read without the checks of its time, so 1 is the newest."""
     log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
@@ -102,27 +89,6 @@ def test_restart_in_another_way_is_an_error() -> None:
     """There are two ways to go down."""
     with pytest.raises(KnobError, match="expected one of clean, kill"):
         UnifiedLog().restart("gently", 0)
-
-
-def test_expire_spares_an_open_transaction_and_drops_old_guards() -> None:
-    """A transaction keeps its producer for any time; a guard waits no longer than a producer."""
-    log = UnifiedLog(BrokerConfig(producer_id_expiration_ms=100))
-    log.append(batch(0, txn=True))
-    log.verify(8, 0, 0, 50)
-    assert log.expire(149) == [] and list(log.state.waiting) == [8]
-    assert log.expire(150) == [] and not log.state.waiting
-    log.append_marker(marker(at=150))
-    assert (log.expire(249), log.expire(250)) == ([], [PID])
-
-
-def test_verify_gives_all_that_wait_the_same_guard() -> None:
-    """The lowest sequence counts, a higher epoch begins anew, and the guard opens one transaction."""
-    log = UnifiedLog(VERIFIED)
-    guards = [log.verify(PID, seq, epoch, 0) for seq, epoch in ((5, 0), (3, 0), (9, 0), (4, 1), (1, 0))]
-    waiting = log.state.waiting[PID]
-    assert len(set(guards)) == 1 and (waiting.epoch, waiting.lowest_sequence) == (1, 4)
-    assert said(log, batch(4, epoch=1, txn=True), guards[0]) == "appended 0"
-    assert log.verify(PID, 5, 1, 0) is SENTINEL and not log.state.waiting
 
 
 def test_2_0_deleted_records_make_their_producer_unknown() -> None:

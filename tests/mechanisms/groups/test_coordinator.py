@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.mechanisms.groups.classic_group import VALID_PREVIOUS_STATES, GroupState
 from kitlib.mechanisms.groups.coordinator import GroupConfig
-from kitlib.mechanisms.groups.group_protocol import FindCoordinator, Found, Joined
+from kitlib.mechanisms.groups.group_protocol import Joined
 from kitlib.mechanisms.protocol import ErrorCode
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
@@ -189,39 +188,3 @@ def test_new_member_that_waits_for_too_long_is_told_that_it_is_not_known() -> No
     assert d.joined() is None
     desk.wait(1)
     assert d.joined() == Joined(E.UNKNOWN_MEMBER_ID)
-
-
-def test_leaving_member_is_out_at_once_and_another_leads() -> None:
-    """The leader goes, and the next generation has another one of those who joined."""
-    desk, a, b, c = trio()
-    assert a.leave(reason="poll") is E.NONE
-    assert desk.happened() == [f"evict {a.member_id}: poll", "prepare"]
-    assert b.join() is None and c.join() is not None
-    b.joined(), c.joined()
-    assert b.generation == 4 and b.leader == c.leader and b.leader in (b.member_id, c.member_id)
-    assert a.leave() is E.UNKNOWN_MEMBER_ID
-
-
-def test_last_member_leaves_an_empty_generation() -> None:
-    """The generation grows once more, and the next member begins after it."""
-    desk = Desk()
-    a = Person(desk, "A")
-    stable(desk, a)
-    a.leave()
-    assert desk.happened() == ["evict A-1: leave", "prepare", "empty"] and desk.state == "Empty"
-    again = Person(desk, "A").enter()
-    assert again is not None and again.generation == 3
-
-
-def test_coordinator_is_found() -> None:
-    """Every broker can be asked for the coordinator's node."""
-    desk = Desk()
-    assert desk.answers[desk.ask(FindCoordinator(next(desk.numbers)))] == Found(1)
-
-
-def test_every_state_can_be_reached_and_none_but_dead_follows_all() -> None:
-    """The table of states is the one of Kafka."""
-    preparing, completing = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
-    assert VALID_PREVIOUS_STATES[preparing] == {GroupState.STABLE, completing, GroupState.EMPTY}
-    assert VALID_PREVIOUS_STATES[completing] == {preparing} and VALID_PREVIOUS_STATES[GroupState.STABLE] == {completing}
-    assert VALID_PREVIOUS_STATES[GroupState.EMPTY] == {preparing} and set(VALID_PREVIOUS_STATES) == set(GroupState)

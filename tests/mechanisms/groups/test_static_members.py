@@ -76,19 +76,3 @@ def test_administrator_removes_a_static_member_by_its_name() -> None:
     assert b.leave(member_id="", group_instance_id="x") is E.UNKNOWN_MEMBER_ID
     assert b.leave(member_id="") is E.NONE and desk.happened()[0] == "evict b-2: leave"
     assert b.beat() is E.UNKNOWN_MEMBER_ID
-
-
-STRANGER = {"member_id": "", "generation": -1, "group_instance_id": None}
-
-
-def test_commit_without_a_group() -> None:
-    """An administrator's makes a group without members; a member's of a group that is not there is refused."""
-    desk = Desk()
-    a = Person(desk, "A")
-    assert a.commit(3, generation=1) is E.GROUP_ID_NOT_FOUND and desk.state == "none"
-    assert a.commit(3, **STRANGER) is E.NONE and desk.state == "Empty"
-    assert a.commit(4, member_id="ghost", generation=1) is E.UNKNOWN_MEMBER_ID
-    stable(desk, a)
-    assert a.commit(5) is E.NONE
-    a.leave()
-    assert a.commit(6) is E.UNKNOWN_MEMBER_ID and a.commit(6, generation=-1) is E.NONE

@@ -159,14 +159,6 @@ def test_horizon_makes_a_batch_larger() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "count"), [(0, 1), (63, 1), (64, 2), (-64, 1), (-65, 2), (8191, 2), (8192, 3), (2**63 - 1, 10)]
-)
-def test_varint_has_so_many_bytes(number: int, count: int) -> None:
-    """Zigzag, seven bits a byte."""
-    assert varint_bytes(number) == count
-
-
-@pytest.mark.parametrize(
     "knob", [{"delete_retention_ms": -1}, {"min_compaction_lag_ms": -1}, {"max_compaction_lag_ms": -1}, {"map_keys": 0}]
 )
 def test_config_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:

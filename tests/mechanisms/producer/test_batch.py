@@ -55,19 +55,3 @@ def test_split_keeps_every_record_in_order_and_shares_out_the_sequences(values: 
         assert (part.first, part.base_sequence, part.send, part.created_ms) == (begins, to_int(base + begins), 3, 17)
         assert part.size_bytes <= max(target, batch_upper_bound(len(part.values[0]))) and part.is_split and part.count
         begins += part.count
-
-
-def test_split_of_a_part_halves_it_until_its_largest_record() -> None:
-    """A part that only counts is split as one of small values."""
-    batch = closed_batch(0, 0, 0, [], 64, 0)
-    sizes = []
-    while batch.count > 2:
-        batch = batch.split(max(batch.max_record_bytes, batch.size_bytes // 2), 1)[0]
-        sizes.append(batch.count)
-    assert sizes == [29, 11, 2]
-
-
-def test_done_tells_the_first_end_only() -> None:
-    """What the user was told once stands."""
-    batch: ProducerBatch = closed_batch(0, 0, 0, [], 1, 0)
-    assert batch.done("FAILED") and not batch.done("SUCCEEDED") and batch.final_state == "FAILED"

@@ -25,20 +25,6 @@ def test_open_batch_expires_after_the_request_time_out_and_its_linger() -> None:
         assert bool(made.errors()) is expired
 
 
-def test_next_event_names_the_expiry_in_the_queue() -> None:
-    """A client whose queue may not leave wakes up when its first batch expires."""
-    made = earlier(max_in_flight_requests_per_connection=1, request_timeout_ms=500)
-    made.send()
-    made.send()
-    made.poll()
-    assert made.sender.next_event_ms(made.now_ms) == made.now_ms + 501
-    made.sender.in_flight_requests.clear()
-    made.sender.accumulator.muted.clear()
-    made.now_ms += 501
-    made.poll(connected=False)
-    assert made.errors() == {1: "TimeoutException"}
-
-
 def test_unresolved_sequence_is_resolved_by_its_successors() -> None:
     """Two in flight, the first expires as a retry, the second is acknowledged: no new id is needed."""
     made = earlier(max_in_flight_requests_per_connection=2, request_timeout_ms=1_000)
@@ -66,18 +52,6 @@ def test_fatal_answer_to_the_request_for_an_id_is_the_end() -> None:
     assert set(list(made.errors().values())[1:]) == {"ClusterAuthorizationException"} and made.sender.poll(0) == []
 
 
-def test_back_off_does_not_grow() -> None:
-    """Every retry waits for retry_backoff_ms."""
-    made = earlier(retry_backoff_ms=100)
-    made.send()
-    for number in range(4):
-        made.answer(number, "NOT_LEADER_OR_FOLLOWER")
-        made.now_ms += 99
-        assert made.poll() == []
-        made.now_ms += 1
-        assert len(made.poll()) == 1
-
-
 def test_refusal_whose_numbers_were_rewritten_twice_stops_the_run_and_is_never_told() -> None:
     """2.0 guards against negative sequences with an exception in its loop: that batch's future never completes."""
     made = earlier()
@@ -98,19 +72,6 @@ def test_retention_renumbers_in_the_heaps_order() -> None:
     assert [batch.base_sequence for batch in entry.in_flight] == [1, 3, 2, 4]
     entry.start_at_zero()
     assert [batch.base_sequence for batch in batches[1:]] == [0, 2, 1, 3] and entry.next_sequence == 4
-
-
-def test_heap_keeps_the_lowest_sequence_first() -> None:
-    """Whatever is removed from the middle, the first one tracked is the lowest."""
-    entry = EarlierPartitionEntry()
-    batches = {sequence: numbered(sequence) for sequence in (5, 3, 8, 1, 9, 2, 7)}
-    for batch in batches.values():
-        entry.add_in_flight(batch)
-    entry.remove_in_flight(numbered(3))  # another batch with the same number is not the one
-    for sequence in (1, 8, 3, 5, 2, 9, 7):
-        assert entry.in_flight[0].base_sequence == min(batch.base_sequence for batch in entry.in_flight)
-        entry.remove_in_flight(batches[sequence])
-    assert entry.in_flight == []
 
 
 def numbered(sequence: int) -> ProducerBatch:

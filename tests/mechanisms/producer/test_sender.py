@@ -20,7 +20,7 @@ from kitlib.mechanisms.protocol import (
     PartitionAnswer,
     ProduceRequest,
 )
-from tests.mechanisms.producer.rig import Rig, numbers, refused, rig
+from tests.mechanisms.producer.rig import Rig, numbers, rig
 
 
 def test_poll_without_an_id_asks_for_one_and_sends_nothing() -> None:
@@ -69,16 +69,6 @@ def test_receive_id_with_a_fatal_error_fails_every_send_for_ever(error: str, exc
     assert [told.error for told in sender.completed()] == [exception] * 2
 
 
-def test_receive_id_that_nobody_asked_for_changes_nothing() -> None:
-    """A second answer, or one without idempotence, is ignored."""
-    made = rig()
-    made.sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 5, 5))
-    assert made.sender.producer_id_and_epoch == (1_000, 0)
-    plain = Sender(ProducerConfig(enable_idempotence=False))
-    plain.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 5, 5))
-    assert plain.poll(0) == [] and plain.producer_id_and_epoch == (-1, -1)
-
-
 def test_disconnect_while_the_id_is_asked_for_asks_again() -> None:
     """A request for an id that went down with its connection is made anew."""
     sender = Sender(ProducerConfig())
@@ -105,32 +95,6 @@ def test_answer_fatal_fails_what_waits_and_what_is_in_flight(error: str, excepti
     assert made.errors() == dict.fromkeys(range(3), exception)
     made.send()
     assert made.errors()[3] == exception
-
-
-def test_abort_forgets_what_was_in_flight() -> None:
-    """Batches that were aborted are in no list of those under way; only their numbers stay tracked until the answer."""
-    made = rig()
-    made.send()
-    made.send()
-    made.answer(0, "CLUSTER_AUTHORIZATION_FAILED")
-    made.poll()
-    assert made.sender.in_flight_batches == {} and made.sender.transaction_manager is not None
-    assert [batch.send for batch in made.sender.transaction_manager.entry(0).in_flight] == [1]
-    assert made.sender.next_event_ms(made.now_ms) == made.now_ms, "what was told is to be fetched"
-
-
-def test_fatal_answer_in_the_run_in_which_a_new_id_arrives_stands() -> None:
-    """The id is taken, and the producer stays dead all the same."""
-    made = rig((0, 1))
-    assert made.sender.transaction_manager is not None
-    made.sender.transaction_manager.producer_epoch = 32_767
-    made.send()
-    made.send(partition=1)
-    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    made.answer(1, "CLUSTER_AUTHORIZATION_FAILED", partition=1)
-    assert made.sender.producer_id_and_epoch == (1_001, 0) and made.sender.transaction_manager.has_fatal_error
-    made.poll()
-    assert made.errors() == dict.fromkeys(range(2), "ClusterAuthorizationException")
 
 
 @pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
@@ -196,17 +160,6 @@ def test_answer_for_some_partitions_completes_these() -> None:
     made.now_ms += 120_000
     made.poll()
     assert made.errors() == {0: None, 1: "TimeoutException"}
-
-
-def test_receive_for_a_request_that_is_not_out_is_ignored() -> None:
-    """A second answer, or one after the connection was lost, changes nothing."""
-    made = rig()
-    made.send()
-    made.sender.disconnect()
-    made.sender.receive(0, {0: refused("NONE")})
-    made.sender.receive(99, None)
-    made.poll()
-    assert made.told == [] and made.queue() == [(0, 0, 0)]
 
 
 def test_receive_none_loses_one_request() -> None:
@@ -288,18 +241,6 @@ def test_config_outside_its_range_is_refused(settings: dict[str, object]) -> Non
     """A setting that means nothing to the client is refused by name, with the range."""
     with pytest.raises(ConfigError, match=next(iter(settings))):
         ProducerConfig(**settings)  # type: ignore[arg-type]
-
-
-def test_repr_shows_what_a_reader_wants_to_know() -> None:
-    """A client and its batches say in a line how they stand."""
-    made = rig(max_in_flight_requests_per_connection=1)
-    made.send(2)
-    made.send()
-    assert repr(made.sender) == "<Sender: producer 1000 epoch 0, 1 batches waiting, 1 requests in flight>"
-    out, waiting = made.sender.in_flight_batches[0][0], made.sender.accumulator.queues[0][0]
-    assert repr(out) == "<batch 0 for partition 0: 2 records, epoch 0 sequence 0, 0 retries>"
-    assert repr(waiting) == "<batch 1 for partition 0: 1 records, no sequence, 0 retries>"
-    assert repr(Sender(ProducerConfig(enable_idempotence=False))).startswith("<Sender: no idempotence, 0 ")
 
 
 @pytest.mark.parametrize("source", ProducerState)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kitlib.mechanisms.producer.sender import Completion
 from tests.mechanisms.producer.rig import numbers, refused, rig
 
@@ -17,18 +15,6 @@ def test_retries_without_idempotence_change_places() -> None:
     made.answer(1, "NOT_LEADER_OR_FOLLOWER")
     assert [send for send, _, _ in made.queue()] == [1, 0]
     assert [numbers(request) for request in made.poll()] == [[(-1, -1, -1)]]
-
-
-def test_refused_first_of_two_without_idempotence_is_overtaken() -> None:
-    """Batch 1 is acknowledged while batch 0 is still to be retried: the order is lost, and nobody notices."""
-    made = rig(enable_idempotence=False)
-    made.send()
-    made.send()
-    made.sender.receive(0, {0: refused("NOT_LEADER_OR_FOLLOWER")})
-    made.answer(1, "NONE", 0)
-    assert made.errors() == {1: None} and len(made.poll()) == 1
-    made.answer(2, "NONE", 1)
-    assert made.errors() == {1: None, 0: None}
 
 
 def test_gap_without_idempotence_is_a_failure() -> None:
@@ -45,12 +31,6 @@ def test_acks_0_completes_with_the_request_and_knows_no_offset() -> None:
     request = made.send(2)
     assert request is not None and request.acks == 0 and made.told == [Completion(0, 0, 2, None, -1)]
     assert not made.sender.in_flight_requests and not made.sender.has_unfinished
-
-
-def test_acks_1_is_asked_for_in_the_request() -> None:
-    """The setting travels with each request."""
-    request = rig(enable_idempotence=False, acks=1, request_timeout_ms=7).send()
-    assert request is not None and (request.acks, request.timeout_ms) == (1, 7)
 
 
 def test_retry_waits_for_a_back_off_that_doubles() -> None:
@@ -95,36 +75,6 @@ def test_drained_batch_takes_no_more_records() -> None:
     made.answer(0, "NOT_LEADER_OR_FOLLOWER")
     assert made.sender.append(0, b"b", made.now_ms) == 1
     assert [batch.count for batch in made.sender.accumulator.queues[0]] == [1, 1]
-
-
-@pytest.mark.parametrize("waited", [0, 30_000])
-def test_next_event_names_the_request_time_out(waited: int) -> None:
-    """With a request out and nothing to send, the client has to look again when the answer is overdue."""
-    made = rig()
-    made.send()
-    made.poll()
-    assert made.sender.next_event_ms(made.now_ms + waited) == made.now_ms + 30_000
-    made.now_ms += 30_000
-    made.poll()
-    assert made.sender.connection_drops == 1 and made.queue() == [(0, 0, 0)]
-
-
-def test_next_event_of_a_client_with_nothing_to_do_is_never() -> None:
-    """No data, no request, no deadline; a send makes it now."""
-    made = rig()
-    made.poll()
-    assert made.sender.next_event_ms(made.now_ms) is None
-    made.sender.send(0, made.now_ms, count=1)
-    assert made.sender.next_event_ms(made.now_ms) == made.now_ms
-
-
-def test_next_event_names_the_delivery_time_out_of_what_may_not_leave() -> None:
-    """A sixth batch behind five in flight wakes the client when the first one expires."""
-    made = rig(request_timeout_ms=500_000, delivery_timeout_ms=2_000)
-    for _ in range(6):
-        made.send()
-    made.poll()
-    assert made.sender.next_event_ms(made.now_ms) == made.now_ms + 2_000
 
 
 def test_batch_that_expires_is_told_once() -> None:

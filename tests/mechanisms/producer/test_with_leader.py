@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, ClassVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -289,35 +287,3 @@ TestAnyNetwork = AnyNetwork.TestCase
 TestAnyNetworkOneInFlight = AnyNetworkOneInFlight.TestCase
 TestAnyNetworkEarlier = AnyNetworkEarlier.TestCase
 TestAnyFault = AnyFault.TestCase
-
-
-@pytest.mark.parametrize(("in_flight", "copies"), [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2)])
-def test_lost_answers_are_written_twice_beyond_five_in_flight(in_flight: int, copies: int) -> None:
-    """All written, all answers lost: up to five the retries are recognised, with six or more everything is written twice."""
-    assert lost_answers(in_flight, BrokerConfig()) == [copies] * in_flight
-
-
-@pytest.mark.parametrize(("remembered", "copies"), [(9, 2), (10, 1)])
-def test_lost_answers_are_recognised_by_a_broker_that_remembers_as_many(remembered: int, copies: int) -> None:
-    """Why five: what is in flight must be what the broker remembers."""
-    assert lost_answers(10, BrokerConfig(remembered_batches=remembered)) == [copies] * 10
-
-
-def lost_answers(in_flight: int, config: BrokerConfig) -> list[int]:
-    """How often each of `in_flight` records lies in the log when the answers to all first attempts were lost."""
-    sender = Sender(ProducerConfig(max_in_flight_requests_per_connection=in_flight, retry_backoff_ms=0))
-    leader = Leader(config)
-    sender.poll(0)
-    sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 1_000, 0))
-    for number in range(in_flight):
-        sender.send(0, 0, [str(number).encode()])
-        for request in sender.poll(0):
-            assert isinstance(request, ProduceRequest)
-            leader.produce(request, 0)
-    sender.disconnect()
-    while sender.has_unfinished:
-        for request in sender.poll(0):
-            assert isinstance(request, ProduceRequest)
-            sender.receive(request.number, leader.produce(request, 0))
-    written = Counter(value for stored in leader.logs[0].batches for value in stored.batch.values)
-    return [written[str(number).encode()] for number in range(in_flight)]

@@ -9,7 +9,7 @@ import pytest
 from kitlib.errors import KnobError
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.client.backoff import ExponentialBackoff
-from kitlib.more.client.cluster import Cluster, MetadataResponse, Node, PartitionMetadata, TopicMetadata
+from kitlib.more.client.cluster import MetadataResponse, Node, PartitionMetadata, TopicMetadata
 from kitlib.more.client.metadata import EarlierMetadata, Metadata, producer_metadata
 
 NODES = (Node(0, "zero", 9092), Node(1, "one", 9092))
@@ -92,9 +92,3 @@ def test_producer_metadata_of_an_unknown_release_or_a_negative_time_is_refused()
         producer_metadata("1.0")
     with pytest.raises(KnobError, match="refresh_backoff_ms is -1, expected 0"):
         producer_metadata(refresh_backoff_ms=-1)
-
-
-def test_cluster_of_bootstrap_has_addresses_and_no_knowledge() -> None:
-    """Brokers known from bootstrap.servers only have numbers below 0."""
-    cluster = Cluster.bootstrap([("a", 1), ("b", 2)])
-    assert [str(node) for node in cluster.nodes] == ["a:1 (id: -1)", "b:2 (id: -2)"] and cluster.partitions_of("t") == []

@@ -55,40 +55,6 @@ def test_killed_worker_s_tasks_wait_for_session_and_delay() -> None:
     assert not found.unassigned() and all(found.owner(task) != ["w3"] for task in lost)
 
 
-def test_worker_back_in_time_gets_its_own_work_but_only_when_the_delay_is_over() -> None:
-    """Nothing moves between the others; the returned worker sits idle until then."""
-    found = cluster()
-    before = {name: set(worker.work.tasks) for name, worker in found.workers.items()}
-    found.kill("w3")
-    found.run_until(80_000)
-    found.start("w3")
-    found.run_until(331_999)
-    assert found.unassigned() and not found.workers["w3"].work
-    found.run_until(332_000)
-    assert {name: set(worker.work.tasks) for name, worker in found.workers.items()} == before
-
-
-def test_without_a_delay_work_moves_at_once_and_again_when_the_worker_is_back() -> None:
-    """Its work runs elsewhere after 11 s, and a part of it moves a second time."""
-    found = cluster(scheduled_rebalance_max_delay_ms=0)
-    found.kill("w3")
-    found.run_until(31_000)
-    assert not found.unassigned()
-    found.take_events()
-    found.start("w3")
-    found.run_until(40_000)
-    assert len(times(found, "revoked")) and not found.unassigned() and found.workers["w3"].work
-
-
-def test_dead_leader_s_successor_does_not_wait() -> None:
-    """It has no memory of what ran where, so the lost work is new work to it."""
-    found = cluster()
-    assert found.snapshot()["leader"] == "w1"
-    found.kill("w1")
-    found.run_until(31_000)
-    assert found.snapshot()["leader"] == "w2" and not found.unassigned()
-
-
 def test_restart_within_the_session_time_out_waits_for_the_ghost() -> None:
     """The rebalance cannot end before the coordinator gives the dead process up."""
     found = cluster()
@@ -107,27 +73,6 @@ def test_eager_everybody_stands_still_during_each_rebalance() -> None:
     found.start("w4")
     assert len(found.unassigned().tasks) == 4
     found.run_until(21_000)
-    assert not found.unassigned()
-
-
-def test_leaving_in_order_is_noticed_at_once() -> None:
-    """No session timeout, but the delay all the same."""
-    found = cluster(scheduled_rebalance_max_delay_ms=5_000)
-    found.leave("w3")
-    found.run_until(26_999)
-    assert found.unassigned()
-    found.run_until(27_000)
-    assert not found.unassigned()
-
-
-def test_last_worker_gone_and_back() -> None:
-    """With nobody left nothing runs, and the next worker takes everything."""
-    found = cluster(workers=1)
-    found.kill("w1")
-    found.run_until(60_000)
-    assert found.leader is None and len(found.unassigned()) == 6
-    found.start("w1")
-    found.run_until(62_000)
     assert not found.unassigned()
 
 

@@ -44,15 +44,6 @@ def test_crash_sends_again_what_was_produced_since_the_last_flush(
     assert len(seen) - len(set(seen)) == duplicates and sorted(set(seen)) == list(range(max(seen) + 1))
 
 
-def test_stop_in_order_repeats_nothing() -> None:
-    """The worker stores the offset when it stops a task."""
-    task = SourceTask()
-    task.start(0)
-    run(task, 59)
-    assert task.at_risk == 5_900
-    assert task.stop(59_000).flushed == 5_900 and task.start(60_000) == 5_900 and task.at_risk == 0
-
-
 def test_interval_transaction_hides_records_until_it_ends() -> None:
     """A read_committed reader waits up to a flush interval; a crash aborts what it has not seen."""
     task = SourceTask(SourceSettings(exactly_once=True, transaction_boundary="interval"))

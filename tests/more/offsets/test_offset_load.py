@@ -53,14 +53,6 @@ def test_purge_after_a_load_comes_with_the_broker_s_timer_or_an_interval_later(r
     assert manager.next_due() == first_ms + 10_000
 
 
-def test_load_of_an_empty_log_ends_at_once_and_parts_of_a_ms_count_whole() -> None:
-    """No records, no time; one record at 3 a second takes 334 ms."""
-    assert led("4.3.1").led[0].load is None
-    manager = led("4.3.1", written(1), replace(CONFIG, load_records_per_s=3))
-    assert manager.next_due() == 334 and manager.advance(333) == []
-    assert manager.advance(334)[-1].data == {"records": 1, "ms": 334}
-
-
 @pytest.mark.parametrize(
     ("rules", "error", "offset"), [("0.8.2", 0, 99), ("2015-04", 0, 12), ("0.9.0", 14, 12), ("4.3.1", 14, 12)]
 )

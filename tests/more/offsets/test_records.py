@@ -99,13 +99,6 @@ def test_record_that_is_cut_is_broken_and_nothing_worse(record: OffsetsRecord, d
                 assert str(error) and error.java_class
 
 
-def test_value_of_a_commit_in_the_broker_s_version_is_these_bytes() -> None:
-    """What a broker of today writes for a plain commit."""
-    key, value = encode(OffsetsRecord(COMMIT, KEY, 4, VALUE))
-    assert key.hex() == "0001000762696c6c696e6700066f726465727300000003"
-    assert value is not None and value.hex() == "000400000000000004d200000005056d6574610000018bcfe5680000"
-
-
 def test_unknown_tagged_fields_are_kept_in_their_place() -> None:
     """A tag that only a newer broker knows goes out again, before or after the known ones, by its number."""
     tagged = VALUE | {"topicId": "ESIzRFVmd4iZqrvM3e7_AA", UNKNOWN_TAGS: [(5, b"\xbe\xef")]}
@@ -203,9 +196,3 @@ def test_unsigned_varint_is_read_as_java_s_int(number: int) -> None:
     assert len(out) <= 5 and Reader(bytes(out)).unsigned_varint() == (number if number < 2**31 else number - 2**32)
     with pytest.raises(WireError, match="null"):
         Reader(bytes(out[:-1])).unsigned_varint()
-
-
-def test_unsigned_varint_that_is_too_long_is_told() -> None:
-    """A fifth byte that says there are more is refused, in Java's words."""
-    with pytest.raises(WireError, match="Varint is too long, the most significant bit in the 5th byte is set"):
-        Reader(b"\xff" * 6).unsigned_varint()

@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from kitlib.more.offsets.messages import RECORD_TYPES, STRING, SUBSCRIPTION
+from kitlib.more.offsets.messages import STRING, SUBSCRIPTION
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode, subscription_of
-from kitlib.more.offsets.wire import UNKNOWN_TAGS, BrokenRecordError, Reader, WireError, read_length, write_message
+from kitlib.more.offsets.wire import BrokenRecordError, Reader, WireError, read_length, write_message
 
 COMMIT_KEY = bytes.fromhex("000100016700017400000001")
 COMMIT_V4 = bytes.fromhex("0004000000000000006400000009036d6400000000000003e8")  # up to its tagged fields
-TOPIC_ID = bytes.fromhex("112233445566778899aabbccddeeff00")
-MEMBER: dict[str, Any] = {
-    "clientId": "c",
-    "clientHost": "h",
-    "subscribedTopicNames": [],
-    "instanceId": None,
-    "rackId": None,
-}
-
-
 def read(tags: str) -> OffsetsRecord:
     """A commit in version 4 with these tagged fields."""
     return decode(COMMIT_KEY, COMMIT_V4 + bytes.fromhex(tags))
-
-
-def test_known_tagged_fields_are_written_before_unknown_ones_with_higher_tags() -> None:
-    """In the order of their tags, however they stand in the record."""
-    tags = "020010" + TOPIC_ID.hex() + "0502beef"
-    value = read(tags).value
-    assert (
-        value is not None and value["topicId"] == "ESIzRFVmd4iZqrvM3e7_AA" and value[UNKNOWN_TAGS] == [(5, b"\xbe\xef")]
-    )
-    assert encode(read(tags)) == (COMMIT_KEY, COMMIT_V4 + bytes.fromhex(tags))
-
-
-def test_tagged_field_that_has_its_default_is_as_good_as_absent() -> None:
-    """A topic id of zeros, written out, is not told, and not written again."""
-    record = read("010010" + "00" * 16)
-    assert record == read("00") and "topicId" not in record.as_json()["value"]["data"]
 
 
 @pytest.mark.parametrize(
@@ -66,47 +38,6 @@ def test_length_of_the_least_int_is_the_largest_as_in_java() -> None:
     assert read_length(reader, STRING, flexible=True) == 2**31 - 1
     with pytest.raises(BrokenRecordError, match="string field metadata had invalid length 2147483647"):
         decode(COMMIT_KEY, COMMIT_V4[:14] + b"\x80\x80\x80\x80\x08")
-
-
-@pytest.mark.parametrize(
-    ("classic", "tail"),
-    [
-        (None, "01000100"),
-        ({"sessionTimeoutMs": 0, "supportedProtocols": []}, "00"),
-        ({"sessionTimeoutMs": 5, "supportedProtocols": []}, "0100070100000005" + "0100"),
-    ],
-)
-def test_tagged_struct_that_may_be_null_begins_with_a_varint(classic: dict[str, Any] | None, tail: str) -> None:
-    """0 says null, 1 says that it follows; with its default it is left out."""
-    value = MEMBER | {
-        "subscribedTopicRegex": None,
-        "serverAssignor": None,
-        "rebalanceTimeoutMs": 7,
-        "classicMemberMetadata": classic,
-    }
-    key, raw = encode(OffsetsRecord(RECORD_TYPES[5], {"groupId": "g", "memberId": "m"}, 0, value))
-    assert raw is not None and raw.hex().endswith("0000000700" + tail)
-    told = decode(key, raw).value
-    assert (
-        told is not None
-        and told.get("classicMemberMetadata", {"sessionTimeoutMs": 0, "supportedProtocols": []}) == classic
-    )
-
-
-@pytest.mark.parametrize(("endpoint", "told"), [(None, "ff"), ({"host": "h", "port": 65_535}, "01" + "0268ffff00")])
-def test_struct_that_may_be_null_begins_with_a_byte(endpoint: dict[str, Any] | None, told: str) -> None:
-    """-1 says null, 1 says that it follows."""
-    value = MEMBER | {
-        "rebalanceTimeoutMs": 7,
-        "topologyEpoch": 1,
-        "processId": "p",
-        "userEndpoint": endpoint,
-        "clientTags": [],
-    }
-    key, raw = encode(OffsetsRecord(RECORD_TYPES[19], {"groupId": "g", "memberId": "m"}, 0, value))
-    assert raw is not None and raw.hex().endswith("0270" + told + "0100")
-    found = decode(key, raw).value
-    assert found is not None and found["userEndpoint"] == endpoint
 
 
 @pytest.mark.parametrize("generation", [-1, -2, -(2**31)])

@@ -53,13 +53,6 @@ def test_delay_beyond_all_numbers_is_the_longest(number: int) -> None:
     assert manager.delay_ms(number) == MAX_LONG
 
 
-@given(st.integers(0, 10**6), st.floats(1, 10), st.integers(0, 10**6), st.integers(1, 2_000))
-def test_delay_never_falls_and_stays_within(initial: int, multiplier: float, longest: int, number: int) -> None:
-    """A later retry waits no less than an earlier one, and none longer than the longest."""
-    manager = spout(retry_initial_delay_ms=initial, retry_delay_multiplier=multiplier, retry_delay_max_ms=longest)
-    assert 0 <= manager.delay_ms(number) <= manager.delay_ms(number + 1) <= longest
-
-
 def test_fail_retry_waits_and_new_records_flow() -> None:
     """While a failed record waits, new ones are fetched; when its time has come, it comes before them."""
     manager = spout(20, retry_initial_delay_ms=100)
@@ -125,15 +118,6 @@ def test_fail_more_often_than_the_limit_gives_the_record_up(limit: int, retries:
         assert manager.last_completed_offset() == 2
     else:
         assert manager.fail(0) is True and manager.given_up == set()
-
-
-def test_fail_too_far_behind_is_not_retried() -> None:
-    """The bound is 0.9.3's: measured from the end of what was fetched."""
-    manager = spout(10, bound=2)
-    emitted(manager, 5)
-    manager.ack(4)
-    assert manager.fail(2) is False and manager.fail(3) is True
-    assert manager.failed_offsets() == [3] and manager.number_failed == 1
 
 
 def test_fail_more_often_than_the_bound_before_an_ack_raises_and_plans_nothing() -> None:

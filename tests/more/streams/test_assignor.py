@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from kitlib.more.streams.assignor import (
-    RUNNING_LAG,
     AssignmentSettings,
     ClientState,
     HighAvailabilityTaskAssignor,
@@ -60,15 +59,6 @@ def test_assignors_answer_as_the_real_classes_did() -> None:
     for line in RECORDED:
         row, recorded = line.split(" -> ")
         assert answer(row) == recorded, row
-
-
-def test_new_instance_warms_up_before_it_runs() -> None:
-    """It gets a copy of two tasks (max.warmup.replicas); the old one runs all of them until a probing rebalance."""
-    tasks = [(0, partition) for partition in range(4)]
-    old = ClientState("old", 1, dict.fromkeys(tasks, RUNNING_LAG))
-    new = ClientState("new", 1, dict.fromkeys(tasks, 1_000_000))
-    assert HighAvailabilityTaskAssignor({"old": old, "new": new}).assign(tasks, tasks)
-    assert old.active == set(tasks) and not new.active and len(new.standby) == 2
 
 
 def test_assignor_refuses_what_cannot_be() -> None:

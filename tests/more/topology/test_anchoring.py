@@ -154,15 +154,6 @@ def test_bolt_with_a_habit_meets_the_rules_of_storm(words: str, acks: list[int],
     assert {event["retry"] for event in watch.of("fail")} <= {True}
 
 
-def test_ack_says_at_the_second_time_what_was_anchored_since() -> None:
-    """The ack value is kept: a second ack carries the ids of all children so far, those of the first ack again."""
-    run, watch = started(chain(lambda: Numbers(1), habit("emit ack emit ack"), Store))
-    run.run_for(50)
-    root, ((_, _, edge),) = watch.of("emit")[0]["root"], watch.of("emit")[0]["tuples"]
-    one, two = (dict(event["ids"])[root] for event in watch.of("send"))
-    assert [vals(event)[root] for event in watch.of("bolt_ack", "a")] == [edge ^ one, edge ^ one ^ two]
-
-
 def test_spout_without_a_fail_of_its_own_says_that_nothing_is_retried() -> None:
     """A failed message of such a spout is gone, and the trace says so."""
 

@@ -260,10 +260,3 @@ def test_conf_reaches_open_and_prepare() -> None:
     run = TopologyRun(builder.create_topology(), rng=Random(1))
     told = [("store-3", 0, {"table": "b"}), ("spout-1", 0, {"table": "a"}), ("spout-2", 1, {"table": "a"})]
     assert confs == told and run.tasks_of == {"spout": [1, 2], "store": [3], "__acker": [4]}
-
-
-def test_repr_of_topology_and_run_say_what_they_are() -> None:
-    """A topology and its run show themselves in a notebook."""
-    run = run_of()
-    assert repr(run.topology) == "<Topology: spout x 1, a x 1, b x 1>"
-    assert repr(run) == "<TopologyRun at 0 ms: 0 trees pending, 0 tuples queued>"

@@ -31,12 +31,6 @@ def test_shuffle_each_task_gets_as_many(tasks: int, rounds: int) -> None:
         assert sorted(got[begin : begin + tasks]) == [[task] for task in range(3, 3 + tasks)]
 
 
-def test_shuffle_the_order_is_another_each_round() -> None:
-    """The order within a round is drawn anew."""
-    got = chosen("shuffle", [1, 2, 3, 4, 5], [("a", 1)] * 50)
-    assert len({str(got[begin : begin + 5]) for begin in range(0, 50, 5)}) > 5
-
-
 @given(st.lists(VALUES, min_size=1), st.integers(1, 9))
 def test_fields_equal_values_meet_in_one_task(tuples: list[tuple[object, ...]], tasks: int) -> None:
     """The task follows from the named fields alone: Java's hash of their list, modulo the tasks."""
@@ -44,11 +38,6 @@ def test_fields_equal_values_meet_in_one_task(tuples: list[tuple[object, ...]], 
     assert got == [[10 + list_hash_code([word]) % tasks] for word, _ in tuples]
     both = chosen("fields", list(range(10, 10 + tasks)), tuples, "count", "word")
     assert both == [[10 + list_hash_code([count, word]) % tasks] for word, count in tuples]
-
-
-def test_fields_a_negative_hash_finds_a_task() -> None:
-    """"hello", 1 hashes to -1220934352: of 20 tasks it is the ninth."""
-    assert chosen("fields", list(range(20)), [("hello", 1)], "word", "count") == [[8]]
 
 
 def test_each_bolt_that_subscribes_gets_a_copy_with_an_id_of_its_own() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.more.topology import Bolt, Fault
+from kitlib.more.topology import Fault
 from tests.more.topology.parts import Endless, Holder, Numbers, Store, chain, started
 
 
@@ -60,25 +60,6 @@ def test_time_out_cancels_nothing_and_the_late_ack_is_ignored(release: str, late
     assert [(event["root"], event["answer"]) for event in watch.of("late")] == [(first["root"], word) for word in late]
     old, new = watch.of("acker_ack")
     assert (old["before"] is None) == (not late) and (new["root"], new["end"]) == (second["root"], "ack")
-
-
-def test_late_fail_is_ignored_as_a_late_ack_is() -> None:
-    """A fail for a tree that has timed out reaches no spout."""
-
-    class FailsLate(Bolt):
-        execute_ms = 100_000
-
-        def execute(self, given: Any) -> None:
-            self.collector.fail(given)
-
-    run, watch = started(chain(lambda: Numbers(1), FailsLate), topology_message_timeout_secs=60)
-    run.run_for(110_000)
-    assert [event["why"] for event in watch.of("fail")] == ["failed"]
-    topology = chain(lambda: Numbers(1), FailsLate)
-    run, watch = started(topology, topology_message_timeout_secs=40, acker_release="2.4.0")
-    run.run_for(100_100)
-    assert [event["why"] for event in watch.of("fail")] == ["timeout"]
-    assert [event["answer"] for event in watch.of("late")] == ["fail"]
 
 
 class Window(Holder):
