@@ -1,7 +1,7 @@
 """How the kit's background programs are started, and what a warden is, the brokers' and Spark's: it outlives whoever started it.
 
 `start` starts a program for its owner, with a pipe to its stdin. The pipe closes when the owner dies, however it dies, which the
-lab's reaper, the children of client processes and the watcher of three brokers take for the order to end.
+lab's reaper and the children of client processes take for the order to end. What cannot take orders has a `guard`.
 """
 
 from __future__ import annotations

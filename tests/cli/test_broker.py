@@ -15,10 +15,10 @@ from tests.conftest import wait_for
 pytestmark = pytest.mark.kafka
 
 
-def kit(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def kit(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "kitlib", *arguments], capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "KIT_HOME": str(home), **environment},
+        env={**os.environ, "KIT_HOME": str(home)},
     )  # fmt: skip
 
 
@@ -55,13 +55,3 @@ def test_up_status_logs_down_tell_a_script_what_it_needs(new_home: Path) -> None
     assert (down.returncode, down.stdout) == (0, "")
     assert "no broker was running" in kit(new_home, "down").stderr
     assert kit(new_home, "status").returncode == 3
-
-
-def test_external_cluster_is_neither_started_nor_ended(new_home: Path) -> None:
-    """With KIT_KAFKA_BOOTSTRAP `down` says that it ends nothing, and `up` and `status` say that nobody answers there."""
-    external = {"KIT_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
-    down = kit(new_home, "down", **external)
-    assert down.returncode == 0 and "neither starts nor ends" in down.stderr
-    status = kit(new_home, "status", **external)
-    assert status.returncode == 3 and "no Kafka answers" in status.stdout
-    assert not (new_home / "run").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import resource
 import shutil
 import signal
@@ -177,35 +176,6 @@ def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(bare_home: Pat
     assert all_gone(bare_home, 15)
     kafka_server.ensure(progress=quiet)
     assert [entry.name for entry in (bare_home / "data" / "kafka-1").iterdir()] == ["node-1"]
-
-
-FULL_DISK = """
-mount -t tmpfs -o size=64m kit "$KIT_HOME" || exit 77
-cd "$KIT_HOME"; ln -s "$JARS" jars; cat /dev/zero > fill 2>&-
-kit() { "$PYTHON" -m kitlib "$@" 2>&1; echo "code $?"; }
-kit up; kit run two_sends --trace "$KIT_HOME/trace"
-truncate -s -4096 fill
-kit up; kit status
-kit down > /dev/null
-"""
-
-
-@pytest.mark.skipif(not shutil.which("unshare"), reason="a small disk is mounted with unshare")
-def test_full_disk_is_told_with_the_bytes_that_are_free(tmp_path: Path, kit_home: Path) -> None:
-    """No room at all, or too little for a word of the warden's: no command speaks of permissions, of a kill, or of no reason."""
-    given = {"KIT_HOME": str(tmp_path), "JARS": str((kit_home / "jars").resolve()), "PYTHON": sys.executable}
-    told = subprocess.run(["unshare", "-rm", "sh", "-c", FULL_DISK], env=os.environ | given, capture_output=True, text=True, timeout=120)
-    if told.returncode in (1, 77):
-        pytest.skip("this user may not mount a small disk")
-    full = rf"the disk is full, [\d,]+ bytes free in {tmp_path}\. Make room there"
-    sentences = [
-        rf"kit: the folder {tmp_path} cannot be used: {full}, or set KIT_HOME to a folder you can write to\.\ncode 74",
-        rf"kit: {tmp_path}/trace could not be written: {full}, or set KIT_HOME to a folder you can write to\.\ncode 74",
-        rf"kit: starting Kafka .*\nkit: Kafka did not start: {full}, then try again\.\ncode 74",
-        rf"No broker is running: the one that was ended without a word; {full}, then `kit up` starts it again\.",
-        r"Spark is not running; .*\ncode 3",
-    ]
-    assert re.fullmatch("\n".join(sentences), told.stdout.strip()), told.stdout + told.stderr
 
 
 def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:

@@ -76,17 +76,6 @@ def test_examine_a_workspace_of_another_user_is_red(monkeypatch: pytest.MonkeyPa
     assert f"the user with the number {os.geteuid()}: set KIT_HOME" in line.do
 
 
-def test_examine_only_a_checkout_is_told_to_set_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A Python that is no virtual environment is a note where `make setup` can mend that; in the Docker image it is all right."""
-    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    monkeypatch.delenv("CONDA_PREFIX", raising=False)
-    monkeypatch.setattr(doctor, "project_dir", lambda: tmp_path)
-    assert doctor._python()[0].level == "good"
-    (tmp_path / "Makefile").touch()
-    [line] = doctor._python()
-    assert line.level == "note" and "make setup" in line.do
-
-
 def test_doctor_suspicious_settings_are_named_without_their_values(whole: None) -> None:
     """Variables that redirect Java, Python or downloads are named; what they hold may be a secret and is not shown."""
     answer = ask(JAVA_TOOL_OPTIONS="-Dsecret=1234", HTTPS_PROXY="http://user:1234@127.0.0.1:9", PYTHONSTARTUP="/1234")
@@ -102,5 +91,3 @@ def test_examine_a_check_that_fails_itself_is_a_red_line(monkeypatch: pytest.Mon
     [line] = [line for line in doctor.examine() if line.check == "memory"]
     assert line.level == "bad"
     assert "ZeroDivisionError" in line.found
-
-

@@ -6,9 +6,6 @@ import errno
 import os
 import shutil
 import stat
-import subprocess
-import sys
-import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +15,6 @@ import pytest
 from kitlib.errors import DiskError
 from kitlib.lab import workspace
 
-ANOTHER = 54_321  # a user without a name
 as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere, so permissions cannot be tested as root")
 
 
@@ -85,30 +81,6 @@ def test_ensure_folders_with_what_a_learner_typed_are_closed_to_others(home: Pat
     (home / name).mkdir(parents=True, mode=0o777)
     workspace.ensure()
     assert stat.S_IMODE((home / name).stat().st_mode) == 0o700
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@pytest.mark.parametrize("made", [[], ["jars", "run", "data", "spark", "jupyter", "ipython"]], ids=["an empty folder", "a whole workspace"])
-def test_ensure_a_folder_of_another_user_that_may_be_written_to_works(made: list[str]) -> None:
-    """A workspace that belongs to somebody else is used as it is, when one may write there; its files are closed to others."""
-    program = (
-        "import os\nfrom kitlib.lab import workspace\n"
-        f"os.setgroups([]); os.setgid({ANOTHER}); os.setuid({ANOTHER})\n"
-        "workspace.ensure(); workspace.write_atomic(workspace.run_dir() / 'state.json', 'mine')\n"
-    )
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # pytest's own folders are closed to other users
-        place = Path(folder) / "home"
-        for each in (place, *(place / name for name in made)):
-            each.mkdir()
-            each.chmod(0o777)
-        Path(folder).chmod(0o755)
-        told = subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "KIT_HOME": str(place)}, capture_output=True, text=True, check=False
-        )
-        assert (told.returncode, told.stderr) == (0, "")
-        written = (place / "run" / "state.json").stat()
-        assert (written.st_uid, stat.S_IMODE(written.st_mode)) == (ANOTHER, 0o600)
-        assert stat.S_IMODE((place / "run").stat().st_mode) == (0o777 if made else 0o700)
 
 
 def test_write_atomic_readers_never_see_a_part(tmp_path: Path) -> None:
