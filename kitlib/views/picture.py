@@ -21,12 +21,9 @@ from kitlib.views.partition.strip import draw_lane, lane_tall, seen_in, strip_le
 from kitlib.views.plot import draw_plot, height_of, question_of
 from kitlib.views.scene import Scene, draw_scene, further_parts, kind_of
 from kitlib.views.svg import Svg, document, el, group, legend_of
-from kitlib.views.trees.buckets import draw_maps, map_tall
 from kitlib.views.trees.forest import Forest
-from kitlib.views.trees.layout import TREE_TOP
-from kitlib.views.trees.ledger import draw_ledger
 from kitlib.views.trees.tree import QUESTION as TREE_QUESTION
-from kitlib.views.trees.tree import draw_tree, tree_legend, tree_name, tree_spans, tree_summary
+from kitlib.views.trees.tree import draw_trees, tree_legend, tree_name, tree_spans, tree_summary
 from kitlib.words.template import count
 
 SENTENCE, SENTENCE_LINE = 180, 95  # characters: of a step's sentence, and of a line
@@ -172,13 +169,9 @@ def _draw_trees(parts: list[Svg], frames: Frames, forest: Forest, number: int, p
     """Add the tree with its ledger, the maps, or both; where the next picture begins."""
     question = ("For what does the spout still wait?" if part == "pending" else TREE_QUESTION)
     parts += _said(frames, number, question, y)
-    y += 46
-    if part != "pending":
-        parts += [draw_tree(forest, number, y), draw_ledger(forest, number, y)]
-        y += TREE_TOP + forest.tall + 10
-    if part != "tree":
-        parts.append(draw_maps(forest, number, y))
-        y += map_tall(forest)
+    drawn, tall = draw_trees(forest, number, y + 46, part)
+    parts += drawn
+    y += 46 + tall
     if part != "pending" and number >= 0 and forest.focus[number] >= 0:
         legend, height = legend_of(tree_legend(), seen_at(tree_spans(forest, forest.focus[number]), number), y)
         parts.append(legend)

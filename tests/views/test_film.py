@@ -18,10 +18,7 @@ from kitlib.views.frames import to_frames
 from kitlib.views.partition.strip import draw_ghost, draw_lane, lane_tall, seen_in, strip_legend, strip_y
 from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
-from kitlib.views.trees.buckets import draw_maps
-from kitlib.views.trees.layout import TREE_TOP
-from kitlib.views.trees.ledger import draw_ledger
-from kitlib.views.trees.tree import draw_tree, tree_legend, tree_spans
+from kitlib.views.trees.tree import draw_trees, tree_legend, tree_spans
 from tests.clock import at_pace, min_until
 from tests.views.groves import large
 from tests.views.lives import Lives
@@ -133,12 +130,11 @@ def test_a_player_is_sent_the_trees_that_a_picture_has(name: str, knobs: dict[st
     frames = to_frames(get(name).run(**knobs))
     forest, last = frames.forest, len(frames) - 1
     assert forest is not None
-    sent, down = Projector(played(frames)), TREE_TOP + forest.tall + 10
+    sent = Projector(played(frames))
     for step in (0, 5, last // 3, *range(last // 2, last // 2 + 12), last - 2, last):
         for tree in (None, 0, len(forest.trees) - 1):
             frames.forest = forest if tree is None else replace(forest, focus=[tree] * len(frames))
-            drawn = group(draw_tree(frames.forest, step, 0), draw_ledger(frames.forest, step, 0), draw_maps(frames.forest, step, down))
-            expected = leaves_of(to_node(drawn))
+            expected = leaves_of(to_node(group(*draw_trees(frames.forest, step, 0)[0])))
             assert sent.leaves(0, step, tree) == expected, (step, tree)
             assert Projector(played(frames, step)).leaves(0, 0) == expected, (step, tree)
             seen = seen_at(tree_spans(forest, frames.forest.focus[step]), step)

@@ -48,12 +48,6 @@ def labels_of(buckets: int, dropped: str) -> list[str]:
     return [NEWEST, *[MIDDLE] * (buckets - 2), OLDEST, dropped]
 
 
-def draw_maps(forest: Forest, step: int, top: int) -> Svg:
-    """The map of the spout task that emitted the shown tree, and the map of the acker that follows it."""
-    pieces = MapsOf(forest).pieces_at(forest.focus[step] if step >= 0 else NEVER, step)
-    return group(*(piece for part in pieces for piece in part), transform=f"translate(0 {top})")
-
-
 @dataclass(slots=True)
 class Member:
     """A box in a map: a tree that the spout waits for, or an acker's entry."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from kitlib.text import plain_text
-from kitlib.views.film import NOTHING, Slot, pieces_at
+from kitlib.views.film import NOTHING, Slot
 from kitlib.views.svg import Svg, el, group
 from kitlib.views.trees.forest import NEVER, Forest
 from kitlib.views.trees.layout import (
@@ -20,7 +20,6 @@ from kitlib.views.trees.layout import (
     FLIPPED,
     GRID_CELL,
     LINE_TALL,
-    SIDE_LEFT,
     SIDE_WIDE,
     TONES,
 )
@@ -45,12 +44,6 @@ def ledger_title(row: LedgerRow, step: int) -> str:
 def bits_of_number(number: int | None, bits: int) -> str:
     """The digits 0 and 1, the highest first; without a number, as many blanks."""
     return " " * bits if number is None else f"{number:0{bits}b}"[-bits:]
-
-
-def draw_ledger(forest: Forest, step: int, top: int) -> Svg:
-    """The ledger of the tree that the step is about."""
-    pieces = pieces_at(ledger_slots(forest, forest.focus[step] if step >= 0 else NEVER), step)
-    return group(*pieces, transform=f"translate({SIDE_LEFT} {top})")
 
 
 def ledger_slots(forest: Forest, tree: int) -> list[Slot]:

@@ -8,7 +8,7 @@ nothing was heard of it, and crossed out where it was lost.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from kitlib.views.film import NOTHING, Chooser, Film, Reel, Slot, Span, Track, pieces_at, seen_over
@@ -64,11 +64,9 @@ def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int =
     down = TREE_TOP + forest.tall + 10
     reel = Reel("The tree of tuples, the acker's number and the pending map", QUESTION, WIDTH, down + map_tall(forest))
     places: list[dict[str, Any]] = [{}, {"transform": f"translate({SIDE_LEFT} 0)"}, *[{"transform": f"translate(0 {down})"}] * 4]
-    maps = MapsOf(forest)
     if only is not None:
         tree = chosen if 0 <= chosen < len(forest.trees) else forest.focus[only]
-        drawn = [pieces_at(slots, only) for slots in (tree_slots(forest, tree), ledger_slots(forest, tree))]
-        for pieces, place in zip([*drawn, *maps.pieces_at(tree, only)], places, strict=True):
+        for pieces, place in zip(parts_at(forest, tree, only), places, strict=True):
             reel.tracks.append(Track(film, **place))
             reel.tracks[-1].show(0, pieces)
         return reel
@@ -77,7 +75,7 @@ def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int =
         reel.tracks.append(Track(film, len(choices), range(len(choices)), **place))
         for row, tree in enumerate(choices):
             reel.tracks[-1].play(slots_of(forest, tree), row)
-    reel.tracks += maps.play(film, **places[-1])
+    reel.tracks += MapsOf(forest).play(film, **places[-1])
     reel.explain(film, tree_legend(), *(seen_over(tree_spans(forest, tree)) for tree in range(len(forest.trees))), [])
     names = [f"{view.name}, {view.detail}" for view in forest.trees[:MOST_NAMED]]
     default = [len(forest.trees) if tree == NEVER else tree for tree in forest.focus]
@@ -85,10 +83,23 @@ def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int =
     return reel
 
 
-def draw_tree(forest: Forest, step: int, top: int) -> Svg:
-    """The tree that the step is about, its upper edge at y = `top`."""
-    pieces = pieces_at(tree_slots(forest, forest.focus[step] if step >= 0 else NEVER), step)
-    return group(*pieces, transform=f"translate(0 {top})")
+def parts_at(forest: Forest, tree: int, step: int) -> list[list[Svg]]:
+    """The pieces after a step: of one tree, of its ledger, of the spout's map and the acker's, and of its rings in each."""
+    drawn = [pieces_at(slots_of(forest, tree), step) for slots_of in (tree_slots, ledger_slots)]
+    return [*drawn, *MapsOf(forest).pieces_at(tree, step)]
+
+
+def draw_trees(forest: Forest, step: int, top: int, part: str = "all") -> tuple[list[Svg], int]:
+    """The tree that the step is about with its ledger ("tree"), the maps ("pending"), or "all", from y = `top` on; and how tall."""
+    tree, ledger, *maps = parts_at(forest, forest.focus[step] if step >= 0 else NEVER, step)
+    drawn, tall = list[Svg](), 0
+    if part != "pending":
+        drawn += [group(*tree, transform=f"translate(0 {top})"), group(*ledger, transform=f"translate({SIDE_LEFT} {top})")]
+        tall += TREE_TOP + forest.tall + 10
+    if part != "tree":
+        drawn.append(group(*chain(*maps), transform=f"translate(0 {top + tall})"))
+        tall += map_tall(forest)
+    return drawn, tall
 
 
 def tree_slots(forest: Forest, tree: int) -> list[Slot]:
