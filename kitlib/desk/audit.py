@@ -1,27 +1,32 @@
 """One streaming query that counts what the desk's two topics hold, while they grow.
 
 Each batch brings the new records of both topics. In Spark's tasks they become runs, stretches in which offset and number both go up
-by one; a few rows, whatever the rate. The driver folds them into what the batches before have left (`kitlib.desk.fold`), and keeps
-that in the checkpoint with the batch's number. A batch that is done again adds nothing, because its offsets are known.
+by one; a few rows, whatever the rate. This process folds them into what the batches before have left (`kitlib.desk.fold`).
 
-    Kafka, two topics ──> mapInArrow: runs of (topic, offset, number) ──> DeskFold ──> the checkpoint's state/N.json
+    Kafka, two topics ──> mapInArrow: runs of (topic, offset, number) ──> DeskFold
+
+Left out: a desk that goes on after its process has ended.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.desk.fold import LogFold, Tally
 from kitlib.desk.lamps import Witness
 from kitlib.desk.runs import RUNS, to_runs
-from kitlib.errors import LabError
-from kitlib.pipelines.folded_stream import Checkpoint, FoldedStream, Kept, Owner
+from kitlib.errors import KitError, LabError
+from kitlib.lab import created_resources
 from kitlib.pipelines.production import NUMBER
 from kitlib.pipelines.sweep import send_code
 from kitlib.pipelines.topics import Topics, first_line, one_sentence, settings
@@ -33,9 +38,9 @@ SESSION = {"spark.sql.streaming.minBatchesToRetain": "10", "spark.sql.streaming.
 SLOWEST = 1_000  # batches whose latencies are remembered
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DeskFold:
-    """What Spark knows after a batch."""
+    """What Spark knows by now."""
 
     topic: LogFold = field(default_factory=LogFold)
     results: LogFold = field(default_factory=LogFold)
@@ -51,37 +56,35 @@ class DeskFold:
         """Records in the topic that have no result yet, and are not lost."""
         return self.results.missing(self.topic.next_offset) - self.results.missing(self.committed_to)
 
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return {"topic": self.topic.to_json(), "results": self.results.to_json(), "committed_to": self.committed_to}
 
-    @classmethod
-    def from_json(cls, told: dict[str, Any]) -> Self:
-        """What `to_json` gave."""
-        return cls(LogFold.from_json(told["topic"]), LogFold.from_json(told["results"]), told["committed_to"])
-
-
-class DeskAudit(FoldedStream[DeskFold]):
+class DeskAudit:
     """The query of one desk; `known` is what it knows, `latency_s` how old the oldest record of the last batch was when it was counted."""
 
-    user = "desk"
-    advice = "Stop the desk and start another one."
-
     def __init__(self, run: str, topic: str, results: str, folder: Path) -> None:
-        super().__init__(f"the desk's query of run {run}", Checkpoint(folder, "desk"))
-        self.run, self.topic, self.results = run, topic, results
-        self.known = DeskFold()  # replaced as a whole after each batch
+        self.what, self.topic, self.results, self.folder = f"the desk's query of run {run}", topic, results, folder
+        self.known = DeskFold()  # replaced as a whole after each batch: others look at it meanwhile
         self.latency_s: float | None = None
         self.latencies: list[float] = []  # of the last batches with records
         self.batches = 0
+        self.query: StreamingQuery | None = None  # None before the start, and after the end
+        self.trouble: KitError | None = None  # what ended a batch
 
     def start(self, topics: Topics, spark: SparkSession) -> None:
         """Begin. LabError when Spark or the broker refuses."""
-        owner = Owner(self.run, self.topic, topics.identity(self.topic))
+        created_resources.remember("checkpoint", self.folder)
         send_code(spark)
         _warm_up(spark)
-        with settings(spark, SESSION):
-            self._begin(owner, lambda: runs_in(topics.stream_topics(spark, [self.topic, self.results])), EVERY_MS)
+        with one_sentence(self.what), settings(spark, SESSION):
+            runs = runs_in(topics.stream_topics(spark, [self.topic, self.results]))
+            writer = runs.writeStream.trigger(processingTime=f"{EVERY_MS} milliseconds")
+            self.query = kit_spark.start(writer.option("checkpointLocation", str(self.folder / "query")), self._fold)
+
+    def stop(self) -> None:
+        """End the query."""
+        query, self.query = self.query, None
+        if query is not None and kit_spark.is_alive():
+            with one_sentence(self.what):
+                query.stop()
 
     def check(self) -> None:
         """Raise LabError when the query has ended."""
@@ -92,21 +95,30 @@ class DeskAudit(FoldedStream[DeskFold]):
             raise self.trouble
         with one_sentence(self.what):
             if (ended := self.query.exception()) is not None:
-                raise LabError(f"{self.what} ended: {first_line(ended)}. {self.advice}") from ended
+                raise LabError(f"{self.what} ended: {first_line(ended)}. Stop the desk and start another one.") from ended
 
-    def result(self) -> DeskFold:
-        """What it knows by now."""
-        return self.known
+    def catch_up(self) -> None:
+        """Wait until everything that is in the topics by now is counted. LabError when the query has ended."""
+        self.check()
+        assert self.query is not None
+        with one_sentence(self.what), suppress(StreamingQueryException):
+            self.query.processAllAvailable()
+        self.check()
 
     def witness(self, handed_over: int) -> Witness:
         """What it says at the end."""
         known = self.known
         return Witness("Spark", Tally.of(known.topic, handed_over), Tally.of(known.results, known.topic.next_offset))
 
-    def _fold_batch(self, rows: DataFrame, batch: int, kept: Kept | None) -> None:
-        fold = DeskFold() if kept is None else DeskFold.from_json(kept[1])
-        with one_sentence(f"{self.what}, batch {batch}"):
-            found = rows.collect()
+    def _fold(self, rows: DataFrame, batch: int) -> None:
+        """What Spark calls with each batch."""
+        try:
+            with one_sentence(f"{self.what}, batch {batch}"):
+                found = rows.collect()
+        except KitError as error:
+            self.trouble = error
+            raise
+        fold = deepcopy(self.known)
         logs = {self.topic: fold.topic, self.results: fold.results}
         for row in sorted(found, key=lambda row: row["offset"]):
             if row["first"] < 0:
@@ -115,8 +127,7 @@ class DeskAudit(FoldedStream[DeskFold]):
             else:
                 logs[row["topic"]].take(row["offset"], row["first"], row["count"])
         told = max((row["told"] for row in found if row["topic"] == self.results), default=0)
-        fold = replace(fold, committed_to=max(fold.committed_to, told))
-        self.checkpoint.keep(batch, fold.to_json())
+        fold.committed_to = max(fold.committed_to, told)
         self.known, self.batches = fold, batch + 1
         if oldest := [row["oldest_ms"] for row in found if row["topic"] == self.topic]:
             self.latency_s = max(0.0, time.time() - min(oldest) / 1000)

@@ -15,9 +15,9 @@ Left out: records of which the number cannot be read are counted, and nothing el
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from kitlib.words.word import Range
 
 MOST_RANGES = 5_000  # of the numbers that are there; beyond it the oldest gaps are closed
-MOST_AGAIN = 1_000  # runs of second copies that can be named; beyond it they are only counted
+WRAP = 2**64  # of a sum of numbers
 
 
 @dataclass(slots=True)
@@ -33,70 +33,42 @@ class LogFold:
     """A log of numbers, read once from its start on."""
 
     lines: int = 0  # records read
-    next_offset: int = 0  # of the next one; what lies below is not counted again
-    unreadable: int = 0  # of the lines, those that hold no number
+    next_offset: int = 0  # of the next one
     highest: int = -1  # the highest number so far
     seen: list[Range] = field(default_factory=list)  # the numbers that are there: ascending, disjoint, not adjoining
     duplicated: int = 0  # lines whose number was there before
     reordered: int = 0  # first copies behind a higher number
-    again: list[Range] = field(default_factory=list)  # the numbers of second copies in the log's order, the first MOST_AGAIN runs
-    is_cut: bool = False  # whether there were more runs than that
+    first_sum: int = 0  # of the numbers that are there, each once
+    again_sum: int = 0  # of the numbers of second copies
     closed_to: int = 0  # numbers below it are not told apart any more: what was missing is missing for good
     missing_for_good: int = 0  # numbers < closed_to that are not there
 
     def take(self, offset: int, first: int, count: int = 1) -> None:
-        """The lines from `offset` on hold the numbers first, first + 1, ... Lines that were taken before are passed over."""
-        known = self.next_offset - offset
-        if known > 0:
-            offset, first, count = offset + known, first + known, count - known
-        if count <= 0:
-            return
+        """The lines from `offset` on hold the numbers first, first + 1, ..."""
         last = first + count - 1
         self.lines += count
         self.next_offset = offset + count
         for low, high, is_there in self._parts(first, last):
             if is_there:
                 self.duplicated += high - low + 1
-                self._note_again(low, high)
+                self.again_sum += _sum(low, high)
             else:
+                self.first_sum += _sum(low, high)
                 self.reordered += max(0, min(high, self.highest) - low + 1)
         self.highest = max(self.highest, last)
         self._add(first, last)
 
     def skip(self, offset: int) -> None:
         """The line at this offset holds no number."""
-        if offset >= self.next_offset:
-            self.lines += 1
-            self.unreadable += 1
-            self.next_offset = offset + 1
+        self.lines += 1
+        self.next_offset = offset + 1
 
     def missing(self, end: int) -> int:
         """How many of the numbers 0 to end - 1 are not there."""
         if end <= self.closed_to:
             return self.missing_for_good
-        return self.missing_for_good + sum(last - first + 1 for first, last in self.gaps(end))
-
-    def gaps(self, end: int) -> list[Range]:
-        """The numbers below `end` that are not there, as ranges; those below `closed_to` are only counted."""
-        at, found = self.closed_to, []
-        for first, last in self.seen:
-            if at >= end:
-                break
-            if first > at:
-                found.append([at, min(first, end) - 1])
-            at = max(at, last + 1)
-        if at < end:
-            found.append([at, end - 1])
-        return found
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it as JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        """What `to_json` gave."""
-        return cls(**{**told, "seen": [[*each] for each in told["seen"]], "again": [[*each] for each in told["again"]]})
+        there = sum(min(last, end - 1) - first + 1 for first, last in self.seen if first < end)
+        return self.missing_for_good + end - self.closed_to - there
 
     def _parts(self, first: int, last: int) -> Iterator[tuple[int, int, bool]]:
         """The range cut where what is there begins and ends: (first, last, whether it is there)."""
@@ -131,15 +103,10 @@ class LogFold:
             self.missing_for_good += seen[0][0] - self.closed_to
             self.closed_to = seen.pop(0)[1] + 1
 
-    def _note_again(self, low: int, high: int) -> None:
-        if self.is_cut:
-            return
-        if self.again and self.again[-1][1] + 1 == low:
-            self.again[-1][1] = high
-        elif len(self.again) < MOST_AGAIN:
-            self.again.append([low, high])
-        else:
-            self.is_cut = True
+
+def _sum(first: int, last: int) -> int:
+    """Of the numbers first, first + 1, ... last."""
+    return (first + last) * (last - first + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +117,14 @@ class Tally:
     duplicated: int
     reordered: int
     missing: int
-    gaps: tuple[tuple[int, int], ...] = ()  # the numbers that are missing, as far as they can be named
-    again: tuple[tuple[int, int], ...] = ()  # the numbers of second copies in the log's order, as far as they can be named
+    sums: tuple[int, int]  # of the numbers that are there, and of those of second copies, modulo WRAP: they tell other records apart
+    gaps: tuple[tuple[int, int], ...] = field(default=(), compare=False)  # the numbers that are missing, where the whole log was counted
 
     @classmethod
     def of(cls, fold: LogFold, end: int) -> Self:
         """What a fold says, where the numbers 0 to end - 1 should be there."""
-        gaps = tuple((first, last) for first, last in fold.gaps(end))
-        return cls(
-            fold.lines, fold.duplicated, fold.reordered, fold.missing(end), gaps, tuple((first, last) for first, last in fold.again)
-        )
+        sums = fold.first_sum % WRAP, fold.again_sum % WRAP
+        return cls(fold.lines, fold.duplicated, fold.reordered, fold.missing(end), sums)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -175,10 +140,9 @@ def tally_of(numbers: NDArray[np.int64], end: int) -> Tally:
     is_first[firsts] = True
     before = np.maximum.accumulate(np.concatenate([[np.int64(-1)], told]))[:-1] if len(told) else told
     absent = np.setdiff1d(np.arange(end, dtype=np.int64), told)
-    return Tally(
-        len(numbers), int((~is_first).sum()), int((is_first & (told < before)).sum()), len(absent),
-        runs_of(absent), runs_of(told[~is_first]),
-    )
+    sums = int(told[is_first].astype(np.uint64).sum()), int(told[~is_first].astype(np.uint64).sum())
+    late = int((is_first & (told < before)).sum())
+    return Tally(len(numbers), int((~is_first).sum()), late, len(absent), sums, runs_of(absent))
 
 
 def runs_of(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
@@ -189,14 +153,3 @@ def runs_of(numbers: NDArray[np.int64]) -> tuple[tuple[int, int], ...]:
     begins = np.concatenate([[0], breaks + 1])
     ends = np.concatenate([breaks, [len(numbers) - 1]])
     return tuple((int(numbers[begin]), int(numbers[end])) for begin, end in zip(begins, ends, strict=True))
-
-
-def first_difference(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> int | None:
-    """The first number in which two sequences of runs differ; None when one of them merely goes on, or they are the same."""
-    pairs = zip(_numbers(one), _numbers(other), strict=False)
-    return next((min(ours, theirs) for ours, theirs in pairs if ours != theirs), None)
-
-
-def _numbers(runs: Sequence[tuple[int, int]]) -> Iterator[int]:
-    for first, last in runs:
-        yield from range(first, last + 1)

@@ -34,6 +34,7 @@ from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
 from kitlib.more.spout.kafka_spout import why_begun
 from kitlib.settings import Settings
+from kitlib.trace import to_ranges
 
 COMMIT_EVERY_S = 0.5
 TURN_S = 0.02  # the longest sleep
@@ -229,7 +230,7 @@ class Spout:
         self._note("ack", offset=offset)
         if cleared:
             self.ledgers.cleared += len(cleared)
-            self.recorder.cleared(offset, cleared)
+            self._note("clear", ranges=to_ranges(cleared), by=offset)
 
     def _fail(self, life: _Life, offset: int) -> None:
         try:
@@ -255,7 +256,7 @@ class Spout:
 
     def _note(self, what: str, /, **data: Any) -> None:
         self.moved_at = time.monotonic()
-        self.recorder.note(what, **data)
+        self.recorder.note(None if self.life is None else self.life.manager, what, **data)
 
 
 def number_in(record: Record) -> int | None:

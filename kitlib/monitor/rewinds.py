@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise, takewhile
 
-from kitlib.errors import KnobError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 
 WEEK_MS = 7 * 24 * 3_600_000  # OffsetConfig's offsets.retention.minutes of Kafka 2.0 and later, the broker's default
+MADE_GOOD_WITHIN = 1  # commits after a step back, by which a late commit has reached the old offset again
 TOGETHER_MS = 10  # between a tombstone and the end of its group, which a deletion writes in one batch
 NO_TOPIC = ""  # instead of a topic's id: there is no such topic
 
@@ -69,15 +69,12 @@ class Rewind:
         )
 
 
-def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rewind]:
+def rewinds(commits: Sequence[Committed]) -> list[Rewind]:
     """Every commit of one partition that goes back, however many there are.
 
-    One that is followed, within `made_good_within` commits, by one that reaches the old offset again is
-    a late commit of work in progress (0: no commit is). A tombstone between two commits makes a vanished commit, not a rewind.
-    KnobError if `made_good_within` < 0.
+    One that is followed, within `MADE_GOOD_WITHIN` commits, by one that reaches the old offset again is
+    a late commit of work in progress. A tombstone between two commits makes a vanished commit, not a rewind.
     """
-    if made_good_within < 0:
-        raise KnobError(f"made_good_within is {made_good_within}: give 0 or more.")
     history = in_order(commits)
     found = []
     for index, (before, after) in enumerate(pairwise(history), start=1):
@@ -85,7 +82,7 @@ def rewinds(commits: Sequence[Committed], made_good_within: int = 1) -> list[Rew
             continue
         kept = takewhile(lambda each: each.offset is not None, history[index:])
         good = next((each for each in kept if (each.offset or 0) >= before.offset), None)
-        soon = good is not None and good in history[index : index + 1 + made_good_within]
+        soon = good is not None and good in history[index : index + 1 + MADE_GOOD_WITHIN]
         found.append(Rewind(before, after, excuse_of(before, after, soon), good))
     return found
 
@@ -139,10 +136,8 @@ def vanished(
     A deleted topic takes its offsets with it, and a group that has none left ends as well: so the topic's id is asked
     first, that of the next commit or else `topic_now` (the topic's id now, NO_TOPIC if it no longer exists, None if that
     is unknown). Then: a last commit at least `retention_ms` old of a partition that no member held, and an end of the
-    group within TOGETHER_MS. KnobError if `retention_ms` < 0.
+    group within TOGETHER_MS.
     """
-    if retention_ms < 0:
-        raise KnobError(f"retention_ms is {retention_ms}: give 0 or more.")
     history = in_order(commits)
     found = []
     for index, (last, tombstone) in enumerate(pairwise(history), start=1):

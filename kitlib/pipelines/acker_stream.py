@@ -56,7 +56,6 @@ from typing import Any, Final
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 
 from kitlib.errors import KitError, KnobError, LabError
 from kitlib.lab import workspace
@@ -132,10 +131,6 @@ class AckerResult:
         left = f"; {self.orphans} entries were never claimed" if self.orphans else ""
         return f"Run {self.run}: of {trees} trees {told}{left}."
 
-    def to_json(self) -> dict[str, Any]:
-        """Counts as JSON values."""
-        return {"run": self.run, "counts": dict(self.counts), "orphans": self.orphans}
-
     def __repr__(self) -> str:
         return self.sentence
 
@@ -165,44 +160,6 @@ STATE_STORE: Final = {
 OUTCOMES: Final = "root BIGINT, outcome STRING, spout_task INT"
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
-    """Where a query keeps everything; see the module for the files."""
-
-    path: Path
-
-    @property
-    def query(self) -> Path:
-        """Spark's part."""
-        return self.path / "query"
-
-    def batch(self, number: int) -> Path:
-        """What one batch had to say."""
-        return self.path / "batches" / str(number)
-
-    def batches(self) -> list[str]:
-        """The batches that were written to their end."""
-        return sorted(str(path.parent) for path in (self.path / "batches").glob("*/_SUCCESS"))
-
-    def clock_ms(self) -> int:
-        """The watermark of the last batch that was begun, as at_ms; 0 before there is one."""
-        log = self.query / "offsets"
-        numbers = [int(entry.name) for entry in log.iterdir() if entry.name.isdecimal()] if log.is_dir() else []
-        if not numbers:
-            return 0
-        lines = (log / str(max(numbers))).read_text(encoding="utf-8").splitlines()
-        return int(json.loads(lines[1])["batchWatermarkMs"])
-
-
-def finish(query: StreamingQuery) -> None:
-    """Wait until a query that reads what is there has ended. LabError with its first line when it failed."""
-    with one_sentence("acker on Spark"):
-        try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
-            raise LabError(f"acker on Spark: the query ended, {first_line(error)}.") from error
-
-
 def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
     """The aggregate: for each root and stretch of one timeout what its messages come to."""
     length, begin = (f"{span_ms} milliseconds" for span_ms in (timeout_ms, AHEAD_MS))
@@ -214,9 +171,12 @@ def parts(messages: DataFrame, timeout_ms: int) -> DataFrame:
     ).select("root", (F.unix_millis("window.start") - AHEAD_MS).alias("from_ms"), "val", "spout_task", "failed")  # fmt: skip
 
 
-def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
-    """The parts of each tree put together, and judged by the clock."""
-    latest = spark.read.parquet(*folder.batches()).groupBy("root", "from_ms").agg(
+def whole(parts_of_batches: DataFrame, timeout_ms: int, clock_ms: int) -> DataFrame:
+    """The parts of each tree put together, the newest word on each, and judged by the clock: OUTCOMES.
+
+    An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
+    """
+    latest = parts_of_batches.groupBy("root", "from_ms").agg(
         F.max_by(F.struct("val", "spout_task", "failed"), "batch").alias("part")
     ).select("root", "from_ms", "part.*")  # fmt: skip
     in_order = Window.partitionBy("root").orderBy("from_ms")
@@ -230,7 +190,7 @@ def whole(spark: SparkSession, folder: Folder, timeout_ms: int) -> DataFrame:
         F.when(F.col("spout_task").isNull(), ORPHAN)
         .when(F.col("val") == 0, "acked")
         .when(F.col("failed"), "failed")
-        .when(F.col("from_ms") + 2 * timeout_ms <= folder.clock_ms(), "timed out")
+        .when(F.col("from_ms") + 2 * timeout_ms <= clock_ms, "timed out")
         .otherwise("open")
     )
     return judged.select("root", outcome.alias("outcome"), "spout_task")
@@ -248,32 +208,32 @@ def follow(
     workspace.spark_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="acker-", dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
         begin = time.monotonic()
-        finish(start(messages_of(topics.stream_trace(session, run)), folder, timeout_ms))
         with one_sentence(f"acker on Spark of run {run}"):
-            found = outcomes(session, folder, timeout_ms).toPandas()
+            found = outcomes(messages_of(topics.stream_trace(session, run)), folder, timeout_ms).toPandas()
         return result_of(run, found, time.monotonic() - begin)
 
 
-def start(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int) -> StreamingQuery:
-    """Start to follow the trees of a stream of messages; go on where the query of this folder stopped.
+def outcomes(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int) -> DataFrame:
+    """What became of each tree by what a stream of messages holds now: OUTCOMES. It goes on where the query of this folder stopped.
 
-    The query ends when it has read what is there now.
+    LabError with its first line when the query failed.
     """
-    place = Folder(Path(folder))
+    place, spark = Path(folder), messages.sparkSession
     aggregate = parts(messages, checked_timeout(timeout_ms))
 
     def keep(said: DataFrame, batch: int) -> None:
-        said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place.batch(batch)))
+        said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place / "batches" / str(batch)))
 
-    with one_sentence("acker on Spark"), settings(messages.sparkSession, STATE_STORE):
+    with one_sentence("acker on Spark"), settings(spark, STATE_STORE):
         writer = aggregate.writeStream.outputMode("update").trigger(availableNow=True)
-        return kit_spark.start(writer.option("checkpointLocation", str(place.query)), keep)
-
-
-def outcomes(spark: SparkSession, folder: str | PathLike[str], timeout_ms: int) -> DataFrame:
-    """What became of each tree by now, from the folder of a query that has stopped: OUTCOMES.
-
-    An outcome is `acked`, `failed`, `timed out` or `open`; `orphan` stands for an entry that no init has claimed.
-    """
-    place = Folder(Path(folder))
-    return whole(spark, place, timeout_ms) if place.batches() else spark.createDataFrame([], OUTCOMES)
+        query = kit_spark.start(writer.option("checkpointLocation", str(place / "query")), keep)
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            raise LabError(f"acker on Spark: the query ended, {first_line(error)}.") from error
+    batches = sorted(str(path.parent) for path in (place / "batches").glob("*/_SUCCESS"))
+    if not batches:
+        return spark.createDataFrame([], OUTCOMES)
+    last = max((place / "query" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    clock_ms = json.loads(last.read_text(encoding="utf-8").splitlines()[1])["batchWatermarkMs"]
+    return whole(spark.read.parquet(*batches), timeout_ms, clock_ms)

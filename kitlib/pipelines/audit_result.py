@@ -23,12 +23,11 @@ from kitlib.monitor.verdict import (
 )
 from kitlib.text import html_table, text_table
 
-COLUMNS = ("topic", "partition", "written", "processed", *ANOMALIES, "late ms", "median ms", "unreadable")
-PRODUCER_COLUMNS = ("topic", "partition", "sent", "stored", *PRODUCER_ANOMALIES, "late ms", "unreadable")
-READER_COLUMNS = ("topic", "partition", "asked", "given", *TRANSACTION_ANOMALIES, "late ms", "unreadable")
-# By what counts as done in a lane.
+# By what counts as done in a lane: its anomalies, and what a table calls the records that ought to be done and those that are.
 KINDS = {"processed": ANOMALIES, "stored": PRODUCER_ANOMALIES, "read": TRANSACTION_ANOMALIES, "charged": TRANSACTION_ANOMALIES}
-HEADS = {"processed": COLUMNS, "stored": PRODUCER_COLUMNS, "read": READER_COLUMNS, "charged": READER_COLUMNS}
+CALLED = {"processed": ("written", "processed"), "stored": ("sent", "stored"), "read": ("asked", "given"), "charged": ("asked", "given")}
+MORE = ("median_late_ms", "found", "unmentioned", "unreadable")  # what an audit knows of a lane and a verdict does not
+WITNESS = ("count", "witness", "offset")  # of an anomaly, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class LaneAudit(LaneVerdict):
     unreadable: int = 0  # of them, those that are empty or no text; a producer's: no record's number
 
     def row(self) -> tuple[str, ...]:
-        """This partition's line of the table, in the order of COLUMNS, PRODUCER_COLUMNS or READER_COLUMNS."""
+        """This partition's line of the table."""
         counts = (str(self.count(kind)) for kind in KINDS[self.verb])
         late = (str(self.late_ms),) if self.verb != "processed" else (str(self.late_ms), f"{self.median_late_ms:g}")
         return (self.topic, str(self.partition), str(self.appended), str(self.processed), *counts, *late, str(self.unreadable))
@@ -106,21 +105,9 @@ class AuditResult(Judged):
             "cut_at": self.cut_at,
             "sentence": self.sentence,
             "partitions": [
-                {
-                    "topic": lane.topic,
-                    "partition": lane.partition,
-                    "written": lane.appended,
-                    "found": lane.found,
-                    "unmentioned": lane.unmentioned,
-                    "unreadable": lane.unreadable,
-                    "processed": lane.processed,
-                    "late_ms": lane.late_ms,
-                    "median_late_ms": lane.median_late_ms,
-                    "anomalies": {
-                        kind: {"count": found.count, "witness": found.witness, "offset": found.offset}
-                        for kind, found in lane.anomalies.items()
-                    },
-                }
+                {"written": lane.appended}
+                | {name: getattr(lane, name) for name in ("topic", "partition", "processed", "late_ms", *MORE)}
+                | {"anomalies": {kind: {name: getattr(found, name) for name in WITNESS} for kind, found in lane.anomalies.items()}}
                 for lane in self.lanes
             ],
         }
@@ -137,7 +124,9 @@ class AuditResult(Judged):
 
     def _table(self, verb: str) -> list[tuple[str, ...]]:
         """The lines of a table, its head first: one for topologies, one for producers, one for readers of transactions."""
-        return [HEADS[verb], *(lane.row() for lane in self.lanes if lane.verb == verb)]
+        late = ("late ms", "median ms") if verb == "processed" else ("late ms",)
+        head = ("topic", "partition", *CALLED[verb], *KINDS[verb], *late, "unreadable")
+        return [head, *(lane.row() for lane in self.lanes if lane.verb == verb)]
 
 
 def lane_audits(lanes: Iterable[Mapping[str, Any]], counted: Iterable[Mapping[str, Any]]) -> tuple[LaneAudit, ...]:
@@ -157,7 +146,7 @@ def _lane_audit(topic: str, partition: int, row: Mapping[str, Any]) -> LaneAudit
         anomalies[kind] = Anomaly(kind, row.get(kind) or 0, first.get("n"), first.get("offset"), unit=unit)
     return LaneAudit(
         topic, partition, row.get("written") or 0, row.get("processed") or 0, anomalies, row.get("late_ms") or 0, verb,
-        **{name: row.get(name) or 0 for name in ("median_late_ms", "found", "unmentioned", "unreadable")},
+        **{name: row.get(name) or 0 for name in MORE},
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ that has too much got something twice.
 A record of the counts has a word as its key and as its value a decimal number. With "totals" the last
 record of a word counts, with "increments" their sum. What cannot be read is counted and passed over.
 
-`count_audit` is a Spark job over the two topics, `count_audits` one over the topics of several jobs.
+`count_audits` is one Spark job over the topics of several jobs.
 
 Left out: what came in between. A total that was wrong for a while and then right again shows only in
 `repeated` and `fell`.
@@ -18,12 +18,11 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kitlib.errors import KnobError, LabError, TraceError
+from kitlib.errors import LabError, TraceError
 from kitlib.pipelines.topics import Topics, one_sentence
 from kitlib.pipelines.word_count import Emit, WordCount, words_of
 from kitlib.spark import sessions as kit_spark
@@ -118,18 +117,8 @@ class Guarantees:
 
     def rows(self) -> list[tuple[str, ...]]:
         """One line for each job, in the order of the audits."""
-        return [
-            (
-                name,
-                str(found.truth),
-                str(found.missing),
-                str(found.extra),
-                str(found.repeated),
-                str(found.fell),
-                found.guarantee,
-            )
-            for name, found in self.audits.items()
-        ]
+        counts = ("truth", "missing", "extra", "repeated", "fell", "guarantee")
+        return [(name, *(str(getattr(found, each)) for each in counts)) for name, found in self.audits.items()]
 
     def __repr__(self) -> str:
         return "\n".join(text_table([self.COLUMNS, *self.rows()], left=1))
@@ -158,23 +147,13 @@ class Counted:
         return cls(lines, lines.removesuffix("lines") + "counts")
 
 
-def count_audit(
-    lines: str, counts: str, *, emit: Emit = "totals", bootstrap: str | None = None, spark: SparkSession | None = None
-) -> CountAudit:
-    """Compare the counts in one topic with the lines in another, as a Spark job over the broker's records.
-
-    Only committed records are read. LabError when a topic is not there or no broker answers; KnobError
-    for an `emit` that there is not.
-    """
-    return count_audits({counts: Counted(lines, counts, emit)}, bootstrap=bootstrap, spark=spark).audits[counts]
-
-
 def count_audits(
     jobs: Mapping[str, Counted | WordCount], *, bootstrap: str | None = None, spark: SparkSession | None = None
 ) -> Guarantees:
-    """Audit several word counts in one Spark job, side by side; errors as `count_audit`."""
-    for job in jobs.values():
-        _check_emit(job.emit)
+    """Compare the counts of several jobs with their lines, as one Spark job over the broker's committed records.
+
+    LabError when a topic is not there or no broker answers.
+    """
     topics = Topics.find(bootstrap)
     present = topics.names()
     for name, job in jobs.items():
@@ -212,29 +191,20 @@ def audit_frames(jobs: Mapping[str, Counted | WordCount], lines: DataFrame, coun
             F.sum(F.when(off < 0, -off)).alias("missing"), F.sum(F.when(off > 0, off)).alias("extra"),
         ))  # fmt: skip
         place = F.row_number().over(Window.partitionBy("job").orderBy(F.abs(off).desc(), "word"))
-        worst = both.where(off != 0).withColumn("place", place).where(F.col("place") <= WORDS_SHOWN).collect()
+        worst = both.where(off != 0).withColumn("place", place).where(F.col("place") <= WORDS_SHOWN).orderBy("place").collect()
         history = _by("job", _history(records))
     finally:
         both.unpersist()
         records.unpersist()
     is_bad = F.try_validate_utf8(F.col("value").cast("string")).isNull()
     bad_lines = _by("topic", lines.where(is_bad).groupBy("topic").agg(F.count("*").alias("bad")))
+    nothing = dict.fromkeys(("words", "equal", "truth", "missing", "extra", "records", "repeated", "fell", "unreadable"), 0)
     audits = {}
     for name, job in jobs.items():
-        told, past = sums.get(name, {}), history.get(name, {})
-        of_job = sorted((row for row in worst if row["job"] == name), key=lambda row: int(row["place"]))
-        audits[name] = CountAudit(
-            words=told.get("words", 0),
-            equal=told.get("equal", 0),
-            truth=told.get("truth", 0),
-            missing=told.get("missing", 0),
-            extra=told.get("extra", 0),
-            records=past.get("records", 0),
-            repeated=past.get("repeated", 0),
-            fell=past.get("fell", 0),
-            unreadable=bad_lines.get(job.lines, {}).get("bad", 0) + past.get("all", 0) - past.get("records", 0),
-            wrong=tuple(WordAudit(row["word"], int(row["truth"]), int(row["counted"])) for row in of_job),
-        )
+        told = nothing | sums.get(name, {}) | history.get(name, {})
+        told["unreadable"] += bad_lines.get(job.lines, {}).get("bad", 0)
+        wrong = tuple(WordAudit(row["word"], int(row["truth"]), int(row["counted"])) for row in worst if row["job"] == name)
+        audits[name] = CountAudit(**told, wrong=wrong)
     return audits
 
 
@@ -262,15 +232,15 @@ def _counted(records: DataFrame) -> DataFrame:
 
 
 def _history(records: DataFrame) -> DataFrame:
-    """For each job: how many records there are and can be read, and how many totals were written again or fell."""
+    """For each job: how many records can be read and how many cannot, and how many totals were written again or fell."""
     is_total = F.col("emit") == "totals"
     before = Window.partitionBy("job", "word").orderBy("partition", "offset").rowsBetween(Window.unboundedPreceding, -1)
     marked = records.withColumn("fell", is_total & (F.col("count") < F.max("count").over(before)))
     total = F.when(is_total, F.struct("word", "count"))
     readable_total = F.when(F.col("word").isNotNull(), total)
     return marked.groupBy("job").agg(
-        F.count("*").alias("all"),
         F.count("word").alias("records"),
+        F.count_if(F.col("word").isNull()).alias("unreadable"),
         (F.count(readable_total) - F.count_distinct(readable_total)).alias("repeated"),
         F.count_if("fell").alias("fell"),
     )
@@ -280,8 +250,3 @@ def _by(name: str, frame: DataFrame) -> dict[str, dict[str, int]]:
     """A frame's rows by one of its columns, the other ones as whole numbers; a sum over nothing is 0."""
     rows = (row.asDict() for row in frame.collect())
     return {row.pop(name): {part: int(value or 0) for part, value in row.items()} for row in rows}
-
-
-def _check_emit(emit: Any) -> None:
-    if emit not in ("totals", "increments"):
-        raise KnobError(f"audit of a word count: emit is {str(emit)[:40]!r}, expected totals or increments.")

@@ -25,6 +25,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from kitlib.errors import LabError
+from kitlib.lab.log_ends import LogEnds
 from kitlib.pipelines import delivery_frames
 from kitlib.pipelines.audit_rows import Rows, check_topics_exist
 from kitlib.pipelines.delivery_frames import LANE, MAX_OFFSET, RANGES, lane_steps
@@ -205,10 +207,12 @@ def read_topics(topics: Topics, spark: SparkSession, produced: Rows) -> tuple[Da
     """
     named = {(row["run"], row["topic"]) for row in produced}
     check_topics_exist(topics, named)
-    starts = topics.starts({(row["topic"], row["partition"]) for row in produced})
+    asked = LogEnds(topics.admin(), topics.bootstrap).starts({(row["topic"], row["partition"]) for row in produced})
+    for (topic, partition), why in asked.skipped.items():
+        raise LabError(f"{topic}-{partition} at {topics.bootstrap}: the log start is unknown ({why}). Look at `kit status`.")
 
     def read_last(row: dict[str, Any]) -> list[dict[str, int]]:
-        return [*row["readings"], {"n": TOPIC_N, "first": starts[row["topic"], row["partition"]]}]
+        return [*row["readings"], {"n": TOPIC_N, "first": asked.offsets[row["topic"], row["partition"]]}]
 
     return topics.read_source(spark, named), [row | {"readings": read_last(row)} for row in produced]
 

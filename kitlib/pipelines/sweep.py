@@ -314,7 +314,7 @@ class _CellBar:
 
     def __init__(self, grid: Grid) -> None:
         """What is shown first is what stays."""
-        self.runs, self.began, self.first, self.calls = f"{len(grid):,} runs of {grid.name}", 0.0, 0, 0
+        self.runs = f"{len(grid):,} runs of {grid.name}"
         self.shown = display(self._data(self.runs), raw=True, display_id=True)  # type: ignore[no-untyped-call]
 
     def say(self, sentence: str) -> None:
@@ -322,13 +322,9 @@ class _CellBar:
         self.shown.update(self._data(f"{self.runs}. {sentence}"), raw=True)
 
     def tell(self, done: int, total: int) -> None:
-        """So many are done. What is left is counted from the second rows on: the first wait for Spark's Pythons to start."""
-        self.calls += 1
-        if self.calls <= 2:
-            self.began, self.first = time.monotonic(), done
-        left = f", {(total - done) * (time.monotonic() - self.began) / (done - self.first):.0f} s left" if done > self.first else ""
+        """So many are done."""
         bar = f'<progress value="{done}" max="{total}"></progress> ' if done < total else ""
-        self.shown.update(self._data(f"{done:,} of {self.runs}{left}" if done < total else self.runs, bar), raw=True)
+        self.shown.update(self._data(f"{done:,} of {self.runs}" if done < total else self.runs, bar), raw=True)
 
     def _data(self, told: str, bar: str = "") -> dict[str, str]:
         return {"text/plain": told, "text/html": f"{bar}{html.escape(told)}"}

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -58,15 +58,6 @@ class Topics:
                 "Look at `kit status`; start a broker with `kit up`."
             ) from error
 
-    def identity(self, topic: str) -> str:
-        """What tells this topic from a later one of the same name. LabError when it is not there."""
-        try:
-            admin = self.admin()  # a client that is let go of answers nothing more
-            asked = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS_TO_ANSWER)
-            return str(asked[topic].result(SECONDS_TO_ANSWER).topic_id)
-        except (KafkaException, TimeoutError) as error:
-            raise LabError(f"topic {topic} at {self.bootstrap} cannot be described ({error}). Look at `kit status`.") from error
-
     def read_trace(self, spark: SparkSession, *runs: str) -> DataFrame:
         """The lines of the runs' trace topics: run, line (its offset), value."""
         return _lines(self._read(spark, assign=_first_partitions(*runs)))
@@ -85,15 +76,9 @@ class Topics:
         records = self._stream(spark, per_batch, **READ_COMMITTED, startingOffsets=starting, subscribe=topic)
         return records.select("topic", "partition", "offset", "key", "value")
 
-    def stream_partitions(
-        self, spark: SparkSession, topic: str, partitions: Collection[int], per_batch: int | None, fetch: Mapping[str, str]
-    ) -> DataFrame:
-        """The records of some partitions of a topic from the first one on, as a stream: partition, offset, log_ms, key, value.
-
-        Records that are gone before they were read, as compaction takes them, are passed over.
-        """
-        assigned = json.dumps({topic: sorted(partitions)})
-        records = self._stream(spark, per_batch, **READ_COMMITTED, **fetch, failOnDataLoss="false", assign=assigned)
+    def read_partitions(self, spark: SparkSession, topic: str, partitions: Collection[int], fetch: Mapping[str, str]) -> DataFrame:
+        """The records that lie in some partitions of a topic now: partition, offset, log_ms, key, value."""
+        records = self._read(spark, **READ_COMMITTED, **fetch, assign=json.dumps({topic: sorted(partitions)}))
         return records.selectExpr("partition", *LOGGED)
 
     def stream_topics(self, spark: SparkSession, names: Collection[str]) -> DataFrame:
@@ -117,19 +102,6 @@ class Topics:
         records = self._read(spark, **{"kafka.isolation.level": isolation}, subscribe=subscribed)
         runs = spark.createDataFrame(sorted(named), "run STRING, topic STRING")
         return records.join(F.broadcast(runs), "topic").select("run", "topic", "partition", "offset", "value")
-
-    def starts(self, lanes: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The offset at which each (topic, partition) begins now. LabError when the broker does not say so in time."""
-        earliest = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(*lane): earliest for lane in lanes}
-        try:
-            admin = self.admin()
-            asked = admin.list_offsets(wanted, request_timeout=SECONDS_TO_ANSWER)
-            return {(at.topic, at.partition): int(found.result(SECONDS_TO_ANSWER).offset) for at, found in asked.items()}
-        except (KafkaException, TimeoutError) as error:
-            where = ", ".join(sorted({topic for topic, _ in lanes}))
-            raise LabError(f"{where} at {self.bootstrap}: the log start is unknown ({error}). Look at `kit status`.") \
-                from error
 
     def admin(self) -> AdminClient:
         """An admin client. Keep it as long as its answers: one that is let go of answers nothing more."""

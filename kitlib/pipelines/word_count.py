@@ -25,21 +25,22 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.kafka_backend import create_topic
+from kitlib.experiments.kafka_backend import consume_to_end, create_topic
 from kitlib.lab import created_resources, workspace
+from kitlib.lab.log_ends import LogEnds
 from kitlib.lab.processes import wait_until
-from kitlib.pipelines.topics import Topics, one_sentence
+from kitlib.pipelines.topics import Topics, first_line, one_sentence
 from kitlib.spark import sessions as kit_spark
 
 Emit = Literal["totals", "increments"]
@@ -164,11 +165,9 @@ class _Job:
                 query = writer.format("kafka").options(**self.topics.sink_options(self.job.counts)).start()
             try:
                 query.awaitTermination()
-            except StreamingQueryException:
+            except StreamingQueryException as error:
                 if self.died_in is None:
-                    raise self.trouble or LabError(
-                        f"{what}: {_cause(query)}. Spark's log is {kit_spark.log_file()}."
-                    ) from None
+                    raise self.trouble or LabError(f"{what}: {first_line(error)}. Spark's log is {kit_spark.log_file()}.") from None
             progress = [batch for batch in query.recentProgress if batch.numInputRows]
         finished = [batch for batch in progress if batch["batchId"] != self.died_in]
         lines = sum(int(batch.numInputRows) for batch in finished)
@@ -231,7 +230,7 @@ class _OnceWriter:
     """Writes each batch with its number in one transaction."""
 
     producer: Producer
-    admin: AdminClient
+    ends: LogEnds
     counts: str
     checkpoint_id: str
     written: set[int]  # the numbers of this checkpoint's batches that are in the topic
@@ -242,7 +241,8 @@ class _OnceWriter:
         producer = Producer(topics.client_settings(**{"transactional.id": counts}))
         producer.init_transactions(DEADLINE_S)
         checkpoint_id = json.loads((folder / "query" / "metadata").read_text(encoding="utf-8"))["id"]
-        return cls(producer, topics.admin(), counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
+        ends = LogEnds(topics.admin(), topics.bootstrap)
+        return cls(producer, ends, counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
 
     def write(self, number: int, records: list[tuple[str, str]], is_half: bool) -> None:
         """Write a batch; half of one is never committed, so no reader of committed records sees it."""
@@ -256,14 +256,8 @@ class _OnceWriter:
         self.producer.produce(self.counts + BATCHES_SUFFIX, key=self.checkpoint_id, value=str(number), partition=0)
         self.producer.commit_transaction(DEADLINE_S)
         # The markers are written after the commit has been answered, and until then no reader is given the batch.
-        wait_until(lambda: self._end("READ_COMMITTED") == self._end("READ_UNCOMMITTED"), DEADLINE_S, f"batch {number} can be read")
-
-    def _end(self, isolation: str) -> list[int]:
-        """Where the counts and the numbers of the batches end for readers of this isolation."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(topic, 0): latest for topic in (self.counts, self.counts + BATCHES_SUFFIX)}
-        asked = self.admin.list_offsets(wanted, isolation_level=IsolationLevel[isolation], request_timeout=DEADLINE_S)
-        return [int(asked[where].result(DEADLINE_S).offset) for where in wanted]
+        where = [(topic, 0) for topic in (self.counts, self.counts + BATCHES_SUFFIX)]
+        wait_until(lambda: self.ends.stable(where) == self.ends.ends(where), DEADLINE_S, f"batch {number} can be read")
 
 
 def words_of(lines: DataFrame) -> DataFrame:
@@ -274,34 +268,13 @@ def words_of(lines: DataFrame) -> DataFrame:
 
 def _batches_written(topics: Topics, counts: str, checkpoint_id: str) -> set[int]:
     """The numbers of the batches that this checkpoint's job has written."""
-    config: dict[str, Any] = {
+    settings = {
         "group.id": f"{counts}.reader",  # never joined
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": "read_committed",
     }
-    consumer = Consumer(topics.client_settings(**config))
-    found: set[int] = set()
-    try:
-        consumer.assign([TopicPartition(counts + BATCHES_SUFFIX, 0, 0)])
-        while True:
-            message = consumer.poll(DEADLINE_S)
-            if message is None:
-                raise LabError(
-                    f"topic {counts}{BATCHES_SUFFIX}: no answer within {DEADLINE_S:g} s. Look at `kit status`."
-                )
-            error, value = message.error(), message.value() or b""
-            if error is not None:
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return found
-                raise KafkaException(error)
-            if message.key() == checkpoint_id.encode() and value.isdigit():
-                found.add(int(value))
-    finally:
-        consumer.close()
-
-
-def _cause(query: Any) -> str:
-    """The first line of why a query ended."""
-    error = query.exception()
-    return (str(error).strip().splitlines() or ["it ended without a word"])[0][:300].rstrip(".")
+    with closing(Consumer(topics.client_settings(**settings))) as consumer:
+        found, _ = consume_to_end(consumer, [TopicPartition(counts + BATCHES_SUFFIX, 0, 0)], "the word count")
+    values = [each.value() or b"" for each in found if each.key() == checkpoint_id.encode()]
+    return {int(value) for value in values if value.isdigit()}

@@ -13,62 +13,57 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace, to_ranges
 from kitlib.views.browser.player import Player
 
-SHOWN = ("log_end", "committed_to", "emitted_to_offset", "pending", "failed", "waiting", "number_acked", "number_failed")
 
-
-def spout_at_work(recorder: Recorder, records: int) -> PartitionManager:
+def spout_at_work(recorder: Recorder, records: int) -> None:
     """A PartitionManager whose every call is recorded as the desk does it; every seventh tuple fails once."""
     log = PartitionLog("records", max_fetch_records=10)
     log.append([b"%d" % number for number in range(records)])
     config = SpoutConfig("records", "spout", force_from_start=True)
     manager, chance, flying, failed = PartitionManager(config, log, MemoryOffsetStore()), Random(5), list[int](), set[int]()
-    recorder.note("start", offset=0, stored=None, why="no stored offset")
+    recorder.note(manager, "start", offset=0, stored=None, why="no stored offset")
     while manager.committed_to < records:
         was_waiting = bool(manager.waiting_to_emit)
         if len(flying) < 8 and (record := manager.next().record) is not None:
             if not was_waiting:
                 recorder.fetched([record.offset, *(each.offset for each in manager.waiting_to_emit)])
             flying.append(record.offset)
-            recorder.note("emit", offset=record.offset)
+            recorder.note(manager, "emit", offset=record.offset)
         if flying and chance.random() < 0.6:
             offset = flying.pop(chance.randrange(len(flying)))
             if offset % 7 == 0 and offset not in failed:
                 failed.add(offset)
-                recorder.note("fail", offset=offset, retry=manager.fail(offset))
+                recorder.note(manager, "fail", offset=offset, retry=manager.fail(offset))
             else:
-                recorder.note("process", offset=offset)
+                recorder.note(manager, "process", offset=offset)
                 manager.ack(offset)
-                recorder.note("ack", offset=offset)
+                recorder.note(manager, "ack", offset=offset)
         if chance.random() < 0.05 and manager.commit() is not None:
-            recorder.note("commit", offset=manager.committed_to, written=True)
-        state = {"pending": to_ranges(manager.pending), "failed": to_ranges(manager.failed_offsets())}
+            recorder.note(manager, "commit", offset=manager.committed_to, written=True)
         last = recorder.trace("r", "records", {}).steps[-1].state
-        assert {name: last[name] for name in state} == state
-        assert last["waiting"] == to_ranges(record.offset for record in manager.waiting_to_emit)
-    return manager
+        assert (last["pending"], last["failed"]) == (to_ranges(manager.pending), to_ranges(manager.failed_offsets()))
 
 
-def test_window_shows_the_ledgers_that_the_whole_run_has() -> None:
-    """The state after each step is the PartitionManager's own, and the same when most steps before it are forgotten."""
+def test_window_is_the_end_of_the_whole_run_and_is_judged_as_it() -> None:
+    """Its steps and states are the same when most steps before it are forgotten, and are told in a spout's words and fields."""
     whole, window = Recorder(most=10_000), Recorder(most=60)
     for recorder in (whole, window):
-        manager = spout_at_work(recorder, 80)
-        assert recorder.log_end == manager.committed_to == 80
+        spout_at_work(recorder, 80)
     first, last = (recorder.trace("r", "records", {"max_offset_behind": 5}) for recorder in (whole, window))
     assert window.forgotten > 100
-    kept = sum(what != "fetch" for _, what, _ in window.steps)
-    for ours, theirs in zip(last.steps[-kept:], first.steps[-kept:], strict=True):
-        assert (ours.what, {name: ours.state[name] for name in SHOWN}) == (theirs.what, {name: theirs.state[name] for name in SHOWN})
+    assert [(each.what, each.state) for each in last.steps[-60:]] == [(each.what, each.state) for each in first.steps[-60:]]
     assert judge(first).counts["lost"] == judge(last).counts["lost"] == 0
-    assert judge(first).processed == 80
+    assert Player(first).verdict.processed == 80
+    assert Trace.from_json_lines(last.to_json_lines()).steps == last.steps
+    assert set(last.steps[-1].state) == set(run("happy_path").steps[-1].state)
 
 
-def test_trace_of_the_desk_has_the_words_of_a_spout() -> None:
-    """It can be written and read again, and names fields as a spout's own run does."""
-    recorder = Recorder(most=100)
+def test_spout_that_dies_leaves_no_ledger() -> None:
+    """And its window still begins with the log from the commit on."""
+    recorder = Recorder(most=1)
     spout_at_work(recorder, 30)
-    trace = recorder.trace("r", "records", {"max_offset_behind": 5})
-    again = Trace.from_json_lines(trace.to_json_lines())
-    assert again.steps == trace.steps
-    assert Player(trace).verdict.processed == 30
-    assert set(trace.steps[-1].state) == set(run("happy_path").steps[-1].state)
+    recorder.fetched([30, 31])
+    recorder.note(None, "crash", on_their_way=2)
+    recorder.note(None, "process", offset=30)
+    trace = recorder.trace("r", "records", {})
+    assert [step.what for step in trace] == ["append", "start", "process"]
+    assert (trace.steps[-1].state["pending"], trace.steps[-1].state["committed_to"]) == ([], 30)

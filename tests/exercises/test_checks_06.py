@@ -82,13 +82,12 @@ def test_stories_of_own_put_replay_whole_batches() -> None:
 def test_sum_of_the_exercise_is_what_the_aggregate_on_spark_says(spark: Any, tmp_path: Path) -> None:
     """The trees of the exercise as a stream of messages end as the aggregate ends them."""
     from kitlib.pipelines import acker_stream
-    from kitlib.pipelines.acker_stream import MESSAGES, finish
+    from kitlib.pipelines.acker_stream import MESSAGES
 
     rows = [(kind, root, val) for root, tree in enumerate(nb_06.TREES.values(), 1) for kind, val in tree]
     told = [(n, n, kind, root, val, 1 if kind == "init" else None) for n, (kind, root, val) in enumerate(rows)]
     spark.createDataFrame(told, MESSAGES).coalesce(1).write.parquet(str(tmp_path / "source"))
     messages = spark.readStream.schema(MESSAGES).parquet(str(tmp_path / "source"))
-    finish(acker_stream.start(messages, tmp_path / "stream", 60_000))
-    ends = acker_stream.outcomes(spark, tmp_path / "stream", 60_000).collect()
+    ends = acker_stream.outcomes(messages, tmp_path / "stream", 60_000).collect()
     told_ends = {end["root"]: end["outcome"] for end in ends if end["outcome"] != "orphan"}
     assert told_ends == {root: nb_06.by_the_sum(tree) for root, tree in enumerate(nb_06.TREES.values(), 1)}

@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame
 
 from kitlib import experiments
 from kitlib.errors import KitError, KnobError, LabError
@@ -87,15 +86,10 @@ def write(messages: Sequence[Message], folder: Path, files: int, first: int = 0)
         os.utime(file, (1_000_000_000 + first + number,) * 2)
 
 
-def stream_of(spark: Any, source: Path) -> DataFrame:
-    """The messages of a folder of Parquet files, in the order of their times of change."""
-    return spark.readStream.schema(acker_stream.MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(source))
-
-
 def followed(spark: Any, source: Path, folder: Path) -> Outcomes:
-    """The outcomes of the files that are there now."""
-    acker_stream.finish(acker_stream.start(stream_of(spark, source), folder, TIMEOUT_MS))
-    rows = acker_stream.outcomes(spark, folder, TIMEOUT_MS).toPandas()
+    """The outcomes of the messages in the files that are there now, which a stream reads in the order of their times of change."""
+    stream = spark.readStream.schema(acker_stream.MESSAGES).option("maxFilesPerTrigger", 1).parquet(str(source))
+    rows = acker_stream.outcomes(stream, folder, TIMEOUT_MS).toPandas()
     return Outcomes(zip(rows["root"].tolist(), rows["outcome"].tolist(), strict=True))
 
 
@@ -189,6 +183,6 @@ def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: 
     """A timeout below 1 and a column that is missing are each told in a sentence."""
     messages = spark.createDataFrame([], "n BIGINT")
     with pytest.raises(KnobError, match="timeout_ms is 0, expected"):
-        acker_stream.start(messages, tmp_path / "a", 0)
+        acker_stream.outcomes(messages, tmp_path / "a", 0)
     with pytest.raises(KitError, match="no column at_ms, kind, root, val, spout_task"):
-        acker_stream.start(messages, tmp_path / "b", 1_000)
+        acker_stream.outcomes(messages, tmp_path / "b", 1_000)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError, LabError, TraceError
+from kitlib.errors import LabError, TraceError
 from kitlib.experiments import get
 from kitlib.pipelines.count_audit import (
     WORDS_SHOWN,
@@ -17,7 +17,7 @@ from kitlib.pipelines.count_audit import (
     Guarantees,
     WordAudit,
     audit_frames,
-    count_audit,
+    count_audits,
 )
 from kitlib.pipelines.word_count import Emit
 from kitlib.trace import Trace
@@ -70,13 +70,6 @@ def test_guarantees_are_put_side_by_side() -> None:
     table = Guarantees({"one": good, "<two>": bad})
     assert [row[-1] for row in table.rows()] == ["exactly once", "at most once"]
     assert repr(table).splitlines()[2].startswith("<two>") and "&lt;two&gt;" in table._repr_html_()
-
-
-@pytest.mark.parametrize("emit", ["", "total", None])
-def test_unknown_kind_of_counts_is_refused(emit: Any) -> None:
-    """Whether counts are totals or increments is never guessed."""
-    with pytest.raises(KnobError, match="expected totals or increments"):
-        count_audit("lines", "counts", emit=emit)
 
 
 Job = tuple[list[bytes | None], list[Record], Emit]
@@ -140,4 +133,4 @@ def test_topic_that_is_not_there_is_a_sentence(broker: Any, spark: Any) -> None:
     """A missing topic is named at once, and Spark does not wait for it."""
     missing = f"kit.{uuid.uuid4().hex}.counts"
     with pytest.raises(LabError, match=f"there is no topic {missing}"):
-        count_audit(missing, missing)
+        count_audits({"x": Counted(missing, missing)})

@@ -25,7 +25,8 @@ from kitlib.trace import Step, Trace
 from kitlib.words import declare
 from kitlib.words.idempotence import IDEMPOTENCE
 from kitlib.words.spout import SPOUT
-from kitlib.words.word import Domain, Range
+from kitlib.words.word import Domain
+from tests.monitor.test_producing import STORIES, delivered, sent, trace_of, write
 from tests.pipelines.conftest import as_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
@@ -82,44 +83,6 @@ def judged(trace: Trace) -> Any:
     return replace(verdict, lanes=tuple(lane for lane in verdict.lanes if lane.verb == "stored"))
 
 
-ON_T = {"topic": "t", "partition": 0}
-
-
-def sent(last: int) -> tuple[str, dict[str, Any]]:
-    """Records 0 to `last` handed to the producer of t-0."""
-    return "send", {**ON_T, "first": 0, "last": last}
-
-
-def written(first: int, last: int, offset: int) -> tuple[str, dict[str, Any]]:
-    return "write", {**ON_T, "first": first, "last": last, "offset": offset}
-
-
-def told(word: str, first: int, last: int) -> tuple[str, dict[str, Any]]:
-    return word, {**ON_T, "first": first, "last": last, "error": "_MSG_TIMED_OUT"}
-
-
-def read(records: list[Range], first_offset: int = 0) -> tuple[str, dict[str, Any]]:
-    return "read", {**ON_T, "first_offset": first_offset, "records": records}
-
-
-# steps, and the counts (lost, duplicated, reordered, indefinite) with the steps that show them first
-CASES: dict[str, tuple[Steps, tuple[int, int, int, int], dict[str, int]]] = {
-    "all is stored once and in order": ([sent(4), written(0, 4, 0), told("delivered", 0, 4)], (0, 0, 0, 0), {}),
-    "what was sent and not answered still waits": ([sent(4), written(0, 1, 0)], (0, 0, 0, 0), {}),
-    "what was told to be stored and is not is lost": ([sent(4), told("delivered", 0, 4), read([[0, 2]])], (2, 0, 0, 0), {"lost": 2}),
-    "what was told to have failed is lost or indefinite":
-        ([sent(4), written(0, 2, 0), told("undelivered", 1, 4)], (2, 0, 0, 2), {"lost": 2, "indefinite": 2}),
-    "a second copy is a duplicate, whoever tells of it": ([sent(4), written(0, 4, 0), written(1, 3, 5)], (0, 3, 0, 0), {"duplicated": 2}),
-    "a first copy after a later record is late": ([sent(4), written(3, 4, 0), written(0, 2, 2)], (0, 0, 3, 0), {"reordered": 2}),
-    "a read says what writes said, and they are the witnesses":
-        ([sent(4), written(2, 4, 0), written(0, 4, 3), read([[2, 4], [0, 4]])], (0, 3, 2, 0), {"duplicated": 2, "reordered": 2}),
-    "a read replaces what was written behind its first offset":
-        ([sent(4), written(0, 4, 0), written(0, 4, 5), read([[3, 4]], 3)], (0, 0, 0, 0), {}),
-    "retention loses nothing that was stored": ([sent(4), written(0, 4, 0), told("delivered", 0, 4), read([], 5)], (0, 0, 0, 0), {}),
-    "a record that nobody sent is no record of the user's": ([sent(1), written(0, 5, 0)], (0, 0, 0, 0), {}),
-}  # fmt: skip
-
-
 HOSTILE_DATA: Sequence[tuple[str, str]] = (
     ("write", '"first": 0, "last": 9007199254740993, "offset": 0'),
     ("write", '"first": 0, "last": 900000000000, "offset": 0'),
@@ -142,7 +105,6 @@ HOSTILE_DATA: Sequence[tuple[str, str]] = (
 class InMemory:
     """All traces that need no broker, and their audits: one Spark job for all of them."""
 
-    cases: dict[str, Trace]  # by the sentence in CASES
     made: list[Trace]
     hostile: Trace
     audits: dict[str, AuditResult]
@@ -150,7 +112,6 @@ class InMemory:
 
 @pytest.fixture(scope="session")
 def in_memory(spark: Any) -> InMemory:
-    cases = {name: as_trace(f"case-{number}", steps) for number, (name, (steps, _, _)) in enumerate(CASES.items())}
     steps_made: list[Steps] = []
 
     @settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -160,12 +121,13 @@ def in_memory(spark: Any) -> InMemory:
 
     make()
     made = [as_trace(f"made-{number}", steps) for number, steps in enumerate(steps_made)]
-    hostile = as_trace("hostile", [sent(4), told("delivered", 0, 4), written(0, 3, 0)])
+    made += [replace(trace_of(*steps), run=f"story-{number}") for number, (steps, *_) in enumerate(STORIES.values())]
+    hostile = replace(trace_of(sent(0, 4), delivered(0, 4), write(0, 3, 0)), run="hostile")
     bad_lines = [
         (hostile.run, 100 + at, f'{{"n": {50 + at}, "at_ms": 0, "what": "{word}", "data": {{"topic": "t", {data}}}}}'.encode())
         for at, (word, data) in enumerate(HOSTILE_DATA)
     ]
-    traces = [*cases.values(), *made, hostile]
+    traces = [*made, hostile]
     lines = [*as_lines(traces), *bad_lines]
     steps = frames.read_steps(spark.createDataFrame(lines, "run STRING, line BIGINT, value BINARY")).persist()
     read = TraceRead.of_runs(steps)
@@ -174,21 +136,11 @@ def in_memory(spark: Any) -> InMemory:
         rows.setdefault(row["run"], []).append(row)
     steps.unpersist()
     audits = {trace.run: result_of(trace.run, read[trace.run], [], rows[trace.run], set()) for trace in traces}
-    return InMemory(cases, made, hostile, audits)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_audit_of_a_hand_made_run_has_the_counts_counted_by_hand(name: str, in_memory: InMemory) -> None:
-    """The audit finds the expected counts and witnesses, and so does the trace's verdict."""
-    _, counts, witnesses = CASES[name]
-    result = in_memory.audits[in_memory.cases[name].run]
-    assert tuple(result.counts.values()) == counts
-    assert {kind: result.first(kind).witness for kind in result.kinds if result.counts[kind]} == witnesses
-    assert result.differences(judge(in_memory.cases[name])) == ()
+    return InMemory(made, hostile, audits)
 
 
 def test_audit_of_any_steps_of_producers_equals_the_verdict(in_memory: InMemory) -> None:
-    """Whatever the steps are, the audit's counts, witnesses and delays are the verdict's."""
+    """Whatever the steps are, the audit's counts, witnesses and delays are the verdict's; so they are in its stories told by hand."""
     for trace in in_memory.made:
         assert in_memory.audits[trace.run].differences(judged(trace)) == (), "\n".join(trace.to_json_lines())
     seen = {kind for trace in in_memory.made for kind, count in judged(trace).counts.items() if count}

@@ -119,20 +119,17 @@ def test_run_that_raises_on_spark_is_a_row_with_its_error(spark: Any, home: Path
     assert (made[1]["release"], made[1]["seed"], made[1]["lost"], made[1]["steps"]) == ("a release that nobody made", 1, None, None)
 
 
-@pytest.mark.parametrize(("done", "left"), [((0, 5, 10, 60), "100 s left"), ((40, 45, 50, 60), "20 s left"), ((0, 50, 100, 100), "")])
-def test_bar_in_a_notebook_says_how_much_time_is_left(monkeypatch: pytest.MonkeyPatch, done: tuple[int, ...], left: str) -> None:
-    """By the pace of the runs after the first ones, for which Spark's Pythons start; before that, what is waited for."""
-    shown: list[str] = []
-    clock = iter([0.0, 30.0, 40.0])
-    handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
-    monkeypatch.setattr(sweeps, "display", lambda *data, **more: handle)
-    monkeypatch.setattr(sweeps.time, "monotonic", lambda: next(clock))
+def test_bar_in_a_notebook_says_how_far_it_is_and_leaves_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first run, what is waited for."""
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr(sweeps, "display", lambda *data, **more: SimpleNamespace(update=lambda data, raw: shown.append(data)))
     bar = sweeps._CellBar(Grid.of(NAME))
     bar.say("Spark is starting.")
-    for each in done[:-1]:
-        bar.tell(each, done[-1])
-    assert shown[0] == f"1 runs of {NAME}. Spark is starting." and "left" not in "".join(shown[:3])
-    assert left in shown[3]
+    bar.tell(3, 60)
+    bar.tell(60, 60)
+    line = f"1 runs of {NAME}"
+    assert [data["text/plain"] for data in shown] == [f"{line}. Spark is starting.", f"3 of {line}", line]
+    assert [("<progress" in data["text/html"]) for data in shown] == [False, True, False]
 
 
 def test_a_start_says_how_long_the_last_one_took(home: Path) -> None:

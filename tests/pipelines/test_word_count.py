@@ -16,7 +16,7 @@ from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
-from kitlib.pipelines.count_audit import CountAudit, count_audit, count_audits
+from kitlib.pipelines.count_audit import CountAudit, count_audits
 from kitlib.pipelines.word_count import Death, Outcome, WordCount
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(360)]
@@ -56,7 +56,7 @@ def room(backend: KafkaBackend, tmp_path_factory: pytest.TempPathFactory) -> Roo
 
 
 def audited(job: WordCount) -> CountAudit:
-    return count_audit(job.lines, job.counts, emit=job.emit)
+    return count_audits({"": job}).audits[""]
 
 
 def told(found: CountAudit) -> tuple[int, int, int, int]:
