@@ -230,24 +230,6 @@ def test_compose_jupyter_is_not_started_without_the_learners_copies(
     assert "work" in capsys.readouterr().err and not become
 
 
-def try_docker(tmp_path: Path, *ways: str) -> subprocess.CompletedProcess[str]:
-    """`make docker` where Docker is nothing but a program that tells what it was asked, and fails."""
-    docker = tmp_path / "docker"
-    docker.write_text('#!/bin/sh\necho "asked: $*"\nexit 1\n')
-    docker.chmod(0o755)
-    program = [sys.executable, "scripts/try_docker.py", *ways]
-    return subprocess.run(program, cwd=REPOSITORY, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
-
-
-def test_docker_is_tried_in_a_project_of_its_own_and_taken_down(tmp_path: Path) -> None:
-    """An image that does not start is a sentence and exit code 5, and what was started is taken down with its volumes."""
-    answer = try_docker(tmp_path, "cluster")
-    project = "compose --project-name delivery-lab-trial --env-file cluster.env"
-    assert answer.stdout.splitlines() == [f"asked: {project} up --build --wait", f"asked: {project} down --volumes --timeout 5"]
-    assert answer.returncode == 5 and answer.stderr.startswith("docker: ") and "Traceback" not in answer.stderr
-    assert try_docker(tmp_path, "swarm").returncode == 2
-
-
 def test_the_other_ways_in_agree_with_the_project(conda: dict[str, Any]) -> None:
     """conda brings Python, a Java and make, and all else from the lock; a codespace has a new enough Python; CITATION.cff this release."""
     plain = dict(item.split("=", 1) for item in conda["dependencies"] if isinstance(item, str) and "=" in item)

@@ -37,16 +37,11 @@ def purge(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_purge_asks_first(home: Path) -> None:
-    """Without a terminal to ask in and without --yes, it lists what there is with its size, and deletes nothing."""
+def test_purge_deletes_what_is_the_kits_and_nothing_else(home: Path) -> None:
+    """Asked first: without --yes it lists what there is with its size. A learner's notebooks stay, and so does what a link leads to."""
     asked = purge()
     assert asked.returncode != 0 and "add --yes" in asked.stderr and "Traceback" not in asked.stderr
-    assert f"{home / 'data'}  3 MB" in asked.stderr
-    assert (home / "data" / "kafka" / "log").exists()
-
-
-def test_purge_deletes_what_is_the_kits_and_nothing_else(home: Path) -> None:
-    """Jars, data, logs and scores go; a learner's notebooks stay, and so does what a link leads to. A second call has nothing to do."""
+    assert f"{home / 'data'}  3 MB" in asked.stderr and (home / "data" / "kafka" / "log").exists()
     done = purge("--yes")
     assert done.returncode == 0, done.stderr
     assert [path.name for path in home.iterdir()] == ["work"] and "it is yours: work" in done.stderr

@@ -222,15 +222,6 @@ def test_make_after_an_update_renews_an_untouched_copy(project: Path) -> None:
     assert make(project) == []
 
 
-def test_make_after_a_copy_was_deleted_makes_it_anew(project: Path) -> None:
-    """Deleting a copy is the way to begin its notebook anew; the other copies stay as they are."""
-    make(project)
-    change(project / "work" / "00_start_here.ipynb", answered)
-    (project / "work" / "01_second.ipynb").unlink()
-    assert make(project) == [f"Copied 1 notebook to {project / 'work'}: work on these"]
-    assert notebooks.load(project / "work" / "00_start_here.ipynb").cells[-1].source == "answer = 42"
-
-
 @pytest.mark.parametrize("content", [b"", b'{"cells": [', b"\xff\xfe", b"[]"], ids=["empty", "cut short", "binary", "a list"])
 def test_make_where_a_copy_is_unreadable_says_so_and_leaves_it(project: Path, content: bytes) -> None:
     """A copy that is no notebook may still be worth something: it stays, a sentence says what to do, the others are made."""
