@@ -19,7 +19,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "acks": "all", "idempotence": True, "max_in_flight": 5, "max_steps": 20_000, "retry_backoff_ms": 100, "metadata_max_age_ms": 300_000,
     "record_bytes": 0, "remembered_batches": 5, "older_is_duplicate": False, "second_epoch": "next", "expires": False, "restart": "no",
     "delay_ms": 5, "round_trip_ms": 10, "request_cost_ms": 0, "names_new_leader": True, "jitter": False, "numbered": "by partition",
-    "drained_from": "where the last ended", "partitions": 1, "release": "", "poll_records": 500, "library": "java", "strategy": "range",
+    "partitions": 1, "release": "", "poll_records": 500, "library": "java", "strategy": "range",
     "session_ms": 6_000, "max_poll_ms": 60_000, "rule": "", "commits": "", "workers": 1, "keeper": "librdkafka",
     "coordinator_rules": "4.3.1", "rules": "4.3.1", "require_stable": True, "auto_offset_reset": "earliest", "retry_ms": 100,
     "delete_retention_ms": 86_400_000, "min_compaction_lag_ms": 0, "age_ms": 0, "mode": "distributed", "consumers": 1,
@@ -27,7 +27,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "version": "2", "transactional": True, "offsets": "inside", "order": "output first", "ids": "same", "generation": True,
     "unique_key": True, "on_fenced": "go back", "cause": "slow", "late_marker": False, "marker_delay_ms": 0, "verification": True,
     "transaction_timeout_ms": 60_000, "replicas": None, "min_insync_replicas": 1, "leader_epoch": False, "unclean_leader_election": False,
-    "checkpoint": "kept", "sink": None, "committed": None,
+    "checkpoint": "kept", "sink": None,
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ RUNS = {
     "spout": "small_max_offset_behind", "topology": "tuple_tree", "idempotence": "producer_id_expired", "groups": "reset_policy",
     "transactions": "hanging_transaction", "send_path": "two_sends", "connect": "connect_layouts", "source": "connect_source_crash",
     "streams": "streams_thread_lost", "partitions": "partitions_added", "compaction": "compacted_topic",
-    "offsets": "coordinator_moves", "lag": "transactional_lag", "incidents": "stale_offset", "replication": "flipped_bit",
+    "offsets": "coordinator_moves", "incidents": "stale_offset", "replication": "flipped_bit",
     "checkpoint": "checkpoint_kill", "share": "share_crash",
 }  # fmt: skip
 ODD = [

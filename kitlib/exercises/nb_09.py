@@ -1,4 +1,4 @@
-"""The exercises of notebook 09: what a second send leaves out, when users learn of errors, how batches fill, acks, a clock."""
+"""The exercises of notebook 09: what a second send leaves out, when users learn of errors, how batches fill, a clock."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from statistics import mean
 from typing import Any
 
 from kitlib.exercises.answers import numbers_in, whole_number
-from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
-from kitlib.exercises.nb_08 import stored_in
+from kitlib.exercises.frame import Each, Function, Given, Half, Miss, Right, Rows, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.stored import records_per_request
 from kitlib.more.client.metadata import producer_metadata
@@ -71,17 +70,6 @@ def batch_of_a_round_trip(given: int) -> Rows:
     yield given == 1 and Miss("one")
     yield abs(given - truth) > NEAR * truth and Miss("size", more="more" if given < truth else "fewer", given=given)
     yield Right(truth=truth)
-
-
-@exercise(Knobs("acks_and_isr", only=("acks", "min_insync_replicas")))
-def word_of_one(turned: Turned) -> Rows:
-    trace = turned.trace
-    said = {record for step in trace if step.what == "delivered" for record in range(step.data["first"], step.data["last"] + 1)}
-    lies = sorted(said - stored_in(trace).keys())
-    yield lies and Miss("lies", lies=lies, others=len(lies) - 1)
-    yield len(said) < 2 and Half("nothing stored")
-    failed = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered")
-    yield Right(acknowledged=len(said), failed=failed)
 
 
 def clock_cases() -> list[list[Any]]:

@@ -23,12 +23,12 @@ Answer = TypeVar("Answer")
 LESSONS = (
     ("storm.stories",
      "happy_path small_max_offset_behind poison_record retry_with_backoff out_of_range failed_offset_deleted "
-     "restart same_id_other_topic several_tuples uncommitted_cap start_position"),
+     "restart same_id_other_topic several_tuples uncommitted_cap"),
     ("storm.tree_stories", "tuple_tree false_completion livelock reliability_off bolt_crash acker_crash spout_crash"),
     ("storm.word_stories", "word_count"),
     ("idempotence.producer_stories",
      "answers_lost six_in_flight reordering_by_retry broker_restart batch_expires two_producers_one_id "
-     "producer_id_expired log_start_moved one_partition_waits new_id_for_all whose_turn"),
+     "producer_id_expired log_start_moved one_partition_waits new_id_for_all"),
     ("groups.zookeeper_group", "zookeeper_group"),
     ("groups.group_stories", "rebalance"),
     ("groups.rebalance_stories", "rebalance_protocols"),
@@ -39,14 +39,13 @@ LESSONS = (
      "commit_and_abort consume_transform_produce zombie transaction_timeout delayed_marker hanging_transaction "
      "outside_effect"),
     ("send_path.send_stories",
-     "two_sends blocked_send linger_and_batches unflushed_sends stale_metadata expired_batch acks_and_isr"),
+     "two_sends blocked_send linger_and_batches unflushed_sends stale_metadata expired_batch"),
     ("connect.connect_stories", "connect_layouts connect_worker_lost connect_source_crash"),
     ("streams.streams_stories", "streams_tasks streams_failover streams_thread_lost streams_queries"),
     ("groups.added_partitions", "partitions_added"),
     ("groups.group_stories", "more_consumers"),
     ("compaction.compaction_stories", "compacted_topic tombstones"),
     ("offsets.coordinator_stories", "offset_expiry coordinator_moves"),
-    ("lag.lag_stories", "transactional_lag"),
     ("offsets.incident_stories", "stale_offset dead_cleaner"),
     ("replication.replication_stories", "unclean_election truncated_commit follower_cut flipped_bit"),
     ("offsets.reset_stories", "reset_policy retention_overtakes new_partition_latest reset_by_hand"),
@@ -95,7 +94,7 @@ def run(
 def at_once(call: Callable[[Key], Answer], keys: Iterable[Key]) -> dict[Key, Answer]:
     """What `call` gives for each key, a thread for each call, in the order of the keys: runs on real brokers mostly wait.
 
-    at_once(lambda library: run("transactional_lag", backend="kafka", library=library), ("librdkafka", "java"))
+    at_once(lambda library: run("off_by_one", backend="kafka", library=library), ("librdkafka", "java"))
 
     The first key's error, if calls fail.
     """

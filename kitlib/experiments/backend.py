@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from kitlib.errors import LabError
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
-from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.trace import Trace
 
 
@@ -124,13 +123,6 @@ class ModelBackend:
     def create_table(self, name: str) -> MemoryTable:
         """A table of the run's own. The same name is the same table."""
         return self.tables.setdefault(name, MemoryTable())
-
-    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
-        """Where a consumer group begins that committed this offset (and lost it again, if `expired`).
-
-        Raises NoOffsetForPartitionError or OffsetOutOfRangeError under the policy "none".
-        """
-        return start_position(None if expired else committed, topic.start, topic.end, policy)
 
     def publish(self, trace: Trace) -> None:
         """Keep the finished trace where the audit finds it; here the caller holds it."""

@@ -471,21 +471,6 @@ class KafkaBackend:
         asked(lambda: producer.init_transactions(DEADLINE_S), f"the producer {name} cannot begin")
         return producer
 
-    def group_position(self, topic: Topic, committed: int | None, expired: bool, policy: ResetPolicy) -> int:
-        """Asks a real consumer of a real group where it begins.
-
-        An expired offset is removed as the broker itself removes one, by deleting the idle group's offsets.
-        """
-        group = f"kit.{self.run}.group"
-        created_resources.remember("group", group)
-        if committed is not None:
-            with closing(reader_of(self.cluster, group)) as member:
-                offsets = [TopicPartition(topic.name, 0, committed)]
-                asked(lambda: member.commit(offsets=offsets, asynchronous=False), f"group {group}: offset {committed} was not committed")
-        if expired:
-            self.admin.delete_consumer_groups([group], request_timeout=DEADLINE_S)[group].result(DEADLINE_S)
-        return first_position(self.cluster, group, topic, policy)
-
     def publish(self, trace: Trace) -> None:
         publish(trace, self.cluster, self.admin, self.producer)
 

@@ -528,7 +528,6 @@ Ledger = DeliveryLedger | ProducerLedger | TransactionLedger  # of one partition
 LEDGERS: dict[str, Callable[[str, int, Settings], Ledger]] = {
     "spout": _delivered(Reasons),
     "groups": _delivered(GroupReasons),
-    "lag": _delivered(GroupReasons),
     "offsets": _delivered(KeptReasons),
     "incidents": _delivered(OffsetReasons),
     "replication": _delivered(ReplicaReasons),

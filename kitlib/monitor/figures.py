@@ -229,18 +229,6 @@ def _others_wait(trace: Trace) -> Iterator[float]:
         yield longest
 
 
-def _unserved(trace: Trace) -> Iterator[float]:
-    """For how long a partition has had batches to send and nothing in the log, ms."""
-    since: dict[tuple[Any, Any], int] = {}
-    served: dict[tuple[Any, Any], int] = {}
-    for step in trace:
-        if step.what == "send":
-            since.setdefault(_lane(step), step.at_ms)
-        elif step.what == "write":
-            served.setdefault(_lane(step), step.at_ms)
-        yield max((served.get(lane, step.at_ms) - at_ms for lane, at_ms in since.items()), default=0)
-
-
 def _records_a_request(trace: Trace) -> Iterator[float]:
     """How many records a produce request has carried on average."""
     requests = records = 0
@@ -326,7 +314,6 @@ OUT_OF_ORDER = Figure("out of order", "records", "{} stored out of order", _anom
 WRONGLY_FAILED = Figure("wrongly failed", "records", "{} reported as failed, but stored", _anomalies("indefinite"))
 WENT_BACK = Figure("went back", "offsets", "the reader went back by {}", _each(_claimed_back))
 HELD_UP = Figure("others held up", "ms", "{} at most from send to log in the other partitions", _each(_others_wait))
-UNSERVED = Figure("unserved", "ms", "{} until each partition had a batch in the log", _each(_unserved))
 COMMITTED = Figure("committed", "records", "{} committed", _each(_committed_to), less_is_better=False)
 UNCLAIMED = Figure("done, not committed", "records", "up to {} done that no commit could cover yet", _held(_unclaimed), is_peak=True)
 EARLY_CANCELS = Figure(

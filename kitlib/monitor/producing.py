@@ -16,7 +16,7 @@ was stored. The words that are read, all with `topic` and `partition`:
     producer  send {first, last}   delivered {first, last}   undelivered {first, last, error}
               request {batch, first, last}   answer {batch, error}   exit (the process ends with what it holds)
     broker    write {first, last, offset}   read {first_offset, records: ranges in log order}
-              restart {how}   fail_over   expire   delete {to}   destroy {unclean}
+              restart {how}   fail_over   expire   delete {to}
 
 The last line's words matter for what they explain: after them, a broker remembers less.
 
@@ -59,8 +59,6 @@ class ProducerLedger:
     stored: list[tuple[int, int, Step]] = field(default_factory=list)  # (offset, record, step), in log order
     excuses: list[tuple[int, str]] = field(default_factory=list)  # (step, why a broker remembers less after it)
     exited_at: int | None = None  # the step at which the producer's process ended
-    destroyed_at: int = -1  # the last step at which a leader was lost for good
-    is_unclean: bool = False  # and one that was not in sync took over
     last_step: int = 0
 
     def follow(self, step: Step, judged: str) -> None:
@@ -131,10 +129,6 @@ class ProducerLedger:
         if self.exited_at is None:
             self.exited_at = step.number
 
-    def _on_destroy(self, step: Step) -> None:
-        self.destroyed_at = step.number
-        self.is_unclean = self.is_unclean or bool(step.data.get("unclean"))
-
     def _on_delete(self, step: Step) -> None:
         self.excuses.append((step.number, LOG_START))
 
@@ -172,13 +166,6 @@ class ProducerLedger:
         """Why a record may be missing that was reported as stored: what was lost before it was sent explains nothing."""
         if self.settings.acks in (0, "0") and record not in self.written:
             return "acks=0: a record counts as stored once it is sent"
-        is_destroyed = self.destroyed_at > self.sent_in.get(record, 0)
-        if is_destroyed and self.settings.acks in (1, "1"):
-            return "acks=1: only the leader acknowledges, and the leader was lost"
-        least = self.settings.min_insync_replicas
-        if is_destroyed and self.is_unclean and 1 in (least, self.settings.replicas):
-            alone = f"min_insync_replicas={least}" if least == 1 else "replicas=1"
-            return f"{alone}: acks=all waits for the in-sync replicas, and that may be the leader alone, which was lost"
         if self.settings.second_epoch == "same" and any(at == self.delivered[record] and it != record for at, it, _ in self.stored):
             return "second_epoch=same: two producers share an id and epoch, and the broker compares numbers, not records"
         return ""

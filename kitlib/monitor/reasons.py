@@ -92,8 +92,7 @@ class Reasons:
 
     def start(self, why: str, begin: Begin) -> str:
         """Why a spout may start where it does; empty if it simply used the stored offset."""
-        is_kept = begin.is_committed and self.settings.committed != "expired"
-        if why in ("stored offset", "committed offset") or (is_kept and any(each in why for each in NO_OFFSET)):
+        if why in ("stored offset", "committed offset") or (begin.is_committed and any(each in why for each in NO_OFFSET)):
             return ""
         return f"{why} (force_from_start={self.settings.force_from_start})" if "force_from_start" in self.settings else why
 

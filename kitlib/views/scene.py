@@ -227,7 +227,7 @@ def _window_reel(film: Film, scene: Scene, window: Window, only: int | None) -> 
 SCENES: dict[str, str] = {
     domain: f"kitlib.views.scenes.{'offsets' if domain == 'incidents' else domain}"
     for domain in (
-        "connect", "streams", "source", "partitions", "send_path", "replication", "offsets", "incidents", "compaction", "lag",
+        "connect", "streams", "source", "partitions", "send_path", "replication", "offsets", "incidents", "compaction",
         "groups", "transactions", "checkpoint", "difference", "idempotence",
     )
 }  # domain -> the module of the scene of its traces

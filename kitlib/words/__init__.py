@@ -9,7 +9,7 @@ from kitlib.words.connect import CONNECT, PARTITIONS, SOURCE, STREAMS
 from kitlib.words.difference import DIFFERENCE
 from kitlib.words.groups import GROUPS
 from kitlib.words.idempotence import IDEMPOTENCE
-from kitlib.words.offsets import COMPACTION, INCIDENTS, LAG, OFFSETS
+from kitlib.words.offsets import COMPACTION, INCIDENTS, OFFSETS
 from kitlib.words.replication import REPLICATION
 from kitlib.words.send_path import SEND_PATH
 from kitlib.words.share import SHARE
@@ -22,7 +22,7 @@ DOMAINS: dict[str, Domain] = {
     each.name: each
     for each in (
         SPOUT, TOPOLOGY, IDEMPOTENCE, SEND_PATH, GROUPS, TRANSACTIONS, CONNECT, SOURCE, STREAMS, PARTITIONS,
-        OFFSETS, INCIDENTS, COMPACTION, LAG, REPLICATION, CHECKPOINT, SHARE, DIFFERENCE,
+        OFFSETS, INCIDENTS, COMPACTION, REPLICATION, CHECKPOINT, SHARE, DIFFERENCE,
     )
 }  # fmt: skip
 

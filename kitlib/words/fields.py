@@ -123,18 +123,18 @@ FIELDS = _by_name({
         false_completions first first_offset format from generation groups high_watermark idle inputs kept keys lag last late
         leader leader_epoch left_over limit load_ms locks log_end longest_ms lost made_from max_steps messages metadata
         missing most_ms most_partitions ms next node notifications number offset on_disk on_their_way orders outstanding part
-        partition paused pending pid poll position queue reads record records records_gone refused request restored root rows
-        seq shuffled silence_s since_cleaned_ms spout_task stage stored_lag threads threads_counting
+        partition paused pending pid poll position queue reads record records refused request restored root rows
+        seq shuffled since_cleaned_ms spout_task stage stored_lag threads threads_counting
         threads_idle timeout timestamp_ms to tries tuple unprocessed until_ms val version waited_ms waiting wasted
         writes""",
     "whole?": "after before stored tx value",
     "number": "commits_a_minute dirty_ratio predicted speed",
     "flag": """again charged fatal full held is_late must_abort need_update partial probing_needed retry stale unclean written""",
-    "text": """address answer api by call cause deed effect error from_the_model gone group how instance_id key kind library member
-        member_id message name on outcome protocol release rule said says state status task thread topic topology_id transactional_id
+    "text": """address answer api by call cause deed effect error from_the_model group how instance_id key kind library member
+        member_id message name on outcome protocol release said says state status task thread topic topology_id transactional_id
         tried what when why""",
     "texts": "columns connectors members moved names stateful strategies",
-    "wholes": "brokers dropped in_sync left nodes offsets parents removed roots",
+    "wholes": "dropped in_sync left nodes offsets parents removed roots",
     "rows": "batches stages",
     "scalars": "values",
     "parts": "parts",

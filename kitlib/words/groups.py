@@ -89,13 +89,13 @@ def _stable(who: str, data: Data) -> str:
 
 def _lag(who: str, data: Data) -> str:
     """What a monitor shows of one partition, beside what it cannot know."""
-    end, committed = data.get("end", data.get("log_end")), data.get("committed")
+    end, committed = data["log_end"], data.get("committed")
     when = (
         f"{plain_text(data['when'], 40)[:1].upper()}{plain_text(data['when'], 40)[1:]}: the"
         if data.get("when")
         else "The"
     )
-    place = f" of partition {data['partition']:d}" if "log_end" in data else ""
+    place = f" of partition {data['partition']:d}"
     if data["lag"] is None:
         told = f"{when} log{place} ends at {end:d} and nothing is committed: the monitor has no lag to show"
     else:
@@ -231,11 +231,11 @@ GROUPS = Domain(
                 about="record:offset partition:@",
             ),
             "lag": Word(
-                _lag, "lag:whole?", "committed:whole? end log_end position unprocessed when",
+                _lag, "lag:whole? log_end", "committed:whole? position unprocessed when",
                 about="partition:@",
             ),
             "judge": Word(
-                _judge, "status why", "lag rule silence_s stored_lag when", about="partition:@",
+                _judge, "status why", "lag stored_lag when", about="partition:@",
                 rule=Rule("Burrow's rules are tried in order, and the first that holds decides.", "mechanisms.lag:calculate"),
             ),
             "delete": Word(

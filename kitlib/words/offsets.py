@@ -1,4 +1,4 @@
-"""Words of the offsets topic, of a compacted log, and of a monitor's lag; consumers and operators use the words of groups."""
+"""Words of the offsets topic and of a compacted log; consumers and operators use the words of groups."""
 
 from __future__ import annotations
 
@@ -228,4 +228,3 @@ _MARKS = {
 OFFSETS = Domain("offsets", with_room(_WORDS, **_ROOM), _capital, _MARKS)
 INCIDENTS = Domain("incidents", OFFSETS.words, _capital, _MARKS)
 COMPACTION = Domain("compaction", with_room(_WORDS, append=0.4, emit=0.4, process=0.4), _capital, _MARKS)
-LAG = Domain("lag", with_room(_WORDS, 0.3, lag=1.0, commit=1.0, judge=6.0), _capital, _MARKS)

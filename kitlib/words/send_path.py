@@ -176,12 +176,6 @@ SEND_PATH = Domain(
         "move_leader": Word(
             "Broker {to:d} is now the leader of the partition. The client does not know yet.", "", "leader_epoch to"
         ),
-        "stop_copying": Word("The followers stop replicating: brokers {brokers:listed()}.", "", "broker brokers"),
-        "shrink_isr": Word("Replicas fell too far behind: only {in_sync:listed()} {in_sync:be()} in sync.", "", "brokers in_sync left"),
-        "destroy": Word(
-            "The leader is lost for good.[records_gone>0? {records_gone:,} records are lost with it.][ Broker {leader:d} is the leader "
-            "now.]", "", "broker gone leader leader_epoch records_gone unclean", judged="destroy",
-        ),
         "fault": Word("From here on: {cause}.", "", "cause"),
         "killed": Word("Broker {broker} is killed.", "broker"),
         "started": Word("Broker {broker} is restarted.", "broker"),
@@ -197,8 +191,8 @@ SEND_PATH = Domain(
     _numbered,
     marks={
         "lose_request": "request lost", "lose_answer": "answer lost", "duplicate_request": "sent twice",
-        "expire": "time-out", "exit": "exit", "destroy": "broker lost", "killed": "crash", "started": "restart",
-        "move_leader": "new leader", "refuse": "refused", "disconnected": "cut", "undelivered": "fails", "shrink_isr": "ISR shrinks",
+        "expire": "time-out", "exit": "exit", "killed": "crash", "started": "restart",
+        "move_leader": "new leader", "refuse": "refused", "disconnected": "cut", "undelivered": "fails",
     },
     within={"record": "batch"},
 )

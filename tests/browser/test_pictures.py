@@ -22,7 +22,6 @@ from tests.clock import min_until
 from tests.views.producing import everything
 from tests.views.projector import Projector
 from tests.views.test_lag_picture import CASES
-from tests.views.test_unclean_scene import a_monitored_run
 from tests.views.traces import some_steps_of
 
 pytestmark = pytest.mark.browser
@@ -116,7 +115,7 @@ def test_words_of_all_scenes_do_not_collide(chromium: Browser) -> None:
     """Measured in the browser, for every experiment that is a scene: no two words lie over each other, none leaves the picture."""
     traces = [some_steps_of(name) for name in names()]
     traces = [trace for trace in traces if scene.kind_of(trace)] + [run("client_cut_off"), commit_and_abort.run()]
-    traces += [run("coordinator_moves", others_records=600), a_monitored_run()]
+    traces += [run("coordinator_moves", others_records=600)]
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     found = {}
     for trace in traces:

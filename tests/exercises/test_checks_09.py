@@ -21,8 +21,6 @@ SOLUTIONS: list[tuple[str, Any, str]] = [
     ("told_after", TIMES | {"buffer full": 4_110}, "(The third record of the wrong address fails after 1,500 ms"),
     ("batch_of_a_round_trip", ..., "rate × round trip"),
     ("batch_of_a_round_trip", 55, "rate × round trip"),
-    ("word_of_one", ..., "2 records are acknowledged"),
-    ("word_of_one", {"acks": "all", "min_insync_replicas": 2}, "say no"),
     ("own_metadata_clock", ..., "420 cases agree"),
 ]
 WRONG: list[tuple[str, Any, str]] = [
@@ -38,10 +36,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("batch_of_a_round_trip", 30, "more than 30 records"),
     ("batch_of_a_round_trip", 2_000, "fewer than 2000 records"),
     ("batch_of_a_round_trip", 0, "more than 0 records"),
-    ("word_of_one", {"min_insync_replicas": 1}, "record 1 is acknowledged and then lost, and 9 more with it"),
-    ("word_of_one", {"min_insync_replicas": 3}, "but nothing is stored either"),
-    ("word_of_one", {"acks": "1", "min_insync_replicas": 2}, "record 1 is acknowledged and then lost"),
-    ("word_of_one", {"acks": "0", "min_insync_replicas": 2}, "and 10 more with it"),
     *slips(
         "own_metadata_clock",
         (WANTS, "last_successful_refresh_ms + expire_ms - now_ms", "yours returns -700"),

@@ -124,7 +124,6 @@ PRODUCERS: dict[str, Claim] = {
     ),
     "an epoch is one partition's affair": ("new_id_for_all", {}, (280, 290), {"lost": 10}),
     "a new id is every partition's affair": ("new_id_for_all", {"release": "2.0"}, (335, 340), {"lost": 5, "indefinite": 10}),
-    "two batches fit into a request": ("whose_turn", {}, (100, 100), {}),
 }  # fmt: skip
 GROUPS: dict[str, Claim] = {
     "an eager rebalance repeats what nobody had committed, everywhere": (

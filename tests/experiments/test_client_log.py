@@ -6,11 +6,8 @@ import logging
 
 import pytest
 
-from kitlib.errors import KnobError
-from kitlib.experiments.idempotence.unresponsive_broker import Watched, watch
 from kitlib.experiments.send_path import real_two_sends
-from kitlib.experiments.send_path.real_two_sends import APPLICATION, SEND_MARK, LogLine, observe_two_sends, sends_in
-from kitlib.lab.clients import Cluster
+from kitlib.experiments.send_path.real_two_sends import APPLICATION, SEND_MARK, LogLine, sends_in
 
 BOOT, LEADER = "127.0.0.1:1/bootstrap", "127.0.0.1:1/7"
 # As librdkafka 2.16.0 writes them; between them in a real log there are many others.
@@ -25,21 +22,6 @@ LIBRDKAFKA = [
     f"SEND [c#producer-1] [thrd:{LEADER}]: {LEADER}: Sent ProduceRequest (v10, 120 bytes @ 0, CorrId 2)",
     f"RECV [c#producer-1] [thrd:{LEADER}]: {LEADER}: Received ProduceResponse (v10, 57 bytes, CorrId 2, rtt 1.85ms)",
 ]
-JAVA = """\
-545 [main] TRACE org.apache.kafka.clients.producer.KafkaProducer - [Producer clientId=c] Requesting metadata update for topic kit.t.
-546 [io] DEBUG org.apache.kafka.clients.NetworkClient - [Producer clientId=c] Initialize connection to node 1 for sending metadata request
-547 [io] DEBUG org.apache.kafka.clients.NetworkClient - [Producer clientId=c] Initiating connection to node 1
-548 [io] DEBUG org.apache.kafka.clients.Metadata - [Producer clientId=c] Updated cluster metadata updateVersion 2 to M{partitions=[]}
-550 [io] DEBUG org.apache.kafka.clients.NetworkClient - [Producer clientId=c] Sending metadata request R(topics=[T(name='kit.t')])
-org.apache.kafka.common.errors.UnsupportedVersionException: a line of an exception
-560 [io] DEBUG org.apache.kafka.clients.Metadata - [Producer clientId=c] Updated cluster metadata updateVersion 3 to M{partitions=[kit.t-0]}
-561 [main] TRACE org.apache.kafka.clients.producer.KafkaProducer - [Producer clientId=c] Attempting to append record P(topic=kit.t)
-562 [main] TRACE org.apache.kafka.clients.producer.KafkaProducer - [Producer clientId=c] Waking up the sender since topic kit.t partition 0
-563 [io] DEBUG org.apache.kafka.clients.NetworkClient - [Producer clientId=c] Sending PRODUCE request with header H and timeout
-569 [io] TRACE org.apache.kafka.clients.producer.internals.Sender - [Producer clientId=c] Received produce response from node 1
-700 [main] TRACE org.apache.kafka.clients.producer.KafkaProducer - [Producer clientId=c] Attempting to append record P(topic=kit.t)
-701 [main] TRACE org.apache.kafka.clients.producer.KafkaProducer - [Producer clientId=c] Waking up the sender since topic kit.t partition 0
-"""
 
 
 def lines_of(texts: list[str]) -> list[LogLine]:
@@ -49,14 +31,14 @@ def lines_of(texts: list[str]) -> list[LogLine]:
 
 
 def stages(lines: list[LogLine]) -> list[list[int]]:
-    return [[seen.stage for seen in send] for send in sends_in(lines, real_two_sends.librdkafka_signs("t"))]
+    return [[seen.stage for seen in send] for send in sends_in(lines, real_two_sends.signs_of("t"))]
 
 
 def test_sends_in_librdkafkas_lines_are_the_nine_steps_with_what_they_tell() -> None:
     """Each sign is found once, and brings the numbers of its line."""
     lines = lines_of(LIBRDKAFKA)
     assert stages(lines) == [list(range(1, 10))]
-    told = {seen.stage: seen.told for seen in sends_in(lines, real_two_sends.librdkafka_signs("t"))[0] if seen.told}
+    told = {seen.stage: seen.told for seen in sends_in(lines, real_two_sends.signs_of("t"))[0] if seen.told}
     assert told == {4: {"partitions": "3"}, 5: {"records": "1"}, 6: {"records": "1"}}
 
 
@@ -76,16 +58,7 @@ def test_sends_in_a_line_missing_leaves_its_step_out(left_out: int) -> None:
 def test_sends_in_another_topics_lines_are_no_steps() -> None:
     """A topic's name is taken literally, and whole."""
     lines = lines_of(LIBRDKAFKA)
-    assert {seen.stage for seen in sends_in(lines, real_two_sends.librdkafka_signs("."))[0]}.isdisjoint({4, 5, 6})
-
-
-def test_sends_in_java_lines_knows_the_topics_update_and_a_second_send() -> None:
-    """The update that does not have the topic is not step 4, and the connection for metadata is not step 7."""
-    lines = real_two_sends.with_send_marks(real_two_sends.read_java_lines(JAVA), "kit.t")
-    found = sends_in(lines, real_two_sends.java_signs("kit.t"))
-    assert [[seen.stage for seen in send] for send in found] == [[1, 2, 3, 4, 5, 6, 8, 9], [5, 6]]
-    assert [seen.told for seen in found[0] if seen.stage == 4] == [{"version": "3"}]
-    assert found[0][0].at_ms == 545
+    assert {seen.stage for seen in sends_in(lines, real_two_sends.signs_of("."))[0]}.isdisjoint({4, 5, 6})
 
 
 def test_librdkafka_log_keeps_its_clients_lines_and_nobody_elses() -> None:
@@ -96,22 +69,3 @@ def test_librdkafka_log_keeps_its_clients_lines_and_nobody_elses() -> None:
     log.logger.debug("something else")
     assert [(line.word, line.at_ms) for line in log.lines] == [("FASTQUERY", 7), (APPLICATION, 7)]
     assert log.logger.parent is None and log not in logging.getLogger().handlers
-
-
-def test_watched_is_told_by_the_time_out_that_had_passed() -> None:
-    """A late word of a client whose send returned at once is not max.block.ms."""
-    assert Watched("c", "t", 0, 1_010, 1_012, "E").told_by == "max.block.ms"
-    assert Watched("c", "t", 0, 2_910, 2_950, "E").told_by == "max.block.ms"  # on a busy machine
-    assert Watched("c", "t", 0, 0, 2_500, "E").told_by == "delivery.timeout.ms"
-    assert Watched("c", "t", 0, 0, 1_200, "E").told_by == "none"
-    assert Watched("c", "t", 1_503, None, None, "E").told_by == "bootstrap_timeout_ms"
-    assert Watched("c", "t", 0, 1_010, 1_012, "E").blocks and not Watched("c", "t", 0, 0, 2_500, "E").blocks
-
-
-def test_observers_of_unknown_clients_say_which_there_are() -> None:
-    """A bad argument is told before anything is started."""
-    cluster = Cluster("127.0.0.1:1", None, 1, "kit")
-    with pytest.raises(KnobError, match=r"client is 'c'.*librdkafka, java"):
-        observe_two_sends("c", cluster, "t", 0)
-    with pytest.raises(KnobError, match=r"trouble 'rain'.*missing topic, silent broker"):
-        watch("java", "rain", cluster)

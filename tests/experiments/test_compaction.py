@@ -1,18 +1,16 @@
-"""Compacted topics: what a gap means, when a tombstone goes, and a lag that markers keep up; on the model and on the broker."""
+"""Compacted topics: what a gap means, and when a tombstone goes; on the model and on the broker."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compaction_stories import CompactionRun, ModelCompactedLog
 from kitlib.experiments.compaction.log_length import records_to_load, transient_groups
-from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.log import FetchError
 from kitlib.monitor.delivery import judge
@@ -47,7 +45,6 @@ CLAIMS: dict[str, Claim] = {
     "away for longer than a short retention": ("tombstones", {"delete_retention_ms": 300, "away_ms": 400}, (6, 0, 7), {"lost": 1}),
     "and for less": ("tombstones", {"delete_retention_ms": 600, "away_ms": 100}, (7, 0, 7), {}),
     "and the second takes it": ("tombstones", {"delete_retention_ms": 0, "away_ms": 0}, (6, 0, 7), {"lost": 1}),
-    "a lag is no loss": ("transactional_lag", {}, (10, 0, 10), {}),
 }  # fmt: skip
 
 
@@ -125,24 +122,6 @@ def test_model_log_answers_fetches_as_a_broker_does() -> None:
     assert [offset for offset, _, _ in log.snapshot().records] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("commits", "lag", "statuses"),
-    [("last record + 1", 1, ["WARN", "STOP"]), ("position", 0, ["OK", "OK"])],
-)
-def test_lag_of_a_consumer_that_is_done_depends_on_what_it_commits(commits: str, lag: int, statuses: list[str]) -> None:
-    """The marker behind the last record is a lag of 1 for ever, for which a monitor warns and then says STOP."""
-    trace = get("transactional_lag").run(commits=commits)
-    assert {value for (value,) in found(trace, "lag", "lag")} == {lag}
-    assert [status for (status,) in found(trace, "judge", "status")] == statuses
-    assert found(trace, "lag", "end", "committed")[-1] == (20, 20 - lag)
-
-
-def test_stop_is_hidden_while_an_old_log_end_is_remembered() -> None:
-    """Burrow forgives a silence as long as one of the log ends it remembers is below the last commit."""
-    quiet = get("transactional_lag").run(silence_s=30)
-    assert [status for (status,) in found(quiet, "judge", "status")] == ["WARN", "WARN"]
-
-
 REAL = [
     "records that compaction has replaced are not lost", "records that were deleted are", "markers lose nothing",
     "away for longer than a short retention", "and for less",
@@ -169,27 +148,6 @@ def test_experiment_on_the_broker_does_what_the_model_does(broker: Cluster, case
     parts = ("records", "keys") if knobs.get("what") == "delete records" else ("segments", "records", "keys")
     for ours, theirs in zip(model, real, strict=True):
         assert [ours.state["offsets"][part] for part in parts] == [theirs.state["offsets"][part] for part in parts], ours
-
-
-@pytest.mark.kafka
-@pytest.mark.parametrize(
-    ("library", "commits"),
-    [("java", "position"), ("librdkafka", "position"), ("librdkafka", "last record + 1")],
-)
-def test_lag_on_the_broker_is_that_of_the_model(broker: Cluster, library: str, commits: str) -> None:
-    """Each library's own position lies behind the marker; the last record's offset + 1 before it."""
-    knobs: dict[str, Any] = {"library": library, "commits": commits, "transactions": 3}
-    model, real = get("transactional_lag").run(**knobs), get("transactional_lag").run(backend="kafka", **knobs)
-    assert of(real) == of(model)
-    for what, fields in (("lag", ("end", "committed", "lag")), ("judge", ("status", "rule"))):
-        assert found(real, what, *fields) == found(model, what, *fields)
-    topic = real.steps[0].data["topic"]
-    asker = Consumer(client_config(broker, **{"group.id": topic}))
-    try:
-        committed = asker.committed([TopicPartition(topic, 0)], timeout=20)[0].offset
-    finally:
-        asker.close()
-    assert committed == found(model, "lag", "committed")[-1][0]
 
 
 def test_records_that_would_come_of_age_during_a_real_run_are_refused() -> None:

@@ -82,49 +82,18 @@ def test_failed_offset_deleted_every_reset_names_the_offset_that_was_asked_for(r
     assert len(resets) > 90 and {step.data["asked"] for step in resets} == {5}
 
 
-# The group's committed offset, the policy -> (where it begins or None, lost, duplicated): 30 records, 10 more, 10 of them done.
-GROUPS = {
-    ("none", "earliest"): (0, 0, 0), ("none", "latest"): (40, 40, 0), ("none", "none"): (None, 0, 0),
-    ("inside", "earliest"): (10, 0, 0), ("inside", "latest"): (10, 0, 0), ("inside", "none"): (10, 0, 0),
-    ("deleted", "earliest"): (15, 5, 0), ("deleted", "latest"): (40, 30, 0), ("deleted", "none"): (None, 5, 0),
-    ("beyond_end", "earliest"): (0, 0, 0), ("beyond_end", "latest"): (40, 40, 0), ("beyond_end", "none"): (None, 0, 0),
-    ("expired", "earliest"): (0, 0, 10), ("expired", "latest"): (40, 30, 0), ("expired", "none"): (None, 0, 0),
-}  # fmt: skip
-
-
 FORCED = {"force_from_start": True}
 
 
-@pytest.mark.parametrize("knobs", [{}, FORCED, FORCED | {"start_offset_time": "latest"}, {"committed": "inside"}], ids=str)
+@pytest.mark.parametrize("knobs", [{}, FORCED, FORCED | {"start_offset_time": "latest"}], ids=str)
 @pytest.mark.parametrize("name", [each for each in experiments.names() if experiments.get(each).kind in (SpoutRun, TopologyStory)])
 def test_start_without_a_stored_offset_lies_where_the_knobs_say(name: str, knobs: dict[str, Any]) -> None:
     """A start that says "no stored offset" lies at `configured_offset()`: what the knobs shown name, or else the earliest offset."""
     trace = experiments.run(name, **{knob.name: knobs[knob.name] for knob in experiments.get(name).knobs if knob.name in knobs})
     shown = {"force_from_start": True, "start_offset_time": "earliest"} | trace.settings
-    policy = shown.get("auto_offset_reset", shown["start_offset_time"])
-    end = "log_start" if shown["force_from_start"] and policy == "earliest" else "log_end"
-    starts = [step for step in trace if step.what == "start" and step.data["why"] in ("no stored offset", "no committed offset")]
+    end = "log_start" if shown["force_from_start"] and shown["start_offset_time"] == "earliest" else "log_end"
+    starts = [step for step in trace if step.what == "start" and step.data["why"] == "no stored offset"]
     assert [step.data["offset"] for step in starts] == [step.state[end] for step in starts]
-
-
-@pytest.mark.parametrize(("committed", "policy"), GROUPS)
-def test_start_position_asks_the_policy_only_without_a_usable_offset(committed: str, policy: str) -> None:
-    """auto.offset.reset is asked when there is no committed offset or it lies outside the log, and never else."""
-    trace = get("start_position").run(committed=committed, auto_offset_reset=policy)
-    counts = judge(trace).counts
-    last = [step for step in trace if step.what in ("start", "error")][-1]
-    begin = last.data["offset"] if last.what == "start" else None
-    assert (begin, counts["lost"], counts["duplicated"]) == GROUPS[committed, policy]
-    if begin is None:
-        assert last.data["error"] == ("OffsetOutOfRange" if committed in ("deleted", "beyond_end") else "NoOffsetForPartition")
-
-
-@pytest.mark.parametrize(("grown", "lost"), [(10, 0), (100, 45)])
-def test_start_position_beyond_an_end_that_has_grown_past_it_is_explained_by_the_knob(grown: int, lost: int) -> None:
-    """The policy is not asked any more; what lies below is lost, and the reason says who put the offset there."""
-    verdict = judge(get("start_position").run(committed="beyond_end", auto_offset_reset="earliest", records_while_down=grown))
-    assert (verdict.counts["lost"], verdict.violations) == (lost, ())
-    assert not lost or verdict.first("lost").reason.startswith("committed=beyond_end: the committed offset lay beyond the log end")
 
 
 # The others are in test_producers.py, test_groups.py, test_transactions.py and test_sends.py.
@@ -132,8 +101,8 @@ ELSEWHERE = (ReplicaRun, ProducerRun, GroupRun, TransactionRun, SendRun)
 DELIVERING = [name for name in experiments.names() if not issubclass(get(name).kind, ELSEWHERE)]
 
 WITHOUT_CHANCE = (  # every seed gives the same run
-    "start_position", "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",
-    "streams_failover", "streams_thread_lost", "streams_queries", "partitions_added", "compacted_topic", "tombstones", "transactional_lag",
+    "zookeeper_group", "connect_layouts", "connect_worker_lost", "connect_source_crash", "streams_tasks",
+    "streams_failover", "streams_thread_lost", "streams_queries", "partitions_added", "compacted_topic", "tombstones",
     "stale_offset", "dead_cleaner", "offset_expiry", "coordinator_moves",
     "checkpoint_kill",
 )  # fmt: skip

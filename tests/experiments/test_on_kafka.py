@@ -68,13 +68,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {"source": source}) for name in ("bolt_crash", "acker_crash") for source in ("kafka", "kestrel")),
     ("spout_crash", {"source": "kafka"}),
     *(("word_count", {"crash": crash}) for crash in ("count", "spout")),
-    *(
-        ("start_position", {"committed": committed, "auto_offset_reset": policy})
-        for committed, policy in [
-            ("none", "earliest"), ("none", "none"), ("inside", "latest"), ("deleted", "earliest"), ("deleted", "latest"),
-            ("deleted", "none"), ("beyond_end", "earliest"), ("beyond_end", "none"), ("expired", "earliest"), ("expired", "latest"),
-        ]
-    ),
 ]  # fmt: skip
 
 

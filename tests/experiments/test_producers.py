@@ -95,12 +95,3 @@ def test_one_count_for_all_partitions_is_a_gap_in_each_of_them() -> None:
     refused = {step.data["error"] for step in trace if step.what == "refuse"}
     assert refused == {"OUT_OF_ORDER_SEQUENCE_NUMBER"}
     assert not any(step.what == "refuse" for step in get("one_partition_waits").run(numbered="by producer", partitions=1, rounds=2))
-
-
-def test_drain_from_where_the_last_ended_serves_every_partition_first() -> None:
-    """A request that has room for two batches takes them from the next two partitions, not from the first two again."""
-    turns = {}
-    for drained_from in ("where the last ended", "the first"):
-        trace = get("whose_turn").run(drained_from=drained_from)
-        turns[drained_from] = [step.data["partition"] for step in trace if step.what == "request"]
-    assert set(turns["where the last ended"][:6]) == {0, 1, 2, 3} and set(turns["the first"][:6]) == {0, 1}

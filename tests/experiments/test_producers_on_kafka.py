@@ -41,7 +41,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("one_partition_waits", {}),
     ("one_partition_waits", {"numbered": "by producer", "rounds": 2}),
     ("new_id_for_all", {}),
-    ("whose_turn", {"rounds": 2, "partitions": 3}),
 ]
 RESTARTS: list[tuple[str, dict[str, Any]]] = [
     ("broker_restart", {}),

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kitlib.errors import KnobError
 from kitlib.experiments import real_producers, run
 from kitlib.lab.clients import Cluster
 from kitlib.lab.three_brokers import three_brokers as borrowed_brokers
@@ -75,28 +74,6 @@ def test_stale_metadata_real_client_is_given_the_knobs(three_brokers: Cluster, m
     names = ("retries", "retry.backoff.ms", "topic.metadata.refresh.interval.ms")
     assert [[config[name] for name in names] for config in given] == [[0, 60, 200_000]]
     assert sum(step.what == "delivered" for step in real) == 7 and any(step.what == "refuse" for step in real)
-
-
-@pytest.mark.parametrize(("least", "stored"), [(1, 2), (2, 1)], ids=["the leader alone may say yes", "two must have it"])
-def test_acks_all_is_worth_what_min_insync_replicas_says(three_brokers: Cluster, least: int, stored: int) -> None:
-    """With one in sync: acknowledged and gone with the leader, or refused and told."""
-    knobs = {"replicas": 2, "min_insync_replicas": least, "records": 3, "every_ms": 1}
-    # Else a slow broker's record is stored twice. What is refused is tried for so long, what is not has time for an election.
-    delivery_ms = 6_000 if least == 2 else 25_000
-    knobs |= {"delivery_timeout_ms": delivery_ms, "request_timeout_ms": delivery_ms - 1_000}
-    model, real = run("acks_and_isr", **knobs), run("acks_and_isr", backend="kafka", **knobs)
-    assert judge(real).counts == judge(model).counts and judge(real).violations == judge(model).violations == ()
-    assert sum(last - first + 1 for first, last in real.steps[-1].data["records"]) == stored
-    told = {step.data["first"] for step in real if step.what == "delivered"}
-    assert told == ({0, 1, 2, 3, 4} if least == 1 else {0})
-    refused = {step.data["error"] for step in real if step.what == "refuse"}
-    assert ("NOT_ENOUGH_REPLICAS" in refused) is (least == 2)
-
-
-def test_acks_and_isr_three_copies_with_stopped_followers_cannot_be_had(three_brokers: Cluster) -> None:
-    """The controller is one of the three and has to live."""
-    with pytest.raises(KnobError, match=r"replicas is 3, expected 2, or 3 with followers_stop=false"):
-        run("acks_and_isr", backend="kafka")
 
 
 def told(trace: Trace) -> list[tuple[str, str, dict[str, Any]]]:

@@ -196,7 +196,7 @@ def test_no_intervention_leaves_an_anomaly_without_its_reason() -> None:
 # One experiment of each kind of run that takes interventions -> processes in it, and its length in ms.
 KINDS = {
     "answers_lost": (["broker"], 200), "happy_path": (["spout"], 400), "tuple_tree": (["events-1", "store-4"], 300),
-    "stale_metadata": (["broker"], 2_000), "expired_batch": (["broker"], 4_000), "acks_and_isr": (["broker"], 2_000),
+    "stale_metadata": (["broker"], 2_000), "expired_batch": (["broker"], 4_000),
     "follower_cut": (["broker 1", "broker 2", "broker 3"], 9_000), "connect_layouts": (["w1", "w2"], 30_000),
     "streams_tasks": (["i1", "i2"], 8_000), "rebalance": (["A", "B", "C"], 5_000), "poll_too_late": (["A", "B"], 8_000),
     "auto_commit": (["A", "B"], 3_000), "zombie": (["producer", "producer 2", "broker"], 200), "hanging_transaction": (["producer"], 1_500),

@@ -21,7 +21,7 @@ from kitlib.settings import Settings
 from kitlib.trace import Trace
 from tests.experiments.knob_values import with_any_knobs
 
-NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch", "acks_and_isr")
+NAMES = ("two_sends", "blocked_send", "linger_and_batches", "unflushed_sends", "stale_metadata", "expired_batch")
 
 
 def run(name: str, **knobs: Any) -> Trace:
@@ -210,35 +210,6 @@ def test_expired_batch_with_too_small_a_delivery_timeout_is_refused() -> None:
     """As Java's client refuses to start."""
     with pytest.raises(ConfigError, match="delivery_timeout_ms is 1000, less than linger_ms \\+ request_timeout_ms = 1500"):
         run("expired_batch", delivery_timeout_ms=1_000, request_timeout_ms=1_500)
-
-
-IN_SYNC = {
-    "acks=all with an ISR of one: acknowledged and lost": ({}, 10, True),
-    "min.insync.replicas=2: refused, so not acknowledged": ({"min_insync_replicas": 2}, 10, False),
-    "acks=1: acknowledged and lost": ({"acks": "1"}, 10, True),
-    "followers that copy: nothing is lost": ({"followers_stop": False}, 0, True),
-}
-
-
-@pytest.mark.parametrize("case", IN_SYNC)
-def test_acks_and_isr_keeps_what_those_in_sync_have(case: str) -> None:
-    """acks=all waits for whoever is in sync, which may be the leader alone."""
-    knobs, lost, was_acknowledged = IN_SYNC[case]
-    trace = run("acks_and_isr", **knobs)
-    verdict = judge(trace)
-    assert verdict.counts["lost"] == lost and not verdict.violations
-    assert (told(trace) == []) is was_acknowledged
-
-
-def test_verdict_of_a_lost_acknowledged_record_without_an_excuse_is_a_violation() -> None:
-    """A lost leader excuses nothing when two replicas had to have the record."""
-    trace = Trace("x", "x", settings={"acks": "all", "min_insync_replicas": 2, "replicas": 3}, domain="send_path")
-    where = {"topic": "t", "partition": 0}
-    trace.record(0, "user", "send", **where, first=0, last=0)
-    trace.record(1, "user", "delivered", **where, first=0, last=0)
-    trace.record(2, "broker", "destroy", **where, unclean=True)
-    trace.record(3, "broker", "read", **where, first_offset=0, records=[])
-    assert judge(trace).violations == ("lost",)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -144,8 +144,6 @@ INNOCENT: dict[str, tuple[list[Told], dict[str, Any], str]] = {
         [sent(0, 1), request(0, 1), sent(2, 3), request(2, 3, 1), write(2, 3, 0), write(0, 1, 2)], {"idempotence": False}, "reordered",
     ),
     "acks 0, and the broker had written it": ([sent(0, 1), write(0, 1, 0), delivered(0, 1), read()], {"acks": 0}, "lost"),
-    "acks 1, and the leader was lost before": ([sent(9, 9), ("destroy", {}), sent(0, 1), delivered(0, 1)], {"acks": 1}, "lost"),
-    "an unclean election before": ([sent(9, 9), ("destroy", {"unclean": True}), sent(0, 1), delivered(0, 1)], {}, "lost"),
     "six in flight, and one other batch between": (TWICE, {"max_in_flight": 6}, "duplicated"),
     "an old release, and nothing was given up before": ([*TWICE, sent(9, 9), undelivered(9, 9)], {"release": "2.0"}, "duplicated"),
     "a shared epoch, and the offset told holds nobody else's": (

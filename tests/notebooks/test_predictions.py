@@ -40,8 +40,8 @@ def test_every_predict_in_a_text_is_asked_by_the_widget(path: Path) -> None:
     assert unasked(cells_of(path)) == []
 
 
-WORK = {"run", "sweep", "session", "find", "fork", "live", "unanswered", "sweep_linger", "watch_all", "count_audits",
-        "leave_commits", "join_by_hand", "observe_rebalance", "observe_two_sends", "audit", "follow", "toPandas", "collect"}  # fmt: skip
+WORK = {"run", "sweep", "session", "find", "fork", "live", "unanswered", "sweep_linger", "count_audits",
+        "leave_commits", "join_by_hand", "observe_rebalance", "audit", "follow", "toPandas", "collect"}  # fmt: skip
 
 
 def work_before_the_answer(source: str) -> set[str]:

@@ -215,7 +215,7 @@ def test_audit_counts_records_that_the_trace_does_not_mention(
 @pytest.mark.kafka
 def test_audit_without_its_topics_says_what_is_missing(broker: Cluster, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without a trace, a topic that is gone and a broker that is not there are each told in a sentence."""
-    trace = experiments.get("start_position").run(backend="kafka")
+    trace = experiments.get("happy_path").run(backend="kafka", records=5)
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run at .* There are traces of "):
         audit("no-such-run")
     with pytest.raises(KnobError, match="not the name of a run"):

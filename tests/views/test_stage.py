@@ -75,7 +75,6 @@ DEATHS = [  # experiment, the verb that kills, who goes dark, the verb after whi
     ("spout_crash", "crash", ["events-1"], "restart"),
     ("broker_restart", "restart", ["broker"], ""),
     ("unflushed_sends", "exit", ["user", "accumulator", "sender"], ""),
-    ("acks_and_isr", "destroy", ["broker 0"], ""),
     ("auto_commit", "kill", ["A"], ""),
     ("consume_transform_produce", "kill", ["producer"], ""),
     ("unclean_election", "kill", ["broker 3"], "restart"),
@@ -202,7 +201,7 @@ def test_what_is_in_flight_together_has_lanes_of_its_own(name: str) -> None:
     assert len({each.lane for each in waiting if each.target == "bolt"}) >= 8
 
 
-@pytest.mark.parametrize("name", ["compacted_topic", "offset_expiry", "transactional_lag"])
+@pytest.mark.parametrize("name", ["compacted_topic", "offset_expiry"])
 def test_domain_in_which_nothing_travels_has_no_stage(name: str) -> None:
     """Its player shows its pictures and no empty stage."""
     trace = get(name).run()

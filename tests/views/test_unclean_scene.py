@@ -1,4 +1,4 @@
-"""A partition with copies, and a monitor of its lag, as pictures."""
+"""A partition with copies, as a picture."""
 
 from __future__ import annotations
 
@@ -84,28 +84,3 @@ SAID: list[tuple[str, str, dict[str, object], str]] = [
 def test_a_step_of_brokers_is_told(actor: str, what: str, data: dict[str, object], said: str) -> None:
     """Each word has its sentence."""
     assert domain("replication").sentence(actor, what, data) == said
-
-
-def a_monitored_run(payload: str = "the lag never shrinks") -> Trace:
-    """Six commits that fall behind, each looked at; the monitor judges, and once more after a silence."""
-    trace = Trace("monitored", "monitor_toy", domain="lag")
-    for number in range(6):
-        state = {"log_start": 0, "log_end": 20 * number, "committed_to": 10 * number, "processed": [], "emitted_to_offset": 0}
-        at_ms = 1_000 * number
-        trace.record(at_ms, "A", "commit", state=state, **LANE, offset=10 * number, written=True)
-        trace.record(at_ms, "monitor", "lag", state=state, **LANE, end=20 * number, committed=10 * number, lag=10 * number)
-    trace.record(6_000, "monitor", "judge", **LANE, status="WARN", rule="slow", why=payload, silence_s=0)
-    trace.record(6_000, "monitor", "judge", **LANE, status="STOP", rule="stopped", why=payload, silence_s=60)
-    return trace
-
-
-def test_a_monitors_window_is_drawn_after_each_look_with_the_rule_that_fires() -> None:
-    """The window fills; after the third look three slots are filled and the lag is 20; at the end the monitor's own word counts."""
-    trace = a_monitored_run()
-    kind = kind_of(trace)
-    assert kind is not None and kind.__name__ == "kitlib.views.scenes.lag"
-    told = texts(show(trace, 5).svg)
-    assert "3 of 10 slots" in told and "rule: caught up once" in told
-    told = texts(show(trace).svg)
-    assert repr(show(trace)).endswith("STOP: the lag never shrinks") and "rule: stopped" in told
-    assert "silent for 61 s" in told and "40 … | 100" in told, "the ring of log ends has moved on in the silence"

@@ -38,7 +38,7 @@ from kitlib.words.template import count
 
 OFFSETS = {"__consumer_offsets": "offsets.topic.replication.factor"}
 STATE = {"__transaction_state": "transaction.state.log.replication.factor"}
-HOMES = {**dict.fromkeys(("groups", "lag", "offsets", "incidents"), OFFSETS), "transactions": OFFSETS | STATE}  # of a run's domain
+HOMES = {**dict.fromkeys(("groups", "offsets", "incidents"), OFFSETS), "transactions": OFFSETS | STATE}  # of a run's domain
 LEAST_SESSION = "group.min.session.timeout.ms"
 PARTITIONS = range(1, 65)  # how many a topic of an experiment may have
 PATIENT = MemberSettings(session_timeout_ms=10_000, heartbeat_interval_ms=1_000, max_poll_interval_ms=60_000)  # also on a slow machine

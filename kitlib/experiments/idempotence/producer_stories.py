@@ -5,8 +5,7 @@ the network or the broker does something unkind; the run ends once the user was 
 with a look at what the topic holds.
 
 The last stories have several partitions under one producer. Sequence numbers are counted for each, so the broker's answers to
-one say nothing about another. What they share is the producer: its id and epoch, its requests, and the rules by which batches
-leave its queues.
+one say nothing about another. What they share is the producer: its id and epoch, and its requests.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ from kitlib.experiments.idempotence.producer_knobs import (
 )
 from kitlib.experiments.idempotence.producer_run import Client, Flight, ProducerRun
 from kitlib.experiments.knobs import Knob
-from kitlib.mechanisms.producer.accumulator import RecordAccumulator
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.config import MAX_INT
 from kitlib.mechanisms.producer.sender import Sender
 from kitlib.mechanisms.producer.transaction_manager import TransactionManager
 from kitlib.mechanisms.protocol import InitProducerIdAnswer
-from kitlib.monitor.figures import COPIES, HELD_UP, OUT_OF_ORDER, RECOGNISED, REFUSALS, UNSERVED, WRONGLY_FAILED
+from kitlib.monitor.figures import COPIES, HELD_UP, OUT_OF_ORDER, RECOGNISED, REFUSALS, WRONGLY_FAILED
 
 Idempotence = Annotated[bool, Knob("Gives each batch a producer id, an epoch and sequence numbers.")]
 Batches = Annotated[int, Knob("How many batches the application sends.", "batches", 1, 200)]
@@ -311,26 +309,12 @@ class OneSequence(TransactionManager):
         self.next_of_all = entry.next_sequence
 
 
-@dataclass(slots=True)
-class FromTheFirst(RecordAccumulator):
-    """Begins each drain at the first partition; no client does."""
-
-    def drain(self, now_ms: int) -> list[ProducerBatch]:
-        self.drain_index = 0
-        return RecordAccumulator.drain(self, now_ms)
-
-
 class PartitionsRun(ProducerRun):
     """A producer to several partitions, with rules of its own where a knob asks for them."""
 
     def make_sender(self) -> Sender:
-        settings = self.settings
-        config = producer_config(settings, "release", "max_request_size")
-        return Sender(
-            config, self.partitions, self.now_ms,
-            manager_type=OneSequence if settings.numbered == "by producer" else None,
-            accumulator_type=FromTheFirst if settings.drained_from == "the first" else None,
-        )  # fmt: skip
+        manager_type = OneSequence if self.settings.numbered == "by producer" else None
+        return Sender(producer_config(self.settings, "release"), self.partitions, self.now_ms, manager_type=manager_type)
 
 
 @experiment(
@@ -406,28 +390,4 @@ def new_id_for_all(
     run.run_for(run.settings.delay_ms // 2)  # what was in flight is written by then, and no answer has come
     run.cut()
     _send_rounds(run, producer, 1, batch_records, round_every_ms)
-    run.finish()
-
-
-@experiment(
-    "Whose turn is it?", PartitionsRun, shared=(IdempotentClientKnobs,),
-    figure=UNSERVED, front=("drained_from", "max_request_size", "partitions", "rounds", "max_in_flight"),
-)
-def whose_turn(
-    run: PartitionsRun,
-    partitions: Partitions = 4,
-    rounds: Rounds = 5,
-    batch_records: BatchRecords = 5,
-    max_request_size: Annotated[
-        int, Knob("How many bytes a request may carry (max.request.size).", "bytes", 120, 5_000, scale="log")
-    ] = 250,
-    drained_from: Annotated[
-        Literal["where the last ended", "the first"],
-        Knob("Where the sender begins to look for batches: where it ended the last time, as Kafka's does, or always at partition 0."),
-    ] = "where the last ended",
-    max_in_flight: MaxInFlight = 1,
-) -> None:
-    """Four partitions have five batches each, and a request has room for two. In which order do they leave?"""
-    producer = run.begin()
-    _send_rounds(run, producer, rounds, batch_records, 0)
     run.finish()

@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import PARTITION
 from kitlib.experiments.real_producers import Java, finish
 from kitlib.experiments.send_path.real_send import RealSend
-from kitlib.lab.clients import Cluster, java_config
-from kitlib.lab.java_client import JavaClient, RefusedSettings
+from kitlib.lab.clients import java_config
+from kitlib.lab.java_client import JavaClient
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 
 BLOCKED = 0.9  # of max.block.ms: after such a wait one looks whether the send has failed already
@@ -141,47 +140,3 @@ def expired_batch(run: RealSend) -> None:
                 stack.enter_context(ChaosProxy.before(run.cluster, port=proxy.port))
         finish(client, settings.delivery_timeout_ms / 1000 + DEADLINE_S)
     run.read()
-
-
-@dataclass(frozen=True, slots=True)
-class Expiry:
-    """When a user was told that a record failed, or that a client does not start."""
-
-    request_timeout_ms: int
-    delivery_timeout_ms: int
-    linger_ms: int
-    told_after_ms: int | None  # None: it does not start
-    error: str
-
-
-def expiries(cluster: Cluster, topic: str, settings: Sequence[Mapping[str, int]]) -> list[Expiry]:
-    """For each of these settings one producer, all at once, whose requests the broker never sees.
-
-    Each of `settings` has request_timeout_ms, delivery_timeout_ms and linger_ms. LabError when a client tells
-    nothing long after its timeouts.
-    """
-    found: list[Expiry] = []
-    settings = sorted(settings, key=lambda given: given["delivery_timeout_ms"])
-    with JavaClient.open() as java, ChaosProxy.before(cluster) as proxy:
-        proxy.add(Rule("stop_reading", "Produce"))
-        waiting, access = [], {"bootstrap.servers": proxy.bootstrap, **java_config(proxy.cluster)}
-        for given in settings:
-            wanted = {name.replace("_", "."): value for name, value in given.items()}
-            try:
-                producer = java.producer(wanted | access | {"enable.idempotence": False})
-            except RefusedSettings as error:
-                found.append(Expiry(**given, told_after_ms=None, error=str(error)))
-                continue
-            java.partitions(producer, topic)
-            began = time.monotonic()  # before the call: the client's clock starts within it
-            waiting.append((given, producer, java.send(producer, topic, PARTITION, b"0"), began))
-        try:
-            for given, _, future, began in waiting:
-                _, told = java.outcome(future, given["delivery_timeout_ms"] / 1000 + DEADLINE_S)
-                if not told:
-                    raise LabError(f"Java's client with {dict(given)} has reported nothing about its record. Look at `kit status`.")
-                found.append(Expiry(**given, told_after_ms=int((time.monotonic() - began) * 1000), error=told))
-        finally:
-            for _, producer, _, _ in waiting:
-                java.close_at_once(producer)
-    return found

@@ -1,9 +1,8 @@
-"""librdkafka's producer: batches at a steady pace, a program that ends too early, and a leader that moves or is destroyed.
+"""librdkafka's producer: batches at a steady pace, a program that ends too early, and a leader that moves.
 
 How many records a batch has is a matter of pace, over a line with a round trip of its own. What becomes of records that
 `produce()` has taken when their program ends, and of those that it did not take, a process of its own tells. Where leaders
-move there are three brokers: they die by SIGKILL and are held dead; node 1 has no copy unless three are asked for, since it is
-the only controller and must live. At the end all brokers run again.
+move there are three brokers.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import TopicReader
 from kitlib.experiments.real_producers import LIBRDKAFKA, Librdkafka, finish
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.experiments.send_path.real_two_sends import LibrdkafkaLog, Sign
-from kitlib.lab import kafka_server
 from kitlib.lab.brokers.leaders import Leaders
 from kitlib.lab.clients import client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
@@ -33,8 +31,7 @@ QUEUE_FULL = "QUEUE_FULL"  # not taken; librdkafka's name for it has a line befo
 PROGRAM = "kitlib.experiments.send_path.unflushed_program"
 LEADER, FOLLOWER, CONTROLLER = 2, 3, 1
 DEBUG = "broker,msg,topic,metadata"
-# librdkafka's words for a broker's errors, and the protocol's names.
-ERRORS = {"Not leader for partition": "NOT_LEADER_OR_FOLLOWER", "Not enough in-sync replicas": "NOT_ENOUGH_REPLICAS"}
+ERRORS = {"Not leader for partition": "NOT_LEADER_OR_FOLLOWER"}  # librdkafka's words for a broker's error, and the protocol's name
 SIGNS = (
     Sign(0, "broker", "refuse", "REQERR", r"ProduceRequest failed: Broker: (?P<error>[^:]+):"),
     Sign(0, "network", "disconnected", "FAIL", r"Disconnected: connection closed by peer", r"/\d+$"),
@@ -142,57 +139,6 @@ def stale_metadata(run: RealSend) -> None:
             _send(run, client, 1 + index, settings.every_ms)
         finish(client, DEADLINE_S)
     run.read()
-
-
-def acks_and_isr(run: RealSend) -> None:
-    """Followers die, records are sent, the leader dies, and a follower that has come back leads. One more record is sent."""
-    run.three_brokers("acks_and_isr")
-    settings = run.settings
-    if not 2 <= settings.replicas <= (2 if settings.followers_stop else 3):
-        raise KnobError(
-            f"acks_and_isr on a real broker: replicas is {settings.replicas}, expected 2, or 3 with followers_stop=false: of the "
-            "kit's three brokers the first is the controller and cannot be stopped."
-        )
-    replicas = [LEADER, FOLLOWER, CONTROLLER][: settings.replicas]
-    leaders = Leaders.create(run.cluster, run.topic, replicas, {"min.insync.replicas": str(settings.min_insync_replicas)})
-    told = {"acks": settings.acks, "enable.idempotence": False, "delivery.timeout.ms": settings.delivery_timeout_ms,
-            "request.timeout.ms": settings.request_timeout_ms, "retry.backoff.ms": settings.retry_backoff_ms}  # fmt: skip
-    dead: list[int] = []
-    try:
-        with _producer(run, **told) as client:
-            if settings.followers_stop:
-                _kill(run, FOLLOWER, dead)
-                leaders.wait(lambda found: FOLLOWER not in found.in_sync, f"broker {FOLLOWER} is out of sync")
-                run.note("broker", "shrink_isr", brokers=[FOLLOWER])
-            for index in range(settings.records):
-                _send(run, client, 1 + index, settings.every_ms)
-            finish(client, DEADLINE_S)
-            _kill(run, LEADER, dead)
-            _start(run, FOLLOWER, dead)
-            found = leaders.wait(lambda found: found.leader != LEADER, f"broker {LEADER} leads no more")
-            unclean = found.leader < 0
-            found = leaders.elect_uncleanly() if unclean else found
-            run.note("broker", "destroy", **run.lane, unclean=unclean, leader=found.leader)
-            _send(run, client, 1 + settings.records)
-    finally:
-        with ExitStack() as all_of_them:  # one that does not start is told of after the others were
-            for broker in list(dead):
-                all_of_them.callback(_start, run, broker, dead)
-    leaders.wait(lambda found: set(found.in_sync) == set(replicas), "all its brokers are in sync again")
-    run.read()
-
-
-def _kill(run: RealSend, broker: int, dead: list[int]) -> None:
-    kafka_server.kill_node(broker, hold=True)
-    dead.append(broker)
-    run.note("broker", "stop_copying" if broker == FOLLOWER else "killed", broker=broker)
-
-
-def _start(run: RealSend, broker: int, dead: list[int]) -> None:
-    if broker in dead:
-        kafka_server.start_node(broker)
-        dead.remove(broker)
-        run.note("broker", "started", broker=broker)
 
 
 def _send(run: RealSend, client: Librdkafka, record: int, for_ms: int | None = None) -> None:

@@ -32,7 +32,6 @@ OBSERVERS = {
     "unflushed_sends": ("real_librdkafka", "unflushed_sends"),
     "linger_and_batches": ("real_librdkafka", "linger_and_batches"),
     "stale_metadata": ("real_librdkafka", "stale_metadata"),
-    "acks_and_isr": ("real_librdkafka", "acks_and_isr"),
 }
 # Knobs that only the model has something to turn for, and the values that a real client and broker have.
 ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "request_cost_ms": 0, "idle_ms": 0}
@@ -46,7 +45,6 @@ MODELS_ALONE: dict[str, tuple[str, ...]] = {
     "blocked_send": ("round_trip_ms", "jitter"),
     "unflushed_sends": ("records_per_ms", "round_trip_ms"),
     "stale_metadata": ("metadata_max_idle_ms", "round_trip_ms", "shows_loop"),
-    "acks_and_isr": ("round_trip_ms",),
 }  # fmt: skip
 
 

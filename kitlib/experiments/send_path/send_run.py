@@ -32,10 +32,10 @@ from random import Random
 from typing import Any, ClassVar
 
 from kitlib.experiments.script import Intervention
-from kitlib.experiments.send_path.send_cluster import PORT, REPLICA_LAG_MS, SendCluster
+from kitlib.experiments.send_path.send_cluster import PORT, SendCluster
 from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import Outcome
-from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, PartitionAnswer, ProduceRequest
+from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, ProduceRequest
 from kitlib.more.client.backoff import MIDDLE
 from kitlib.more.client.cluster import MetadataRequest, Node
 from kitlib.more.client.connections import ConnectionState
@@ -88,7 +88,6 @@ class SendRun(World):
     stages_told: set[int] = field(default_factory=set)
     is_over: bool = False  # the client's process has ended
     flights: dict[int, Leaving] = field(default_factory=dict)  # produce requests that are waited for
-    waiting_answers: list[Callable[[], bool]] = field(default_factory=list)  # of requests with acks=all
     shows_loop: bool = False  # write a step for each sleep of the loop
     shows_calls: bool = False  # write a step for each call, also for those that return at once
     turn_at_ms: int = 0  # the loop's next turn at the latest
@@ -185,7 +184,7 @@ class SendRun(World):
         self.record("user", "undelivered", **where, error=error)
 
     def break_process(self, found: Intervention) -> None:
-        """The broker that leads dies, and with it its connections; a follower that has everything takes over at once."""
+        """The broker that leads dies, and with it its connections; another one, which has everything, takes over at once."""
         dead, successor = self.cluster.leader_id, self.cluster.successor()
         self.cluster.down.add(dead)
         self.record("broker", "killed", broker=dead)
@@ -205,36 +204,6 @@ class SendRun(World):
         for number in [number for number, found in self.producer.client.connections.nodes.items()
                        if found.state is not ConnectionState.DISCONNECTED and of in (None, max(number, 0))]:  # fmt: skip
             self.break_connection(known.get(number) or Node(number, self.cluster.bootstrap_host, PORT), why)
-
-    def stop_followers(self) -> None:
-        """The followers copy no more; the ISR shrinks once they are behind for too long."""
-        replicas = self.cluster.replicas
-        replicas.stopped_at_ms = dict.fromkeys(replicas.followers, self.now_ms)
-        self.record("broker", "stop_copying", brokers=list(replicas.followers))
-        self.after(REPLICA_LAG_MS, self._shrink)
-
-    def _shrink(self) -> None:
-        """Look, and look again later, who is too far behind to count as in sync."""
-        cluster = self.cluster
-        left = cluster.replicas.shrink(cluster.log_end(0), self.now_ms)
-        if left:
-            self.record("broker", "shrink_isr", left=left, in_sync=[cluster.leader_id, *cluster.replicas.in_sync()])
-            self.look_at_replicas()
-        if cluster.replicas.stopped_at_ms.keys() - cluster.replicas.out_of_sync:
-            self.after(REPLICA_LAG_MS // 2, self._shrink)
-
-    def destroy_leader(self) -> None:
-        """The leader and its disk are gone; whoever can takes over."""
-        cluster = self.cluster
-        if not cluster.replicas.followers:
-            cluster.leader.logs[0] = type(cluster.leader.logs[0])(cluster.config)
-            self.record("broker", "destroy", topic=cluster.topic, partition=0, broker=cluster.leader_id, unclean=True, gone="everything")
-            return
-        gone_id, is_unclean = cluster.leader_id, not cluster.replicas.in_sync()
-        gone = cluster.destroy_leader()
-        self.record("broker", "destroy", topic=cluster.topic, partition=0, broker=gone_id, unclean=is_unclean, records_gone=gone,
-                    leader=cluster.leader_id, leader_epoch=cluster.leader_epoch)  # fmt: skip
-        self.break_connections("the broker is gone")
 
     def next_wake(self) -> tuple[int, Action]:
         """The loop's next turn, or the end of a blocked call; nothing of the client once its process has ended."""
@@ -501,26 +470,7 @@ class SendRun(World):
         found = self.interventions.on("answer", leaving.request.number)
         there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
         come, tell = partial(self._if_there, lambda: self._answer(leaving, answers)), partial(self._tell, leaving)
-        line = self.line_to(leaving.node)
-        number = line.number
-
-        def answer_if_replicated() -> bool:
-            if any(told.error is ErrorCode.NONE for told in answers.values()) and not self.cluster.is_replicated(leaving.request):
-                return False
-            cluster = self.cluster
-            if leaving.request.acks == -1 and not cluster.has_enough_in_sync:
-                for partition in [number for number, told in answers.items() if told.error is ErrorCode.NONE]:
-                    answers[partition] = PartitionAnswer(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            if line.number == number:
-                self.carry("answer", found, there_ms // 2, come, tell, line, is_lost_at_once=False)
-            return True
-
-        if not answer_if_replicated():
-            self.waiting_answers.append(answer_if_replicated)
-
-    def look_at_replicas(self) -> None:
-        """Answers that waited for the ISR set out once it has, or has become smaller."""
-        self.waiting_answers = [waiting for waiting in self.waiting_answers if not waiting()]
+        self.carry("answer", found, there_ms // 2, come, tell, self.line_to(leaving.node), is_lost_at_once=False)
 
     def _answer(self, leaving: Leaving, answers: Any) -> None:
         if self.flights.pop(leaving.number, None) is None:

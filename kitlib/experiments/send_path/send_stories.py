@@ -2,7 +2,7 @@
 
 The source retells two sends from a log, the first of which has to wait for metadata. The other stories
 ask what people ask: why does `send` block, when is a batch given up, how many records share a batch,
-what is lost when the process ends, and whose copies `acks=all` waits for. They are told to the model;
+and what is lost when the process ends. They are told to the model;
 a real run observes the real one (`kitlib.experiments.send_path.real_send`).
 """
 
@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.idempotence.producer_knobs import (
-    Acks,
     DeliveryTimeoutMs,
     LingerMs,
     RequestTimeoutMs,
@@ -22,7 +21,6 @@ from kitlib.experiments.idempotence.producer_knobs import (
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.experiments.send_path.send_run import SendRun
-from kitlib.mechanisms.broker.leader import BrokerConfig
 from kitlib.mechanisms.producer.config import MAX_INT, ConfigError
 from kitlib.monitor.figures import LOST, RECORDS_A_REQUEST, SEND_TIME
 from kitlib.more.client.send_path import SendConfig
@@ -320,36 +318,4 @@ def expired_batch(
     cluster.silent.clear()
     cluster.mute.clear()
     cluster.unreachable.clear()
-    run.finish()
-
-
-@experiment(
-    "Whom does acks=all wait for?", SendRun,
-    figure=LOST, front=("acks", "min_insync_replicas", "followers_stop", "replicas", "request_timeout_ms"),
-)
-def acks_and_isr(
-    run: SendRun,
-    records: Records = 10,
-    every_ms: EveryMs = 100,
-    replicas: Annotated[int, Knob("Number of replicas, including the leader.", "replicas", 1, 5)] = 3,
-    followers_stop: Annotated[bool, Knob("Whether the followers stop replicating after the first record.")] = True,
-    min_insync_replicas: Annotated[int, Knob("With fewer replicas in sync, acks=all is refused.", "replicas", 1, 5)] = 1,
-    acks: Acks = "all",
-    delivery_timeout_ms: DeliveryTimeoutMs = 3_000,
-    request_timeout_ms: RequestTimeoutMs = 1_500,
-    retry_backoff_ms: RetryBackoffMs = 100,
-    round_trip_ms: RoundTripMs = 10,
-) -> None:
-    """Three replicas, acks=all, and the two followers fall behind. The producer learns that its records are stored;
-    then the leader is lost for good. Are they still there?
-    """
-    config = BrokerConfig(replicas=replicas, in_sync_replicas=replicas, min_insync_replicas=min_insync_replicas)
-    run.begin(send_config(run.settings), SendCluster(TOPIC, brokers=replicas, config=config))
-    _warm_up(run)
-    if followers_stop:
-        run.stop_followers()
-    _send_at_rate(run, records, every_ms)
-    run.settle()
-    run.destroy_leader()
-    run.send()
     run.finish()

@@ -363,8 +363,8 @@ class SpoutRun(World):
         self.luck.seed(key)
         return self.luck.random()
 
-    def record_on(self, topic: Topic, actor: str, what: str, more: dict[str, Any] | None = None, /, **data: Any) -> None:
-        """Write the next step about a topic; `more` goes to its state."""
+    def record_on(self, topic: Topic, actor: str, what: str, /, **data: Any) -> None:
+        """Write the next step about a topic."""
         ledger = self._ledger_of(topic)
         if what == "process":
             ledger.process(data["offset"])
@@ -372,4 +372,4 @@ class SpoutRun(World):
         if self.manager is not None and self.topic is topic:
             state |= self.shown.of_manager(self.manager, self.retries)
         self.quiet_commits = self.quiet_commits + 1 if what == "commit" else 0
-        self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state | (more or {}))
+        self.write(self.now_ms, actor, what, {"topic": topic.name, "partition": 0, **data}, state)

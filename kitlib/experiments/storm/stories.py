@@ -2,16 +2,14 @@
 
 Where the story is about a later start, with knobs of its own, the first spout starts at the empty topic: whatever the
 knobs say, that is offset 0. Elsewhere the topic holds `records` records, and the spout is told to start at the earliest.
-The last ones, a lost failed record, the spout that came after, and groups, are what people asked who met the same traps
+The last ones, a lost failed record and the spout that came after, are what people asked who met the same traps
 under other names.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from kitlib.errors import KitError
-from kitlib.experiments.backend import Topic, read_to_end
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import UNLIMITED, Knob
 from kitlib.experiments.storm.knobs import (
@@ -274,64 +272,3 @@ def uncommitted_cap(
     run.fails = lambda offset, attempt, part: offset == run.settings.fail_offset and attempt == 1
     run.start(topic)
     run.finish()
-
-
-def _read(run: SpoutRun, topic: Topic, begin: int, end: int) -> None:
-    """The group reads from `begin` up to `end`, one record at a time, and commits at the end."""
-    at = begin
-    for record in read_to_end(topic, begin):
-        if record.offset >= end:
-            break
-        at = record.offset + 1
-        run.clock_ms += 1
-        run.record_on(topic, "spout", "emit", _ledger(begin, at), offset=record.offset, attempt=1, parts=1)
-        run.record_on(topic, "bolt", "process", _ledger(begin, at), offset=record.offset, part=0)
-    run.record_on(topic, "spout", "commit", _ledger(at, at), offset=at, written=at > begin)
-
-
-def _ledger(committed_to: int, emitted_to: int) -> dict[str, object]:
-    """The state of a reader that keeps nothing pending."""
-    nothing: list[list[int]] = []
-    ledgers: dict[str, object] = {"pending": nothing, "failed": nothing, "waiting": nothing}
-    return ledgers | {"committed_to": committed_to, "emitted_to_offset": emitted_to, "retries": 0}
-
-
-@experiment("Where a consumer group starts", SpoutRun, figure=LOST)
-def start_position(
-    run: SpoutRun,
-    records: Annotated[int, Knob("How many records the topic holds at the start.", "records", 1, 500)] = 30,
-    committed: Annotated[
-        Literal["none", "inside", "deleted", "beyond_end", "expired"],
-        Knob("The group's committed offset: none, inside the log, deleted by retention, beyond the log end, or expired."),
-    ] = "none",
-    auto_offset_reset: Annotated[
-        Literal["earliest", "latest", "none"], Knob("What to do without a usable committed offset.")
-    ] = "latest",
-    records_while_down: RecordsWhileDown = 10,
-) -> None:
-    """A group comes back. Its committed offset may be fine, gone or useless. What does auto.offset.reset decide?"""
-    topic = run.backend.create_topic("events", records)
-    offset = {"none": None, "beyond_end": records + records // 2}.get(committed, records // 3)
-    has_read = committed in ("inside", "deleted", "expired")
-    if has_read:  # it came when the topic was empty
-        run.record_on(topic, "spout", "start", _ledger(0, 0), offset=0, why="no committed offset")
-    run.append(topic, records)
-    if has_read:
-        assert offset is not None
-        _read(run, topic, 0, offset)
-    if committed == "deleted":
-        run.delete_before(topic, records // 2)
-    run.append(topic, records_while_down)
-    try:
-        position = run.backend.group_position(topic, offset, committed == "expired", auto_offset_reset)
-    except KitError as error:
-        run.record_on(topic, "spout", "error", error=type(error).__name__.removesuffix("Error"))
-        return
-    kept = offset is not None and committed != "expired"
-    why = f"{'the committed offset is outside the log' if kept else 'no committed offset'}, auto.offset.reset={auto_offset_reset}"
-    if kept and position == offset:
-        why = "committed offset"
-        if committed == "beyond_end":
-            why = f"committed={committed}: the committed offset lay beyond the log end, and the log has grown past it since"
-    run.record_on(topic, "spout", "start", _ledger(position, position), offset=position, why=why)
-    _read(run, topic, position, run.ledgers[topic.name].log_end)

@@ -48,7 +48,6 @@ class CallResult:
     error: str = ""  # the error's name; empty for success
     is_fatal: bool = False  # the producer can only be closed
     must_abort: bool = False  # the transaction can only be aborted
-    said: str = ""  # of a misuse, what the client said
 
     @property
     def is_fenced(self) -> bool:
@@ -98,8 +97,8 @@ class KitTransactionalProducer:
         }  # fmt: skip
         try:
             asked = calls[what]()
-        except ProducerMisusedError as misuse:
-            return CallResult(MISUSED, is_fatal=core.state is ProducerState.FATAL_ERROR, said=str(misuse))
+        except ProducerMisusedError:
+            return CallResult(MISUSED, is_fatal=core.state is ProducerState.FATAL_ERROR)
         while asked:
             api = asked.pop(0)
             batch = self._batch(records) if api is Api.PRODUCE else None

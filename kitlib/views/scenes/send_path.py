@@ -26,7 +26,6 @@ from kitlib.words.glyphs import (
     BAR,
     BLUE,
     CHECK,
-    CROSS,
     CROSSED_SQUARE,
     DIAMOND,
     DISC,
@@ -62,7 +61,6 @@ SIGNS = {
     "recognise": Glyph("a batch is recognised as written before", SQUARE, "ink", 0.8, PINK),
     "refuse": Glyph("a batch is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
     "move_leader": Glyph("another broker leads", DIAMOND, "ink", 0.8, GREEN),
-    "destroy": Glyph("a leader is lost for good", CROSS, RED, 3),
     "exit": Glyph("the process ends", BAR, RED, 3),
 }
 SAME = {"leader": "update", "expire": "undelivered", "fault": "disconnected"}

@@ -2,7 +2,7 @@
 
 A row names a verb and its deeds (`kitlib.views.stage.deeds`); a verb without a deed is named in `still`, so that a new one cannot be
 forgotten. Names of actors that the trace does not name itself are those of the domain's parts. Left out: domains in which
-nothing travels (compaction, offsets and their incidents, lag).
+nothing travels (compaction, offsets and their incidents).
 """
 
 from __future__ import annotations

@@ -157,12 +157,6 @@ def _nodes(trace: Trace) -> list[str]:
     found = {
         step.data[name] for step in trace.steps for name in ("node", "leader", "to", "broker") if isinstance(step.data.get(name), int)
     }
-    found |= {
-        number
-        for step in trace.steps
-        if step.what == "shrink_isr"
-        for number in [*step.data.get("left", ()), *step.data.get("in_sync", ())]
-    }
     return sorted(_node_name(number) for number in found if number >= -1) or ["broker 0"]
 
 
@@ -229,7 +223,6 @@ SEND_PATH = Setting(
         "id_request": (hops("sender", node_of, "question", "id?"), hops(node_of, "sender", "ack")),
         "refuse": (_arrived("bad answer", node_of), says(node_of, "[error?{error}|refused]", True)),
         "move_leader": (says(node_of, "the leader now"),),
-        "destroy": (loses_all(node_of), becomes("down", node_of), drops(node_of, "[records_gone>0?{records_gone} records]")),
         "fault": (says("sender", "[cause?{cause}|]", True),),
         "killed": (loses_all(node_of), becomes("down", node_of)),
         "started": (becomes("back", node_of),),
@@ -239,7 +232,7 @@ SEND_PATH = Setting(
         "lose_answer": (_is_lost,),
         "duplicate_request": (_again,),
     },
-    still="start returned new_batch full id select stop_copying shrink_isr frames version read delay",
+    still="start returned new_batch full id select frames version read delay",
 )
 
 
