@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError
-from kitlib.experiments import get, run
+from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from tests.experiments.knob_values import counted
@@ -96,16 +95,3 @@ def test_coordinator_moves_load_takes_as_long_as_the_log_is(others: int, speed: 
     started = [step for step in trace if step.what == "start"][-1]
     assert started.at_ms >= ended.at_ms and started.data["offset"] == 20
     assert ended.state["offsets"]["loading"] is None and ended.state["offsets"]["cache"]["billing orders-0"] == 20
-
-
-@pytest.mark.parametrize(
-    ("name", "knobs", "words"),
-    [
-        ("offset_expiry", {"rules": "1.0"}, "expected one of 0.8.2, 2015-04, 0.9.0, 4.3.1"),
-        ("coordinator_moves", {"load_records_per_s": 0}, "expected 1 to 1,000,000 records/s"),
-    ],
-)
-def test_bad_knobs_are_refused_with_the_range(name: str, knobs: dict[str, Any], words: str) -> None:
-    """A sentence with what would do."""
-    with pytest.raises(KnobError, match=words):
-        get(name).run(**knobs)

@@ -136,11 +136,6 @@ def test_story_reads_live_knobs_from_the_run(declared: Experiment) -> None:
     assert not live & set(loads(unwrap(declared.story).__code__))
 
 
-def test_every_question_asks() -> None:
-    """The docstring that is an experiment's question ends with a question mark."""
-    assert [declared.name for declared in every() if not declared.question.endswith("?")] == []
-
-
 def _models() -> dict[str, type[Any]]:
     """Every class of the experiments that names its twin, by its name."""
     modules = [import_module(found.name) for found in pkgutil.walk_packages(experiments.__path__, "kitlib.experiments.")]

@@ -222,14 +222,6 @@ def test_small_topic_counts_a_segments_age_from_its_broker_s_start_or_from_its_f
     assert starts[True, 3] == 0 and starts[True, 99] > 10 and starts[False, 3] > 10
 
 
-def test_small_topic_on_which_nothing_comes_is_emptied_by_retention() -> None:
-    """The last record's age counts: a segment goes whole."""
-    topic = ModelTopic("small", segment_ms=7 * DAY_MS)
-    topic.grow(1, 0)
-    topic.append(0, 3, 0)
-    assert topic.delete_older(0, 0) == 0 and topic.delete_older(0, 1) == topic.ends[0] == 3
-
-
 @pytest.mark.parametrize(
     ("name", "knobs", "operator"),
     [

@@ -309,7 +309,12 @@ def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> N
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "the newer protocol": ({"protocol": "consumer"}, "the model has the classic protocol only"),
     "a policy": ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
+    "Java's policy": ({"library": "librdkafka", "auto_offset_reset": "by_duration:PT1H"}, "has no reset policy by_duration:PT1H"),
     "librdkafka's strategy": ({"library": "librdkafka", "strategies": ("sticky",)}, "member A: librdkafka has no sticky assignor"),
+    "a strategy": ({"strategies": ("fair",)}, "expected one or more of range, roundrobin"),
+    "no strategy": ({"strategies": ()}, "expected one or more of"),
+    "a library": ({"library": "sarama"}, "expected one of librdkafka, java"),
+    "Java's offsets": ({"auto_store": False}, "only librdkafka has auto_store"),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.group import Library, MemberSettings, ModelGroup
@@ -171,12 +171,6 @@ def test_consumer_by_duration_waits_for_a_record_that_is_young_enough() -> None:
     group.append(0, 5, age_ms=7_200_000)
     group.append(0, 5)
     assert [record for _ in range(3) for record in member.poll(10, 50).records] == [(0, offset) for offset in range(25, 30)]
-
-
-def test_consumer_of_another_library_has_no_duration() -> None:
-    """The policy is Java's, and said to be."""
-    with pytest.raises(KnobError, match=r"librdkafka has no reset policy by_duration:PT1H\. Use java"):
-        ModelGroup("r").join("A", MemberSettings(auto_offset_reset=BY_HOUR))
 
 
 def test_new_partition_is_found_when_the_metadata_is_asked_for_again() -> None:

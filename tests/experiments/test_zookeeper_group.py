@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
 from kitlib.more import zookeeper
@@ -89,9 +88,3 @@ def test_traffic_of_a_join_grows_faster_than_a_coordinators() -> None:
     assert [each["notifications"] for each in told] == [2, 4, 8]
     assert [each["coordinator_messages"] for each in told] == [20, 32, 56]
     assert told[2]["reads"] > 1.9 * told[1]["reads"] > 2.7 * told[0]["reads"]
-
-
-def test_real_broker_has_no_zookeeper() -> None:
-    """The kit says so instead of starting one."""
-    with pytest.raises(KnobError, match="model only"):
-        run(NAME, backend="kafka")

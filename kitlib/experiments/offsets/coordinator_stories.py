@@ -210,7 +210,6 @@ def told_of(record: LogRecord) -> tuple[str, int | None]:
 
 
 MOST_ASKED = 1_000
-RETRY_MS = 100
 ASK_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 FETCH_RECORDS = 100
 

@@ -38,7 +38,6 @@ ERRORS = {
 }  # fmt: skip
 SENT_S = 20.0  # how long a record may take that is expected to be stored
 REFUSED_MS = 1_000  # how long the producer tries one that is expected to be refused
-CONTROLLER = 1
 
 
 @dataclass(slots=True)
