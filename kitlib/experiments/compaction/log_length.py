@@ -16,16 +16,16 @@ from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import OffsetConfig
 
 MOST_A_DAY = 2_000  # transient groups
-KEYS, SEGMENT_COMMITS = 10, 500
+SEGMENT_COMMITS = 500
 
 
-def records_to_load(segments: int, passes: int) -> int:
-    """How many records a new coordinator must read after so many segments of 500 commits by ten group-partitions.
+def records_to_load(segments: int, passes: int, keys: int = 10) -> int:
+    """How many records a new coordinator must read after so many segments of 500 commits by so many group-partitions.
 
-    The cleaner passes after each of the first `passes` segments. KnobError for a number below 0.
+    The cleaner passes after each of the first `passes` segments. KnobError for a number below 0, and without a key.
     """
-    if segments < 0 or passes < 0:
-        raise KnobError(f"segments is {segments} and passes is {passes}, expected 0 or more.")
+    if segments < 0 or passes < 0 or keys < 1:
+        raise KnobError(f"segments is {segments}, passes {passes} and keys {keys}, expected 0 or more, 0 or more and 1 or more.")
     log = SegmentedLog("__consumer_offsets-0")
     cleaner = LogCleaner(log, CleanerConfig(min_cleanable_dirty_ratio=0.0))
     manager = OffsetManager(config=OffsetConfig(partitions=1))
@@ -35,7 +35,7 @@ def records_to_load(segments: int, passes: int) -> int:
             log.roll()
         end = (segment + 1) * SEGMENT_COMMITS
         for number in range(segment * SEGMENT_COMMITS, end):
-            manager.commit("billing", {("orders", number % KEYS): number}, number)
+            manager.commit("billing", {("orders", number % keys): number}, number)
         if segment < passes:
             cleaner.clean(end)
     return len(log.records())
