@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kitlib.cli import app
-from kitlib.cli.experiments import knob_option
+from kitlib.cli.experiments import with_knobs
 from kitlib.desk.settings import DEEDS, KNOBS, settled
 from kitlib.errors import KnobError
 from kitlib.views.browser.saved_page import check_page, save
@@ -73,10 +72,7 @@ def desk(
     raise typer.Exit(0 if drained.agree else 1)
 
 
-own = inspect.signature(desk, eval_str=True).parameters
-parameters = [own[name] for name in own if name != "given"] + [knob_option(knob) for knob in KNOBS]
-desk.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-desk.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+with_knobs(desk, KNOBS)
 app.command()(desk)
 
 Planned = tuple[float, str, str | None]  # (second, a deed or a knob, the knob's value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,6 +88,15 @@ def knob_option(knob: Knob) -> inspect.Parameter:
     return inspect.Parameter(knob.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[str | None, option], default=None)
 
 
+def with_knobs(call: Callable[..., None], knobs: Iterable[Knob], **annotations: Any) -> None:
+    """Give a command's function an option for each knob in place of its `given`, and these annotations to parameters of its own."""
+    own = inspect.signature(call, eval_str=True).parameters
+    parameters = [each.replace(annotation=annotations.get(name, each.annotation)) for name, each in own.items() if name != "given"]
+    parameters += map(knob_option, knobs)
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
 @cache
 def _command(name: str) -> TyperCommand:
     """The experiment as a command whose options are its knobs, which check their values themselves."""
@@ -109,14 +118,9 @@ def _command(name: str) -> TyperCommand:
             script = script.having(line)
         _run(script, backend, as_json, trace_file, page, print_script)
 
-    own = inspect.signature(call, eval_str=True).parameters
     takes = f"It takes: {'; '.join(experiment.takes)}." if experiment.takes else "This experiment takes none."
     told = typer.Option("--do", metavar="LINE", help=f"A line of a script: do this to the run. May be repeated. {takes}")
-    do = own["do"].replace(annotation=Annotated[list[str] | None, told])
-    parameters = [do if name == "do" else own[name] for name in own if name != "given"]
-    parameters += [knob_option(knob) for knob in experiment.knobs]
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    with_knobs(call, experiment.knobs, do=Annotated[list[str] | None, told])
     alone = typer.Typer(add_completion=False)
     alone.command(name, cls=_TakesKnobs, help=f"{experiment.title}. {experiment.question}")(call)
     made = typer.main.get_command(alone)

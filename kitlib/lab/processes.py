@@ -139,22 +139,13 @@ def with_children(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
 
 
 def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list[psutil.Process]:
-    """End the processes and their descendants: ask, wait `grace_s`, then kill. Returns those that were killed.
-
-    A stopped process (SIGSTOP) is continued, so that it can end as it was asked to.
-    """
+    """End the processes and their descendants: ask, wait `grace_s`, then kill. Returns those that were killed."""
     tree = with_children(processes)
-    for process in tree:
-        with suppress(psutil.Error):
-            process.terminate()
-            if process.status() == psutil.STATUS_STOPPED:
-                process.resume()
+    _ask_to_end(tree)
     _wait_gone(tree, grace_s)
     # What was born during the grace time is a descendant of somebody in the tree.
     rest = [process for process in with_children(tree) if is_alive(process)]
-    for process in rest:
-        with suppress(psutil.Error):
-            process.kill()
+    _send(psutil.Process.kill, rest)
     _wait_gone(rest, 5.0)
     return rest
 
@@ -166,10 +157,7 @@ def end_warden(argument: str, orphans: str, seconds: float, say: Callable[[], ob
     """
     if wardens := find_by_argument(argument):
         say()
-        for process in wardens:
-            with suppress(psutil.Error):
-                process.terminate()
-                process.resume()
+        _ask_to_end(wardens)
         _wait_gone(wardens, seconds * 2 + 5)
         end_trees(filter(is_alive, wardens), 0.5)
     left = find_by_argument(orphans)
@@ -196,6 +184,12 @@ def sweep(find: Callable[[], list[psutil.Process]], seconds: float = 3.0) -> int
         if time.monotonic() > deadline:
             break
     return len(killed)
+
+
+def _ask_to_end(processes: Iterable[psutil.Process]) -> None:
+    """Each is continued as well, so that one that was stopped (SIGSTOP) can end as it was asked to."""
+    for signal in (psutil.Process.terminate, psutil.Process.resume):
+        _send(signal, processes)
 
 
 def _send(signal: Callable[[psutil.Process], None], processes: Iterable[psutil.Process]) -> None:
