@@ -172,5 +172,5 @@ def test_twins_are_found() -> None:
     """Those of every domain that has a Kafka half."""
     assert MODELS.keys() >= {
         "ModelGroup", "ModelTransactions", "ModelLeader", "ModelKeyedTopic", "SendRun",
-        "ModelCompactedLog", "ModelCoordinator", "ModelDriver", "ModelTransactionalTopic",
+        "ModelCompactedLog", "ModelCoordinator", "ModelDriver",
     }  # fmt: skip

@@ -47,6 +47,7 @@ MECHANISMS = {
     "streams": "Kafka Streams",
     "compaction": "The offsets topic and its compaction",
     "offsets": "Committed offsets: kept, moved, lost, reset",
+    "lag": "Lag, and what it hides",
     "replication": "Replicas and elections",
     "checkpoint": "The checkpoint of a streaming query (Spark)",
     "share": "Share groups",
