@@ -4,19 +4,21 @@ From one step to the next nearly all of a picture stays. So pictures are kept as
 the numbers of what is inside it. Equal elements are one node. The player builds the picture of the first step and changes
 of it what differs at the next one (`player_film.js`); it never reads markup and knows nothing of what is drawn.
 
-A `Reel` is one picture of a player over all steps. Left out: the drawing. Whoever draws fast gives back the same
-object for what it drew before.
+A `Reel` is one picture over all steps: a player is sent all of it, and a picture that cannot be moved is one step of it (`still`). Left
+out: the drawing. Whoever draws fast gives back the same object for what it drew before.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.views.svg import Item, Svg, el
+from kitlib.views.look import WIDTH
+from kitlib.views.svg import Item, Svg, el, group, legend
 
 FAR = 1_000  # nodes that lie farther back are told by their own numbers, which repeat as distances do not
 Node = tuple[Any, ...]  # the number of its head, then what is inside: numbers of nodes, and text
@@ -109,11 +111,6 @@ def seen_over(spans: Iterable[Span]) -> Iterator[tuple[int, list[str]]]:
         yield step, [key for key, count in counts.items() if count]
 
 
-def seen_at(spans: Iterable[Span], step: int) -> set[str]:
-    """The keys of the legend's items that are in a picture after a step."""
-    return {key for since, until, key in spans if since <= step < until}
-
-
 class Track:
     """A part of a picture that is moved as a whole: a row of pieces, and at which steps each of them becomes another one.
 
@@ -121,12 +118,11 @@ class Track:
     -1 for none. `moved` says for each step how far to the right it is moved; (): it stays where it is.
     """
 
-    def __init__(self, film: Film, rows: int = 1, of: Sequence[int] = (), moved: Sequence[int] = (), **attributes: Any) -> None:
-        self.film = film
+    def __init__(self, rows: int = 1, of: Sequence[int] = (), moved: Sequence[int] = (), **attributes: Any) -> None:
         self.of = list(of)
         self.moved = list(moved)
-        self.head = film.add(el("g", **attributes))
-        self.rows: list[list[tuple[list[int], list[int]]]] = [[] for _ in range(rows)]  # steps, and the node from each of them on
+        self.head = el("g", **attributes)
+        self.rows: list[list[tuple[list[int], list[Svg]]]] = [[] for _ in range(rows)]  # steps, and the piece from each of them on
         self._last: list[list[Svg]] = [[] for _ in range(rows)]
 
     def show(self, step: int, pieces: Iterable[Svg], row: int = 0) -> None:
@@ -149,10 +145,26 @@ class Track:
             for step in slot.steps:
                 self._put(step, place, slot.at(step), row)
 
-    def to_json(self) -> list[Any]:
+    def still(self, step: int, choice: int = 0) -> Svg:
+        """What it is after one step, at its place."""
+        row = self.of[choice] if self.of else 0
+        slots = self.rows[row] if row >= 0 else ()
+        pieces = (shown[bisect_right(steps, step) - 1] for steps, shown in slots if steps and steps[0] <= step)
+        head = self.head.head if self.head.head != "g" else ""  # without a place of its own it is no group
+        drawn = Svg(head, [piece for piece in pieces if piece is not NOTHING])
+        return group(drawn, transform=f"translate({self.moved[min(step, len(self.moved) - 1)]} 0)") if self.moved else drawn
+
+    def to_json(self, film: Film) -> list[Any]:
         """The head, of each row the slots with their steps and nodes, `of` and `moved`; numbers as what they add to the one before."""
-        rows = [[[differences(steps), differences(nodes)] for steps, nodes in row] for row in self.rows]
-        return [self.head, rows, self.of, differences(self.moved)]
+        rows = []
+        for row in self.rows:
+            told = []
+            for steps, pieces in row:
+                nodes = [film.add(piece) for piece in pieces]
+                kept = [place for place, node in enumerate(nodes) if not place or node != nodes[place - 1]]
+                told.append([differences([steps[place] for place in kept]), differences([nodes[place] for place in kept])])
+            rows.append(told)
+        return [film.add(self.head), rows, self.of, differences(self.moved)]
 
     def _add(self, row: int) -> None:
         self._last[row].append(NOTHING)
@@ -160,13 +172,12 @@ class Track:
 
     def _put(self, step: int, place: int, piece: Svg, row: int) -> None:
         self._last[row][place] = piece
-        steps, nodes = self.rows[row][place]
-        node = self.film.add(piece)
+        steps, pieces = self.rows[row][place]
         if steps and steps[-1] == step:
-            nodes[-1] = node
-        elif not nodes or nodes[-1] != node:
+            pieces[-1] = piece
+        elif not pieces or pieces[-1] is not piece:
             steps.append(step)
-            nodes.append(node)
+            pieces.append(piece)
 
 
 def differences(numbers: list[int]) -> list[int]:
@@ -186,6 +197,14 @@ class Cursor:
     future: Sequence[float] = ()  # where the paper over what has not happened begins; (): there is none
     dim: float = 0.0  # how opaque that paper is
 
+    def still(self, step: int) -> list[Svg]:
+        """The paper and the line after one step."""
+        x = self.x[step] if 0 <= step < len(self.x) else self.right
+        future = self.future[step] if 0 <= step < len(self.future) else x
+        box = {"x": future, "y": self.top, "width": max(0.0, self.right - future), "height": self.tall}
+        paper = [el("rect", cls="paper", **box, opacity=f"{self.dim:g}")] if self.future else []
+        return [*paper, group(self.track.still(step), transform=f"translate({x:.1f} 0)")]
+
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
@@ -203,24 +222,22 @@ class Reel:
 
     title: str
     question: str
-    width: int
     tall: int
-    back: int = -1  # the node that stays; -1: there is none
+    back: Svg | None = None  # what stays
     tracks: list[Track] = field(default_factory=list)  # the first one lowest
     words: list[str] = field(default_factory=list)  # per step; (): what stands in its rows says it
     cursor: Cursor | None = None
     chooser: Chooser | None = None
-    legend: list[tuple[int, str]] = field(default_factory=list)  # swatch and meaning
+    legend: list[Item] = field(default_factory=list)
     seen: list[tuple[list[int], list[int]]] = field(default_factory=list)
     # per choice (one where there is none): steps, and from each of them on a bit for each item of the legend that is in the picture
 
-    def explain(self, film: Film, items: Iterable[Item], *seen: Iterable[tuple[int, Collection[str]]]) -> None:
+    def explain(self, items: Iterable[Item], *seen: Iterable[tuple[int, Collection[str]]]) -> None:
         """Give it a legend of what occurs in the run, where `seen` says for each choice what is in the picture from which steps on."""
         told = [list(one) for one in seen]
         found = {key for one in told for _, keys in one for key in keys}
-        kept = [item for item in items if item.key in found]
-        self.legend = [(film.add(item.swatch), item.meaning) for item in kept]
-        bits = {item.key: 1 << place for place, item in enumerate(kept)}
+        self.legend = [item for item in items if item.key in found]
+        bits = {item.key: 1 << place for place, item in enumerate(self.legend)}
         for one in told:
             steps: list[int] = []
             masks: list[int] = []
@@ -231,17 +248,33 @@ class Reel:
                     masks.append(mask)
             self.seen.append((steps, masks))
 
-    def to_json(self) -> dict[str, Any]:
+    def still(self, step: int) -> tuple[Svg, int]:
+        """What is drawn after a step, as the player draws it, with what its legend explains then below; and its height."""
+        choice = self.chooser.default[step] if self.chooser else 0
+        parts = [self.back] if self.back else []
+        if self.cursor is not None:
+            parts += self.cursor.still(step)
+        steps, masks = self.seen[choice] if self.seen else ([], [])
+        now = bisect_right(steps, step) - 1
+        items = [(item.swatch, item.meaning) for place, item in enumerate(self.legend) if now >= 0 and masks[now] >> place & 1]
+        explained, tall = legend(items, self.tall)
+        parts += [track.still(step, choice) for track in self.tracks]
+        return Svg("", [*parts, explained] if items else parts), self.tall + tall
+
+    def to_json(self, film: Film) -> dict[str, Any]:
         """All of it, for the player. Words that are the same at many steps are told once."""
-        row = {name: getattr(self, name) for name in ("title", "question", "width", "tall", "back", "legend")}
+        row: dict[str, Any] = {name: getattr(self, name) for name in ("title", "question", "tall")}
+        row["width"] = WIDTH
+        row["back"] = film.add(self.back) if self.back else -1
+        row["legend"] = [(film.add(item.swatch), item.meaning) for item in self.legend]
         row["seen"] = [[differences(steps), masks] for steps, masks in self.seen]
         told: dict[str, int] = {}
         row["wordsOf"] = [told.setdefault(words, len(told)) for words in self.words]
         row["words"] = list(told)
-        row["tracks"] = [track.to_json() for track in self.tracks]
+        row["tracks"] = [track.to_json(film) for track in self.tracks]
         if self.cursor is not None:
             row["cursor"] = {name: getattr(self.cursor, name) for name in Cursor.__slots__ if name != "track"}
-            row["cursor"]["track"] = self.cursor.track.to_json()
+            row["cursor"]["track"] = self.cursor.track.to_json(film)
         if self.chooser is not None:
             row["chooser"] = {name: getattr(self.chooser, name) for name in Chooser.__slots__}
         return row

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kitlib.trace import Trace
-from kitlib.views.film import Cursor, Film, Reel, Track
+from kitlib.views.film import Cursor, Reel, Track
 from kitlib.views.frames import Frames
-from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW, WIDTH
+from kitlib.views.look import PLOT_LEFT, PLOT_RIGHT, RISE, ROW
 from kitlib.views.play_clock import PlayClock
 from kitlib.views.scene import draw_cursor
 from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
@@ -112,11 +112,6 @@ def question_of(frames: Frames) -> str:
     )
 
 
-def height_of(frames: Frames) -> int:
-    """The plot's height."""
-    return ROW * len(curves_of(frames)) + 26
-
-
 def xs_of(clock: PlayClock) -> list[float]:
     """Where each step lies on the time axis."""
     last = clock.places[-1] if clock.places else 0.0
@@ -175,28 +170,19 @@ def curve(
     return "".join(corners) + f"H{end}" if corners else ""
 
 
-def draw_plot(frames: Frames, number: int, top: int) -> Svg:
-    """The curves and the cursor at step `number`, the upper edge at y = `top`."""
-    curves = curves_of(frames)
-    xs = xs_of(frames.clock)
-    x = xs[number] if 0 <= number < len(xs) else PLOT_LEFT
-    cursor = group(*_cursor(frames, ROW * len(curves), number, x), transform=f"translate({x:.1f} 0)")
-    return group(*_curves(frames, curves, xs), cursor, *_values(curves, number), transform=f"translate(0 {top})")
-
-
-def plot_reel(film: Film, frames: Frames, only: int | None = None, before: Before | None = None) -> Reel:
+def plot_reel(frames: Frames, only: int | None = None, before: Before | None = None) -> Reel:
     """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for.
 
     The curves of the run `before` are drawn in grey, on the same scale.
     """
     curves, steps = curves_of(frames), len(frames)
     bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
-    reel = Reel(f"{names} over the run", question_of(frames), WIDTH, bottom + 44)
+    reel = Reel(f"{names} over the run", question_of(frames), bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
-    reel.back = film.add(group(*_curves(frames, curves, xs, before), transform=down))
-    values, cursor = Track(film, transform=down), Track(film, transform=down)
-    for step, shown in enumerate(range(steps) if only is None else [only]):
+    reel.back = group(*_curves(frames, curves, xs, before), transform=down)
+    values, cursor = Track(transform=down), Track(transform=down)
+    for step, shown in enumerate(range(steps) if only is None else [only][:steps]):
         values.show(step, _values(curves, shown))
         cursor.show(step, _cursor(frames, bottom, shown, xs[shown]))
     reel.tracks.append(values)
@@ -255,9 +241,8 @@ def _rows(curves: list[Curve]) -> list[list[int]]:
 
 def _cursor(frames: Frames, bottom: int, number: int, x: float) -> list[Svg]:
     """The line of the present at x = 0, and at its foot when that is."""
-    at = f"step {number}, {frames.clock.at_ms[number]:,} ms" if len(frames) else "no steps"
     line, head = _line(bottom, "start" if x < PLOT_LEFT + 90 else "end" if x > PLOT_RIGHT - 90 else "middle")
-    return [line, Svg(head, [at])]
+    return [line, Svg(head, [f"step {number}, {frames.clock.at_ms[number]:,} ms"])]
 
 
 @lru_cache(10)
@@ -266,7 +251,7 @@ def _line(bottom: int, anchor: str) -> tuple[Svg, str]:
 
 
 def _values(curves: list[Curve], number: int) -> list[Svg]:
-    return [_value(found.values[number] if found.values else 0, row) for row, found in enumerate(curves)]
+    return [_value(found.values[number], row) for row, found in enumerate(curves)]
 
 
 @lru_cache(10_000)

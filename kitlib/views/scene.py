@@ -2,8 +2,8 @@
 
 Time runs to the right and the whole run is on the picture, so a scene has two halves. The *body* does
 not depend on the step: it is laid out and drawn once, and what lies right of the cursor is dimmed
-because it has not happened yet. The *panel* below shows what holds after the step. The SVG of `show`
-and the browser's player put the same pieces together, so a reader scrubs without the kernel.
+because it has not happened yet. The *panel* below shows what holds after the step. Both make one `Reel`
+(`kitlib.views.film`), of which the browser's player is sent all steps, and the SVG of `show` is one.
 
 `kitlib.views.scenes.timeline.compose` makes a scene of rows; it lays out one step after the other:
 
@@ -33,7 +33,7 @@ from types import ModuleType
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.film import NOTHING, Cursor, Film, Reel, Track
+from kitlib.views.film import NOTHING, Cursor, Reel, Track
 from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
@@ -60,7 +60,7 @@ class Window:
     """A body that is longer than the picture: of which a part is seen, which follows the present."""
 
     names: Svg  # which stay at its left edge
-    draw: Callable[[float, float, int], Svg]  # what lies from one place to another, without the sign of one step
+    draw: Callable[[float, float], Svg]  # what lies from one place to another
     x_of_step: Sequence[float]
     signs: Mapping[int, Svg]  # step -> what stands for it; that of the present is never dimmed
     top: int  # of the line of the present
@@ -69,19 +69,10 @@ class Window:
         """How far the body is moved, after a step."""
         return -max(0, round(self.x_of_step[number] - AXIS_LEFT - NOW_AT)) if number >= 0 else 0
 
-    def part_at(self, number: int, width: int) -> Svg:
-        """What is seen of the body after a step, at its place."""
-        moved = self.moved_at(number)
-        return group(self.draw(AXIS_LEFT - moved, width - MARGIN - moved, number), transform=f"translate({moved} 0)")
-
-    def sign_at(self, number: int) -> Svg:
-        """The sign of a step, at its place."""
-        return group(self.signs.get(number, NOTHING), transform=f"translate({self.moved_at(number)} 0)")
-
     def frame(self, scene: Scene) -> Svg:
         """The paper left and right of what is seen, and the names on it."""
         box = {"y": scene.top, "height": scene.foot - scene.top + 26, "cls": "paper"}
-        right = el("rect", x=scene.width - MARGIN, width=MARGIN, **box)
+        right = el("rect", x=WIDTH - MARGIN, width=MARGIN, **box)
         return group(el("rect", x=0, width=AXIS_LEFT, **box), right, self.names)
 
 
@@ -92,9 +83,8 @@ class Scene:
     title: str  # names the picture for those who do not see it
     question: str  # which the picture answers
     height: int  # of the body
-    body: Svg = field(default_factory=Svg)  # 0 <= x <= width, 0 <= y <= height
+    body: Svg = field(default_factory=Svg)  # 0 <= x <= WIDTH, 0 <= y <= height
     panel_height: int = 0  # of every panel
-    width: int = WIDTH
     top: int = 0  # the cursor runs from here ...
     bottom: int | None = None  # ... to here; None is the body's height
     right: int = AXIS_RIGHT  # the future is dimmed from the cursor to here
@@ -153,24 +143,6 @@ class Scene:
         return "" if number < 0 else self.drawn.told(number) if self.drawn else self.words[number]
 
 
-def draw_scene(scene: Scene, number: int, top: int) -> tuple[Svg, int]:
-    """A scene after step `number` (-1: before the first), from `top` on; and its height."""
-    moved = scene.window.moved_at(number) if scene.window else 0
-    x = moved + (scene.x_of_step[number] if number >= 0 else (scene.x_of_step[0] if scene.x_of_step else scene.right))
-    future = moved + scene.future_after(number)
-    wide = max(0.0, scene.right - future)
-    parts = [
-        scene.window.part_at(number, scene.width) if scene.window else scene.body,
-        el("rect", cls="paper", x=future, y=scene.top, width=wide, height=scene.foot - scene.top, opacity=f"{DIM:g}"),
-        *([scene.window.sign_at(number), scene.window.frame(scene)] if scene.window else []),
-        group(draw_cursor(scene.window.top if scene.window else scene.top, scene.foot), transform=f"translate({x:.1f} 0)"),
-    ]
-    if number >= 0:
-        parts.append(group(scene.panel_after(number), transform=f"translate(0 {scene.height})"))
-    parts.append(scene.draw_legend()[0])
-    return group(*parts, transform=f"translate(0 {top})"), scene.tall
-
-
 def rows_of(panel: Svg) -> list[Svg]:
     """The pieces of a panel, each of which may stay while others change."""
     return [panel] if panel.head else [piece for piece in panel.inside if isinstance(piece, Svg)]
@@ -182,39 +154,33 @@ def draw_cursor(top: float, foot: float) -> Svg:
     return Svg("", [line, el("path", d=f"M0 {foot}l-5 7h10Z", cls="ink")])
 
 
-def scene_reel(film: Film, scene: Scene, only: int | None = None) -> Reel:
+def scene_reel(scene: Scene, only: int | None = None) -> Reel:
     """A scene after every step; one with a window with `only` as it is after that step."""
     if scene.window is not None:
-        return _window_reel(film, scene, scene.window, only)
-    reel = Reel(
-        scene.title,
-        scene.question,
-        scene.width,
-        scene.tall,
-        film.add(group(scene.body, scene.draw_legend()[0])),
-        words=scene.words,
-    )
-    panel, line = Track(film, transform=f"translate(0 {scene.height})"), Track(film)
-    line.show(0, [group(draw_cursor(scene.top, scene.foot))])
+        return _window_reel(scene, scene.window, only)
+    reel = Reel(scene.title, scene.question, scene.tall, scene.body, words=scene.words)
+    panel, explained, line = Track(transform=f"translate(0 {scene.height})"), Track(), Track()
+    line.show(0, [draw_cursor(scene.top, scene.foot)])
+    explained.show(0, [scene.draw_legend()[0]])
     for step, drawn in enumerate(scene.panels):
         panel.show(step, rows_of(drawn))
-    reel.tracks.append(panel)
+    reel.tracks += (panel, explained)
     futures = [scene.future_after(number) for number in range(len(scene.panels))]
     reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
     return reel
 
 
-def _window_reel(film: Film, scene: Scene, window: Window, only: int | None) -> Reel:
+def _window_reel(scene: Scene, window: Window, only: int | None) -> Reel:
     """A scene whose body moves below its frame; nothing is dragged along an axis that moves itself."""
-    steps = range(len(scene.x_of_step)) if only is None else [only]
+    steps = range(len(scene.x_of_step)) if only is None else [only][: len(scene.x_of_step)]
     moved = [window.moved_at(number) for number in steps]
-    reel = Reel(scene.title, scene.question, scene.width, scene.tall)
-    body, frame, panel = Track(film, moved=moved), Track(film), Track(film, transform=f"translate(0 {scene.height})")
+    reel = Reel(scene.title, scene.question, scene.tall)
+    body, frame, panel = Track(moved=moved), Track(), Track(transform=f"translate(0 {scene.height})")
     now = [round(scene.x_of_step[number]) + left for number, left in zip(steps, moved, strict=True)]
-    present, sign = Track(film, moved=now), Track(film, moved=moved)
-    since, until = (-inf, inf) if only is None else (AXIS_LEFT - moved[0], scene.width - MARGIN - moved[0])
-    body.show(0, [window.draw(since, until, -1)])
-    paper = {"x": HALF_SIGN, "y": scene.top, "width": scene.width, "height": scene.foot - scene.top, "opacity": f"{DIM:g}"}
+    present, sign = Track(moved=now), Track(moved=moved)
+    since, until = (-inf, inf) if only is None or not moved else (AXIS_LEFT - moved[0], WIDTH - MARGIN - moved[0])
+    body.show(0, [window.draw(since, until)])
+    paper = {"x": HALF_SIGN, "y": scene.top, "width": WIDTH, "height": scene.foot - scene.top, "opacity": f"{DIM:g}"}
     present.show(0, [el("rect", cls="paper", **paper), group(draw_cursor(window.top, scene.foot))])
     frame.show(0, [window.frame(scene), scene.draw_legend()[0]])
     for place, number in enumerate(steps):

@@ -6,7 +6,7 @@ Also how a look becomes paint: the outline of a box, and what is written or draw
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -85,11 +85,6 @@ def legend(items: Sequence[tuple[Svg, str]], top: int) -> tuple[Svg, int]:
         label = el("text", meaning, cls="ink", x=34, y=13)
         parts.append(group(swatch, label, transform=f"translate({LEFT + int(sum(wide[:column]))} {top + row * 22})"))
     return group(*parts), (rows if items else 0) * 22
-
-
-def legend_of(items: Iterable[Item], seen: Collection[str], top: int) -> tuple[Svg, int]:
-    """A legend of the items that occur."""
-    return legend([(item.swatch, item.meaning) for item in items if item.key in seen], top)
 
 
 def _rules(ink: str, paper: str, grey: str) -> str:

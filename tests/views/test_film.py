@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from kitlib.experiments import get
 from kitlib.views import show
 from kitlib.views.browser.played import packed, played
-from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at, seen_at
+from kitlib.views.film import NOTHING, Film, Reel, Slot, Track, pieces_at
 from kitlib.views.frames import to_frames
-from kitlib.views.partition.strip import draw_ghost, draw_lane, lane_tall, seen_in, strip_legend, strip_y
-from kitlib.views.plot import draw_plot
 from kitlib.views.svg import Item, Svg, el, group
-from kitlib.views.trees.tree import draw_trees, tree_legend, tree_spans
 from tests.clock import at_pace, min_until
 from tests.views.groves import large
 from tests.views.lives import Lives
@@ -29,8 +24,8 @@ from tests.views.traces import long_trace
 
 def project(film: Film, *tracks: Track) -> Projector:
     """A film and its only picture, as a player gets them."""
-    reel = Reel("t", "q", 10, 10, tracks=list(tracks))
-    return Projector(json.dumps({**film.to_json(), "reels": [reel.to_json()]}).encode())
+    reel = Reel("t", "q", 10, tracks=list(tracks))
+    return Projector(json.dumps({"reels": [reel.to_json(film)], **film.to_json()}).encode())
 
 
 def test_what_is_read_back_is_what_was_drawn() -> None:
@@ -50,11 +45,11 @@ def test_what_is_read_back_is_what_was_drawn() -> None:
 def test_a_track_keeps_the_steps_at_which_a_piece_changes() -> None:
     """A piece that stays is told once; one that goes leaves nothing; the last word on a step counts."""
     film, (a, b) = Film(), (el("text", "a"), el("text", "b"))
-    track = Track(film, transform="translate(3 4)")
+    track = Track(transform="translate(3 4)")
     for step, pieces in ((0, [a, b]), (1, [a, b]), (2, [b]), (5, [a]), (5, [b, a])):
         track.show(step, pieces)
     told = [
-        [text_of(node) for node in project(film, track).track(track.to_json(), step)[2:]] for step in (0, 1, 2, 4, 5)
+        [text_of(node) for node in project(film, track).track(track.to_json(film), step)[2:]] for step in (0, 1, 2, 4, 5)
     ]
     assert told == [["a", "b"], ["a", "b"], ["b", ""], ["b", ""], ["b", "a"]]
     assert [steps for steps, _ in track.rows[0]] == [[0, 2, 5], [0, 2, 5]]
@@ -64,82 +59,27 @@ def test_a_track_keeps_the_steps_at_which_a_piece_changes() -> None:
 def test_slots_are_told_at_the_steps_at_which_they_change_and_a_choice_shows_its_row() -> None:
     """Before its first step a piece is not there; of several rows the chosen one is shown, and none where there is none."""
     film, texts = Film(), [el("text", str(number)) for number in range(9)]
-    track = Track(film, 2, [1, -1, 0])
+    track = Track(2, [1, -1, 0])
     slots = [Slot([2, 3, 7], lambda step: texts[step // 2]), Slot([0], lambda step: texts[8])]
     track.play(slots)
     track.show(4, [texts[0]], 1)
 
     def told(step: int, choice: int) -> list[str]:
-        return [text_of(node) for node in project(film, track).track(track.to_json(), step, choice)[2:]]
+        return [text_of(node) for node in project(film, track).track(track.to_json(film), step, choice)[2:]]
 
     assert [told(step, 2) for step in (1, 2, 3, 6, 7)] == [["8"], ["1", "8"], ["1", "8"], ["1", "8"], ["3", "8"]]
     assert [told(step, 2) for step in (1, 3)] == [[text_of(to_node(piece)) for piece in pieces_at(slots, step)] for step in (1, 3)]
     assert track.rows[0][0][0] == [2, 7], "a piece that stays is told once"
+    assert [text_of(to_node(track.still(step, 2))) for step in (1, 3, 7)] == ["8", "18", "38"], "a still is a step of it"
     assert ([told(step, 0) for step in (3, 4)], told(9, 1)) == ([[], ["0"]], [])
 
 
 def test_a_legend_explains_what_occurs_in_the_run_and_says_when() -> None:
     """Items that never occur are left out; the bits of a step say which of the others are in its picture."""
-    film, items = Film(), [Item(key, el("rect"), key * 3) for key in "abc"]
-    reel = Reel("t", "q", 10, 10)
-    reel.explain(film, items, enumerate([{"a"}, {"c", "a"}, {"c", "a"}, set()]), [(2, "c")])
-    assert ([meaning for _, meaning in reel.legend], reel.seen) == (["aaa", "ccc"], [([0, 1, 3], [1, 3, 0]), ([2], [2])])
-
-
-RUNS: list[tuple[str, dict[str, Any]]] = [
-    ("poison_record", {"records": 400, "max_steps": 300}),
-    ("out_of_range", {"seed": 5}),
-    ("same_id_other_topic", {"seed": 5}),
-    ("small_max_offset_behind", {}),
-]
-
-
-@pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
-def test_a_player_is_sent_the_strips_and_curves_that_a_picture_has(name: str, knobs: dict[str, Any]) -> None:
-    """After any step the boxes, positions, words and legend are those of the static picture."""
-    frames = to_frames(get(name).run(**knobs))
-    sent = Projector(played(frames))
-    for step in (0, 1, 7, len(frames) // 3, len(frames) // 2, len(frames) - 2, len(frames) - 1):
-        y, drawn, seen = 0, [], set()
-        for view in frames.lanes_after(step):
-            drawn.append(draw_lane(view, y))
-            if step == 0:
-                end = next(lane for lane in frames.lanes if lane.name == view.lane.name).after(len(frames) - 1)
-                drawn.append(group(draw_ghost(view, end), transform=f"translate(0 {y + strip_y(view.lane.has_bar)})"))
-            y += lane_tall(view.lane.has_bar)
-            seen.update(seen_in(view))
-        assert sent.leaves(0, step) == leaves_of(to_node(Svg("", drawn))), step
-        assert sent.meanings(0, step) == {item.meaning for item in strip_legend() if item.key in seen - {"."}}
-        stays, moves = sent.node(sent.reels[1]["back"]), sent.track(sent.reels[1]["cursor"]["track"], step)
-        moves[1]["transform"] = f"translate({sent.reels[1]['cursor']['x'][step]} 16)"
-        found = [*leaves_of(stays), *leaves_of(moves), *sent.leaves(1, step)]
-        assert found == leaves_of(to_node(draw_plot(frames, step, 16)))
-
-
-TREES: list[tuple[str, dict[str, Any]]] = [
-    ("tuple_tree", {"id_bits": 8, "records": 12, "fan_out": 3, "max_spout_pending": 5, "fault": "drop", "max_steps": 1000}),
-    ("tuple_tree", {"id_bits": 16, "join": True, "fault": "unanchored"}),
-    ("tuple_tree", {"id_bits": 64, "records": 20, "max_spout_pending": 20}),
-    ("acker_crash", {}),
-]
-
-
-@pytest.mark.parametrize(("name", "knobs"), TREES, ids=str)
-def test_a_player_is_sent_the_trees_that_a_picture_has(name: str, knobs: dict[str, Any]) -> None:
-    """After any step the tree, the ledger, the maps and the legend are those of the static picture, of any tree that is chosen too."""
-    frames = to_frames(get(name).run(**knobs))
-    forest, last = frames.forest, len(frames) - 1
-    assert forest is not None
-    sent = Projector(played(frames))
-    for step in (0, 5, last // 3, *range(last // 2, last // 2 + 12), last - 2, last):
-        for tree in (None, 0, len(forest.trees) - 1):
-            frames.forest = forest if tree is None else replace(forest, focus=[tree] * len(frames))
-            expected = leaves_of(to_node(group(*draw_trees(frames.forest, step, 0)[0])))
-            assert sent.leaves(0, step, tree) == expected, (step, tree)
-            assert Projector(played(frames, step)).leaves(0, 0) == expected, (step, tree)
-            seen = seen_at(tree_spans(forest, frames.forest.focus[step]), step)
-            assert sent.meanings(0, step, tree) == {item.meaning for item in tree_legend() if item.key in seen}
-    assert Projector(played(frames, 5, chosen=1)).leaves(0, 0) == sent.leaves(0, 5, 1)
+    items = [Item(key, el("rect"), key * 3) for key in "abc"]
+    reel = Reel("t", "q", 10)
+    reel.explain(items, enumerate([{"a"}, {"c", "a"}, {"c", "a"}, set()]), [(2, "c")])
+    assert ([item.meaning for item in reel.legend], reel.seen) == (["aaa", "ccc"], [([0, 1, 3], [1, 3, 0]), ([2], [2])])
 
 
 def test_tuples_and_trees_say_by_which_name_they_can_be_asked_for() -> None:

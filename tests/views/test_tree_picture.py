@@ -190,7 +190,7 @@ def test_curves_of_a_livelock_show_work_that_is_worth_nothing() -> None:
     rows = {name: found[at + 1] for at, name in enumerate(found[:-1])}
     wanted = {"worked / s": "highest 10", "acked / s": "highest 10", "work in 30 s": "highest 300", "failed / s": "highest 60"}
     assert wanted.items() <= rows.items() and {"0 ms", "60 s"} <= set(found)
-    assert found[0] == "Is the work that is done still worth something?"
+    assert found[0].startswith("Is the work that is done still worth something?")
     assert picture.svg == show(trace, part="curves").svg
 
 

@@ -23,7 +23,7 @@ from kitlib.views.browser.asking import TypeOn, button
 from kitlib.views.browser.outcome import Outcome, Parting, changes, label, parting
 from kitlib.views.browser.player import Player, with_still
 from kitlib.views.frames import to_frames
-from kitlib.views.look import LEFT
+from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import lay_out
 from kitlib.views.svg import Svg, document, el, group
 
@@ -153,7 +153,7 @@ class Compared(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         """Both pictures, one below the other, after the step where the runs part."""
         number = self.parting.number if self.parting else max(map(len, self.traces)) - 1
         parts: list[Svg] = []
-        y, width = 14, 0
+        y = 14
         for line in [*wrap(self.sentence, LINE), *wrap(self.changed, LINE)]:
             y += LINE_TALL
             parts.append(el("text", line, cls="ink", x=LEFT, y=y, font_size=13))
@@ -162,5 +162,5 @@ class Compared(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             y += 34
             parts.append(el("text", said, cls="ink", x=LEFT, y=y, font_size=15, font_weight="bold"))
             parts.append(group(sheet.body, transform=f"translate(0 {y + 6})"))
-            y, width = y + 6 + sheet.tall, max(width, sheet.width)
-        return document("Two runs compared", repr(self), group(*parts), width, y)
+            y += 6 + sheet.tall
+        return document("Two runs compared", repr(self), group(*parts), WIDTH, y)

@@ -16,20 +16,18 @@ from kitlib.views.browser.outcome import Comparison, label
 from kitlib.views.film import Cursor, Film, Reel, Track
 from kitlib.views.frames import Frames
 from kitlib.views.lives import index_of
-from kitlib.views.look import WIDTH
-from kitlib.views.partition.strip import strip_reel
-from kitlib.views.plot import curve, mapped, plot_reel
-from kitlib.views.scene import draw_cursor, scene_reel
+from kitlib.views.picture import reels_of
+from kitlib.views.plot import curve, mapped
+from kitlib.views.scene import draw_cursor
 from kitlib.views.stage.picture import staged
 from kitlib.views.svg import Svg, el, group, hatch
-from kitlib.views.trees.tree import tree_reel
 
 TOP, RISE = 24, 54  # where the curve's highest point lies, and how far it falls from there
 FOOT = TOP + RISE
 TALL = FOOT + 18
 
 
-def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | None = None) -> Reel | None:
+def figure_reel(comparison: Comparison, axis: Cursor, only: int | None = None) -> Reel | None:
     """The curve after every step, with `only` after that step; None where there is nothing to draw. `axis` says where steps lie."""
     run, ghost = comparison.now, comparison.drawn_ghost
     if run is None or run.measured is None or not run.measured.figure.is_drawn or len(axis.x) != len(run.at_ms) or not run.at_ms:
@@ -40,7 +38,7 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
     if not high:
         return None  # a flat zero
     high = max(1, high)
-    reel = Reel(f"{figure.name} over the run", "How does the figure build up?", WIDTH, TALL)
+    reel = Reel(f"{figure.name} over the run", "How does the figure build up?", TALL)
     xs, path_of = axis.x, partial(curve, high=high, rise=RISE, foot=FOOT, right=axis.right)
     parts = [el("path", d=f"M{xs[0]:g} {FOOT}H{axis.right:g}", cls="grey-line", stroke_width=0.7)]
     if ghost and before:
@@ -51,8 +49,8 @@ def figure_reel(film: Film, comparison: Comparison, axis: Cursor, only: int | No
     path = path_of(measured.curve, xs)
     parts.append(el("path", d=f"{path}V{FOOT}H{round(xs[0])}Z", cls="ink", opacity=0.1))
     parts.append(el("path", d=path, cls="ink-line", fill="none", stroke_width=2))
-    reel.back = film.add(group(*parts))
-    values, line = Track(film), Track(film)
+    reel.back = group(*parts)
+    values, line = Track(), Track()
     for step, shown in enumerate(range(len(measured.curve)) if only is None else [only]):
         values.show(step, [_value(measured.curve[shown], figure.name, figure.unit, xs[0])])
     line.show(0, [group(draw_cursor(TOP - 4, FOOT + 4))])
@@ -82,16 +80,9 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
     With a `comparison` the curve of the run's figure comes last, and the curves of the run it is compared with are there in grey.
     """
     film = Film()
-    if frames.scene and not frames.scene.curves:
-        reels = [scene_reel(film, frames.scene, only)]
-    else:
-        plot = plot_reel(film, frames, only, comparison.before if comparison else None)
-        first = [tree_reel(film, frames.forest, only, chosen)] if frames.forest else []
-        first += [scene_reel(film, frames.scene, only)] if frames.scene else []
-        strips = [strip_reel(film, frames.lanes, len(frames), only)] if frames.has_records or not first else []
-        reels = [*first, plot, *strips] if first else [*strips, plot]
+    reels = reels_of(frames, only=only, chosen=chosen, before=comparison.before if comparison else None)
     axis = next((reel.cursor for reel in reels if reel.cursor), None)
-    if comparison and axis and (figure := figure_reel(film, comparison, axis, only)):
+    if comparison and axis and (figure := figure_reel(comparison, axis, only)):
         reels.append(figure)
     said = frames.said if only is None else [frames.sentence(only) if number == only else "" for number in range(len(frames))]
     row: dict[str, Any] = {"said": said, "cut": frames.cut, "forked_at": frames.forked_at}
@@ -100,5 +91,5 @@ def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison
     row["stage"] = staged(film, frames, only)
     row["life"] = index_of(frames.trace, frames.lanes) if frames.trace.steps and only is None else None
     row["hatch"] = film.add(hatch())
-    row["reels"] = [reel.to_json() for reel in reels]
+    row["reels"] = [reel.to_json(film) for reel in reels]
     return json.dumps(row | film.to_json(), separators=(",", ":")).encode()

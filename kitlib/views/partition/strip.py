@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from kitlib.text import plain_text
-from kitlib.views.film import NOTHING, Film, Reel, Track
+from kitlib.views.film import NOTHING, Reel, Track
 from kitlib.views.look import (
     BADGES,
     BANDS,
@@ -103,15 +103,6 @@ def _sum(name: str, parts: list[tuple[int, str]], of: int = 0) -> str:
     return f"{total:,}{f' of {of:,}' if of else ''} {name}" + (f" = {terms}" if terms and terms != f"{total:,} given up" else "")
 
 
-def draw_lane(view: LaneView, top: int) -> Svg:
-    """The lane as SVG, its upper edge at y = `top`."""
-    row = group(*_row(view), transform=f"translate(0 {strip_y(view.lane.has_bar)})")
-    if not view.lane.has_bar:
-        return group(*_told(view), row, transform=f"translate(0 {top})")
-    (beam, bracket), (pieces, labels) = _looks(view), draw_bar(view)
-    return group(beam, *pieces, bracket, *_told(view), *labels, row, transform=f"translate(0 {top})")
-
-
 def _told(view: LaneView) -> list[Svg]:
     """The lane's name and its counts."""
     fates, ahead = sums_of(view)
@@ -152,14 +143,17 @@ def _words(words: str, x: int, y: int) -> Svg:
     return el("text", words, cls="ink", x=x, y=y, text_anchor="end" if x == RIGHT else None) if words else NOTHING
 
 
-def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None = None) -> Reel:
-    """The strips after every step; with `only` those after that step, whichever step is asked for."""
+def strip_reel(lanes: Sequence[Lane], steps: int, only: int | None = None, *, has_ghosts: bool = True) -> Reel:
+    """The strips after every step; with `only` those after that step, whichever step is asked for.
+
+    Unless it `has_ghosts` nothing tells before the first step is played how the run ends.
+    """
     top, seen = 0, [set[str]() for _ in range(steps)]
-    reel = Reel("Where is each record?", "Where is each record?", WIDTH, 20)
+    reel = Reel("Where is each record?", "Where is each record?", 20)
     for lane in lanes:
         down, lower = f"translate(0 {top})", f"translate(0 {top + strip_y(lane.has_bar)})"
-        beam, bar, bracket, head = (Track(film, transform=down) for _ in range(4))
-        row, ghost = Track(film, transform=lower), Track(film, transform=lower)
+        beam, bar, bracket, head = (Track(transform=down) for _ in range(4))
+        row, ghost = Track(transform=lower), Track(transform=lower)
         found: list[str] = []
         at = 0
         for step, view in lane.views() if only is None else [(0, lane.after(only))]:
@@ -170,7 +164,7 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
             bar.show(step, pieces)
             head.show(step, [*_told(view), *labels])
             row.show(step, _row(view))
-            if step == 0 and not only and lane.moments:  # before the first step is played
+            if has_ghosts and step == 0 and not only and lane.moments:  # before the first step is played
                 ghost.show(0, [draw_ghost(view, lane.after(lane.moments[-1].step))])
                 ghost.show(1, [])
             if lane.has_bar:
@@ -182,7 +176,7 @@ def strip_reel(film: Film, lanes: Sequence[Lane], steps: int, only: int | None =
         top += lane_tall(lane.has_bar)
         reel.tall = top
     told = [(step, frozenset(keys)) for step, keys in enumerate(seen)]
-    reel.explain(film, [item for item in strip_legend() if item.key != "."], told)
+    reel.explain([item for item in strip_legend() if item.key != "."], told)
     return reel
 
 

@@ -110,9 +110,9 @@ def _body(actor: Actor, state: str) -> Svg:
     return draw_body(actor.ref, actor.kind, actor.label, actor.wide, actor.tall, state)
 
 
-def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
+def actor_track(actor: Actor, only: float | None) -> Track:
     """An actor at its place, and when it becomes another picture; with `only` as it is at that time."""
-    track = Track(film, transform=f"translate({actor.x:.1f} {actor.y:.1f})")
+    track = Track(transform=f"translate({actor.x:.1f} {actor.y:.1f})")
     moments = sorted({since for since, _ in (*actor.states, *actor.lines)} | {0.0})
     if only is not None:
         moments = [max((since for since in moments if since <= only), default=0.0)]
@@ -132,9 +132,9 @@ def actor_track(film: Film, actor: Actor, only: float | None) -> Track:
     return track
 
 
-def tie_track(film: Film, stage: Stage, only: float | None) -> Track:
+def tie_track(stage: Stage, only: float | None) -> Track:
     """The lines between those who belong together."""
-    track = Track(film)
+    track = Track()
     pairs = list(dict.fromkeys((tie.one, tie.other) for tie in stage.ties))
     moments = sorted({moment for tie in stage.ties for moment in (tie.t0, tie.t1)}) if only is None else [only]
     for moment in moments:
@@ -240,8 +240,8 @@ def to_json(film: Film, stage: Stage, only: float | None = None) -> dict[str, An
         "floor": round(floor),
         "lane": LANE,
         "back": film.add(group(*lines)),
-        "ties": tie_track(film, stage, only).to_json(),
-        "actors": [actor_track(film, actor, only).to_json() for actor in actors],
+        "ties": tie_track(stage, only).to_json(film),
+        "actors": [actor_track(actor, only).to_json(film) for actor in actors],
         "looks": [{"shape": style.shape, "colour": style.colour, "text": style.text} for style in styles],
         "paths": paths,
         "travellers": _rows(used, ways, styles, refs, stage),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
-from kitlib.views.film import NOTHING, Film, Track
+from kitlib.views.film import NOTHING, Track
 from kitlib.views.svg import Svg, el, group, letter_paint, line_paint
 from kitlib.views.trees.forest import GONE, NEVER, EntryView, Forest, History
 from kitlib.views.trees.layout import (
@@ -190,15 +190,15 @@ class MapsOf:
             rings.append(shown.rings(step, found).get(tree, []))
         return [*maps, *rings]
 
-    def play(self, film: Film, **attributes: Any) -> list[Track]:
+    def play(self, **attributes: Any) -> list[Track]:
         """The same after every step, for each tree that may be shown, and after the trees for none."""
         maps, rings = [], []
         for tasks, draw, task_of in self.kinds:
             owners = [task for task in tasks if task != NEVER]
             rows = {task: row for row, task in enumerate(owners)}
             trees = len(self.forest.trees)
-            maps.append(Track(film, len(rows), [*(rows.get(task, NEVER) for task in task_of), NEVER], **attributes))
-            rings.append(Track(film, trees, [*range(trees), NEVER], **attributes))
+            maps.append(Track(len(rows), [*(rows.get(task, NEVER) for task in task_of), NEVER], **attributes))
+            rings.append(Track(trees, [*range(trees), NEVER], **attributes))
             for task, row in rows.items():
                 shown = draw(task)
                 for step, found in shown.found_over():

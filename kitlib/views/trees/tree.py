@@ -8,11 +8,10 @@ nothing was heard of it, and crossed out where it was lost.
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
-from kitlib.views.film import NOTHING, Chooser, Film, Reel, Slot, Span, Track, pieces_at, seen_over
-from kitlib.views.look import WIDTH
+from kitlib.views.film import NOTHING, Chooser, Reel, Slot, Span, Track, pieces_at, seen_over
 from kitlib.views.svg import HATCH, Item, Svg, el, group, letter_paint, line_paint
 from kitlib.views.trees.buckets import MapsOf, map_tall
 from kitlib.views.trees.forest import NEVER, Forest
@@ -32,6 +31,7 @@ from kitlib.views.trees.layout import (
 from kitlib.views.trees.ledger import ledger_slots
 
 QUESTION = "Which tuples are out, and is the number zero?"
+PENDING_QUESTION = "For what does the spout still wait?"
 NO_TREE = "No record has been emitted yet."
 MOST_NAMED = 500  # trees in the list to choose from; the others are chosen in the maps
 INSET = 6  # of the words in a box
@@ -56,50 +56,40 @@ def tree_summary(forest: Forest, tree: int, step: int) -> str:
     return f"{told}: {', '.join(parts)}" if parts else told
 
 
-def tree_reel(film: Film, forest: Forest, only: int | None = None, chosen: int = NEVER) -> Reel:
+def tree_reel(forest: Forest, only: int | None = None, chosen: int = NEVER, part: str = "all") -> Reel:
     """The tree that each step is about, or the one that the reader chose, with the acker's ledger and the maps.
 
-    With `only` those after that step alone, of the `chosen` tree if there is such a tree.
+    With `only` those after that step alone, of the `chosen` tree if there is such a tree; of those the `part` "tree" with its ledger, or
+    the maps of what is "pending".
     """
-    down = TREE_TOP + forest.tall + 10
-    reel = Reel("The tree of tuples, the acker's number and the pending map", QUESTION, WIDTH, down + map_tall(forest))
+    down = 0 if part == "pending" else TREE_TOP + forest.tall + 10
+    reel = Reel("The tree of tuples, the acker's number and the pending map", QUESTION, down + map_tall(forest) * (part != "tree"))
     places: list[dict[str, Any]] = [{}, {"transform": f"translate({SIDE_LEFT} 0)"}, *[{"transform": f"translate(0 {down})"}] * 4]
+    maps = MapsOf(forest)
     if only is not None:
         tree = chosen if 0 <= chosen < len(forest.trees) else forest.focus[only]
-        for pieces, place in zip(parts_at(forest, tree, only), places, strict=True):
-            reel.tracks.append(Track(film, **place))
+        drawn = [pieces_at(slots, only) for slots in (tree_slots(forest, tree), ledger_slots(forest, tree))]
+        for pieces, place in zip([*drawn, *maps.pieces_at(tree, only)], places, strict=True):
+            reel.tracks.append(Track(**place))
             reel.tracks[-1].show(0, pieces)
+        if part == "pending":
+            reel.question, reel.tracks = PENDING_QUESTION, reel.tracks[2:]
+            return reel
+        reel.tracks = reel.tracks[:2] if part == "tree" else reel.tracks
+        spans = tree_spans(forest, tree) if tree != NEVER else []
+        reel.explain(tree_legend(), [(0, [key for since, until, key in spans if since <= only < until])])
         return reel
     choices = [*range(len(forest.trees)), NEVER]
     for slots_of, place in zip((tree_slots, ledger_slots), places, strict=False):
-        reel.tracks.append(Track(film, len(choices), range(len(choices)), **place))
+        reel.tracks.append(Track(len(choices), range(len(choices)), **place))
         for row, tree in enumerate(choices):
             reel.tracks[-1].play(slots_of(forest, tree), row)
-    reel.tracks += MapsOf(forest).play(film, **places[-1])
-    reel.explain(film, tree_legend(), *(seen_over(tree_spans(forest, tree)) for tree in range(len(forest.trees))), [])
+    reel.tracks += maps.play(**places[-1])
+    reel.explain(tree_legend(), *(seen_over(tree_spans(forest, tree)) for tree in range(len(forest.trees))), [])
     names = [f"{view.name}, {view.detail}" for view in forest.trees[:MOST_NAMED]]
     default = [len(forest.trees) if tree == NEVER else tree for tree in forest.focus]
     reel.chooser = Chooser("tree shown: ", "the one that the step is about", names, default)
     return reel
-
-
-def parts_at(forest: Forest, tree: int, step: int) -> list[list[Svg]]:
-    """The pieces after a step: of one tree, of its ledger, of the spout's map and the acker's, and of its rings in each."""
-    drawn = [pieces_at(slots_of(forest, tree), step) for slots_of in (tree_slots, ledger_slots)]
-    return [*drawn, *MapsOf(forest).pieces_at(tree, step)]
-
-
-def draw_trees(forest: Forest, step: int, top: int, part: str = "all") -> tuple[list[Svg], int]:
-    """The tree that the step is about with its ledger ("tree"), the maps ("pending"), or "all", from y = `top` on; and how tall."""
-    tree, ledger, *maps = parts_at(forest, forest.focus[step] if step >= 0 else NEVER, step)
-    drawn, tall = list[Svg](), 0
-    if part != "pending":
-        drawn += [group(*tree, transform=f"translate(0 {top})"), group(*ledger, transform=f"translate({SIDE_LEFT} {top})")]
-        tall += TREE_TOP + forest.tall + 10
-    if part != "tree":
-        drawn.append(group(*chain(*maps), transform=f"translate(0 {top + tall})"))
-        tall += map_tall(forest)
-    return drawn, tall
 
 
 def tree_slots(forest: Forest, tree: int) -> list[Slot]:
