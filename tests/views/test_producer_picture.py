@@ -54,7 +54,7 @@ def texts(svg: str) -> list[str]:
 
 def boxes_at(trace: Trace, title: str, step: int) -> list[tuple[str, str, str]]:
     """Kind and lines of the boxes in the row that begins so, after a step."""
-    row = next(row for row in Reader(trace).rows[step] if row.title.startswith(title))
+    row = next(row for row in Reader(trace).helds[step].rows() if row.title.startswith(title))
     return [(box.kind, box.first, box.second) for box in row.boxes]
 
 
@@ -121,7 +121,7 @@ def test_random_runs_agree_in_log_rows_and_curves(seed: int, steps: int, has_ids
         state = step.state["producer"]
         assert reader.curves["waiting"][step.number] == len(state["queue"])
         assert reader.curves["in flight"][step.number] == len(state["in_flight"])
-        row = next(row for row in reader.rows[step.number] if row.title == "In flight")
+        row = next(row for row in reader.helds[step.number].rows() if row.title == "In flight")
         assert [box.first for box in row.boxes if box.kind != "free"] == [f"batch {batch}" for _, batch, *_ in state["in_flight"]]
     told = [step.what.removesuffix("_request").removesuffix("_answer") for step in trace.steps[:-1]]
     assume(trace.cut_at is None or [each for each in told if each != "lose"][-1] != "cut")  # else what was under way is not told any more

@@ -9,10 +9,9 @@ sent later. `kitlib.monitor.producing` counts the same for the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import repeat
 from math import inf
 from typing import Any, NamedTuple
 
@@ -168,45 +167,58 @@ RECORD_TALL, LOG_TALL = 48, 96
 EXPLAINED = {"again", "unnumbered", "sent again", "forgotten"}  # kinds of boxes that the titles of their rows do not explain
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Held:
-    """What each side holds, as the steps' states tell it."""
+    """What each side holds after a step, as the states of the steps tell it."""
 
     settings: Settings
     actors: Sequence[str]
-    queues: dict[str, list[Any]] = field(default_factory=dict)
-    flying: dict[str, list[Any]] = field(default_factory=dict)
-    memories: dict[tuple[str, str], tuple[list[Any], list[Any], str]] = field(default_factory=dict)  # place -> known, forgotten, whose
-    tries: dict[tuple[str, int], int] = field(default_factory=dict)  # (producer, batch) -> attempts before
+    queues: Mapping[str, list[Any]] = field(default_factory=dict)
+    flying: Mapping[str, list[Any]] = field(default_factory=dict)
+    memories: Mapping[tuple[str, str], tuple[list[Any], list[Any], str]] = field(default_factory=dict)  # place -> known, forgotten, whose
+    again: Set[tuple[str, int]] = frozenset()  # (producer, batch) of what was last sent once more
 
-    def take(self, step: Step) -> None:
-        """Follow one step."""
+    def after(self, step: Step) -> Held:
+        """The same after one more step."""
         data, producer, broker = step.data, step.state.get("producer", {}), step.state.get("broker", {})
-        owner = step.actor if step.actor in self.actors else self.actors[0]
+        owner, held = step.actor if step.actor in self.actors else self.actors[0], self
         if step.what == "request":
-            self.tries[step.actor, data["batch"]] = data.get("attempt", 0)
+            batch = {(step.actor, data["batch"])}
+            held = replace(held, again=held.again | batch if data.get("attempt", 0) > 0 else held.again - batch)
         if producer:
-            self.queues[owner], self.flying[owner] = producer.get("queue", []), producer.get("in_flight", [])
+            queues, flying = {owner: producer.get("queue", [])}, {owner: producer.get("in_flight", [])}
+            held = replace(held, queues={**held.queues, **queues}, flying={**held.flying, **flying})
         if "remembered" in broker and ("partition" in data or len(self.memories) == 1):
             place = (str(data["topic"]), str(data["partition"])) if "partition" in data else next(iter(self.memories))
             pid, epoch = (broker.get(name, producer.get(name, -1)) for name in ("pid", "epoch"))
-            self._remember(place, broker["remembered"], f" of producer id {pid}, epoch {epoch}" if pid >= 0 else "")
+            whose, now, (known, gone, _) = "", broker["remembered"], self.memories.get(place, ([], [], ""))
+            whose = f" of producer id {pid}, epoch {epoch}" if pid >= 0 else ""
+            gone = gone if now == known else [entry for entry in known if entry not in now]
+            held = replace(held, memories={**held.memories, place: (now, gone, whose)})
+        return held
 
-    def _remember(self, place: tuple[str, str], now: list[Any], whose: str) -> None:
-        known, gone, _ = self.memories.get(place, ([], [], ""))
-        gone = gone if now == known else [entry for entry in known if entry not in now]
-        self.memories[place] = now, gone, whose
+    @property
+    def has_ids(self) -> bool:
+        """Whether batches have sequence numbers."""
+        return self.settings.idempotence is not False
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of boxes of what waits, what was sent again and what has just been forgotten."""
+        found = {self._kind(row) for queue in self.queues.values() for row in queue}
+        found |= {"sent again" for actor, flying in self.flying.items() for row in flying if (actor, row[1]) in self.again}
+        return found | {"forgotten" for _, gone, _ in self.memories.values() if gone}
 
     def rows(self) -> list[Row]:
         """The rows now."""
         found = list[Row]()
-        most, slots, has_ids = self.settings.max_in_flight, self.settings.remembered_batches, self.settings.idempotence is not False
+        most, slots, has_ids = self.settings.max_in_flight, self.settings.remembered_batches, self.has_ids
         room = HALF if most <= HALF else MOST_BOXES
         for actor in self.actors:
             queue, flying = self.queues.get(actor, []), self.flying.get(actor, [])
             name = "" if len(self.actors) == 1 else f"{plain_text(actor, 12)}: "
             words = f"{count(len(queue), 'batch', 'batches')}, {count(sum(row[2] for row in queue), 'record')}" if queue else "nothing"
-            boxes = [self._waiting(actor, row, has_ids) for row in queue[:room]]
+            boxes = [self._waiting(actor, row) for row in queue[:room]]
             found.append(Row(f"{name}waiting" if name else "In the accumulator", words + _hidden(queue, room), tuple(boxes)))
             requests = len({row[0] for row in flying})
             words = f"{requests} of at most {most}" + (f", with {len(flying)} batches" if requests != len(flying) else "")
@@ -230,16 +242,20 @@ class Held:
         owner = "" if actor == self.actors[0] else f"{plain_text(actor, 60)}/"
         return f"batch:{owner}{batch}"
 
-    def _waiting(self, actor: str, row: list[Any], has_ids: bool) -> Box:
-        batch, seq, count, *attempts = row
+    def _kind(self, row: list[Any]) -> str:
+        """Of a batch that waits."""
+        _, seq, _, *attempts = row
         is_numbered = seq is not None and seq >= 0
-        kind = "again" if any(attempts) else "waits" if is_numbered or not has_ids else "unnumbered"
-        told = sequence_word(seq, count) if is_numbered else "no number"
-        return Box(kind, batch_name(batch), told if has_ids else f"{count:,} rec.", self._ref(actor, batch))
+        return "again" if any(attempts) else "waits" if is_numbered or not self.has_ids else "unnumbered"
+
+    def _waiting(self, actor: str, row: list[Any]) -> Box:
+        batch, seq, count, *_ = row
+        told = sequence_word(seq, count) if seq is not None and seq >= 0 else "no number"
+        return Box(self._kind(row), batch_name(batch), told if self.has_ids else f"{count:,} rec.", self._ref(actor, batch))
 
     def _in_flight(self, actor: str, row: list[Any]) -> Box:
         _, batch, seq, count = row
-        kind = "sent again" if self.tries.get((actor, batch), 0) > 0 else "in flight"
+        kind = "sent again" if (actor, batch) in self.again else "in flight"
         return Box(kind, batch_name(batch), sequence_word(seq, count), self._ref(actor, batch))
 
 
@@ -275,6 +291,7 @@ class Log:
     base: int = 0  # the first record's offset
     start: int = 0  # what lies below was deleted
     records: list[int] = field(default_factory=list)
+    marks: list[str] = field(default_factory=list)  # of each: 2 or O, see LOG_LOOKS, or ""
     told: dict[int, str] = field(default_factory=dict)  # record -> A or ?, see LOG_LOOKS
     window: int = 0
     view: LogView | None = None
@@ -290,7 +307,13 @@ class Log:
         self.base = self.base if at else offset
         if self.records[at:] == [*records]:
             return
-        self.records[at:] = records
+        self.records[at:], self.marks[at:] = records, []
+        seen = set(self.records[:at])
+        highest = max(seen, default=-1)
+        for record in records:
+            self.marks.append("2" if record in seen else "O" if record < highest else "")
+            seen.add(record)
+            highest = max(highest, record)
         if not self.window <= at <= len(self.records) <= self.window + self.room:
             self.window = max(0, len(self.records) - self.room + self.room // 4)
         self.view = None
@@ -307,13 +330,7 @@ class Log:
     def after(self) -> LogView:
         """What it is now."""
         if self.view is None:
-            codes, seen, highest = "".join(map(self.told.get, self.records, repeat("n"))), set[int](), -1
-            if self.records != sorted({*self.records}):  # else each is there once, and in order
-                codes = ""
-                for record in self.records:
-                    codes += "2" if record in seen else "O" if record < highest else self.told.get(record, "n")
-                    seen.add(record)
-                    highest = max(highest, record)
+            codes = "".join([mark or self.told.get(record, "n") for mark, record in zip(self.marks, self.records, strict=True)])
             codes = "G" * (gone := max(0, min(self.start - self.base, len(codes)))) + codes[gone:]
             told, copies = [count(len(codes), "record")], codes.count("2")
             told += [count(copies, "second copy", "second copies")] if copies else []
@@ -329,7 +346,7 @@ class Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         actors = dict.fromkeys(step.actor for step in trace if step.actor.startswith("producer"))
-        self.held = Held(trace.settings, list(actors)[:2] or ["producer"])
+        self.held = Held(trace.settings, list(actors)[:2] or ["producer"])  # now
         highest = max((step.data.get("last", 0) for step in trace), default=0)
         self.box_wide = {1: 20, 2: 20, 3: 24, 4: 30, 5: 36}.get(len(str(highest)), 48)
         written = [step.data["offset"] + 1 for step in trace if step.what == "write"]
@@ -337,7 +354,7 @@ class Reader:
         self.logs: dict[tuple[str, str], Log] = {}
         self.arrived: dict[tuple[str, ...], int] = {}  # (topic, partition, batch) -> how often it came to the broker
         self.steps: list[Step] = []  # with what the log makes of them
-        self.rows: list[list[Row]] = []  # after each step
+        self.helds: list[Held] = []  # after each step
         self.views: list[list[LogView]] = []
         self.spots: list[tuple[int, int, int]] = []  # of each step the log, the place in it and the number of records that it is about
         self.acked = 0
@@ -355,8 +372,8 @@ class Reader:
         log = self._log(step.data) if {"topic", "partition"} <= step.data.keys() else None
         data = self._known(step, log)
         self.steps.append(step if data is step.data else replace(step, data=data))
-        self.held.take(step)
-        self.rows.append(self.held.rows())
+        self.held = self.held.after(step)
+        self.helds.append(self.held)
         self.spots.append((-1, 0, 0))
         if log is not None:
             self._follow(step, log)
@@ -459,7 +476,7 @@ def _panel(reader: Reader, at: int, beside: bool) -> Svg:
     step, y, pieces = reader.steps[at], 8, list[Svg]()
     subject = batch_name(step.data["batch"]) if "batch" in step.data else ""
     seq = step.data.get("seq", -1) if step.actor == "broker" else -1
-    for row in reader.rows[at]:
+    for row in reader.helds[at].rows():
         is_beside = beside and row.title.lower().endswith("in flight")
         y -= ROW_TALL if is_beside else 0
         x = WIDTH - LEFT - HALF * BOX_PITCH + BOX_PITCH - BOX_WIDE if is_beside else LEFT
@@ -486,7 +503,7 @@ def _ring(x: int, y: int, wide: int, tall: int) -> Svg:
 
 
 def _words(reader: Reader, at: int) -> str:
-    told = [f"{row.title.lower()}: {row.words}" for row in reader.rows[at]]
+    told = [f"{row.title.lower()}: {row.words}" for row in reader.helds[at].rows()]
     return "; ".join(told + [f"the log of {view.name}: {view.words}" for view in reader.views[at]])
 
 
@@ -564,5 +581,5 @@ def _legend(reader: Reader, lanes: Lanes, has_panel: bool) -> list[Item]:
         return found
     shown = {id(view): view for views in reader.views for view in views}
     codes = {code for view in shown.values() for code in set(view.codes)}
-    kinds = {box.kind for rows in reader.rows for row in rows for box in row.boxes} & EXPLAINED
+    kinds = {kind for held in {id(held): held for held in reader.helds}.values() for kind in held.kinds} & EXPLAINED
     return found + fill_legend(kinds) + [(swatch_of(look), look.meaning) for look in LOG_LOOKS if look.code in codes]
