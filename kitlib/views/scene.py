@@ -7,9 +7,8 @@ because it has not happened yet. The *panel* below shows what holds after the st
 
 `kitlib.views.scenes.timeline.compose` makes a scene of rows; it lays out one step after the other:
 
-    scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90)
-    for step, x in zip(trace, places(trace), strict=True):
-        scene.add_step(x, panel_of(step.state), words_of(step.state))
+    scene = Scene("A rebalance", "Who holds what, and when does nobody?", height=200, panel_height=90, x_of_step=places(trace))
+    scene.panel_after, scene.words_after = panels.__getitem__, words.__getitem__
     scene.body = group(*drawn)
 
 `SCENES` names the domains that are drawn so. The module of a domain's scene is `kitlib.views.scenes.` and the domain's name; it is
@@ -38,17 +37,8 @@ from kitlib.views.look import WIDTH
 from kitlib.views.svg import Svg, el, group, legend
 
 AXIS_LEFT, AXIS_RIGHT = 108, 736  # where the time axis begins and ends, unless the scene says otherwise
-MOST_WORDS = 2_000  # characters of what a panel shows in words
 HALF_SIGN = 8.0  # half the width of a sign
 DIM = 0.68  # how much of the page's paper lies over what has not happened yet
-
-
-@dataclass(slots=True)
-class Panels:
-    """What stands below a window after a step, drawn when it is asked for."""
-
-    draw: Callable[[int], Svg]
-    told: Callable[[int], str]
 
 
 NOW_AT = 566  # where the present stands in a window that has moved, from the axis' left end on
@@ -90,29 +80,11 @@ class Scene:
     right: int = AXIS_RIGHT  # the future is dimmed from the cursor to here
     legend: list[tuple[Svg, str]] = field(default_factory=list)  # swatches of 26 x 18 with their meanings
     x_of_step: list[float] = field(default_factory=list)  # never falls
-    panels: list[Svg] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)  # what each panel shows, in words
-    drawn: Panels | None = None  # instead of `panels` and `words`
+    panel_after: Callable[[int], Svg] = lambda step: NOTHING  # what stands below after a step
+    words_after: Callable[[int], str] = lambda step: ""  # that in words
     steps: Sequence[Step] = ()  # with what the picture knows besides, for their sentences; (): as the trace has them
     window: Window | None = None  # of a body that is longer than the picture
     curves: dict[str, list[int]] = field(default_factory=dict)  # numbers to be drawn over the run below it
-
-    def add_step(self, x: float, panel: Svg | Sequence[Svg] | None = None, words: str = "") -> None:
-        """Lay out the next step: its place on the time axis, and its panel (None: as before).
-
-        A panel whose rows are the same objects as at steps before costs little.
-        """
-        self.x_of_step.append(max(round(x, 1), self.x_of_step[-1] if self.x_of_step else 0))
-        if panel is None and self.panels:
-            self.panels.append(self.panels[-1])
-            self.words.append(self.words[-1])
-        else:
-            self.panels.append(panel if isinstance(panel, Svg) else Svg("", panel or ()))
-            self.words.append(plain_text(words, MOST_WORDS))
-
-    def panel_after(self, number: int) -> Svg:
-        """The panel after a step; nothing before the first one."""
-        return Svg() if number < 0 else self.drawn.draw(number) if self.drawn else self.panels[number]
 
     @property
     def foot(self) -> int:
@@ -138,10 +110,6 @@ class Scene:
         gap = self.x_of_step[place] - x if place < len(self.x_of_step) else 2 * HALF_SIGN
         return round(x + min(HALF_SIGN, gap / 2), 1)
 
-    def words_after(self, number: int) -> str:
-        """What the panel shows after a step, in words."""
-        return "" if number < 0 else self.drawn.told(number) if self.drawn else self.words[number]
-
 
 def rows_of(panel: Svg) -> list[Svg]:
     """The pieces of a panel, each of which may stay while others change."""
@@ -158,14 +126,15 @@ def scene_reel(scene: Scene, only: int | None = None) -> Reel:
     """A scene after every step; one with a window with `only` as it is after that step."""
     if scene.window is not None:
         return _window_reel(scene, scene.window, only)
-    reel = Reel(scene.title, scene.question, scene.tall, scene.body, words=scene.words)
+    steps = range(len(scene.x_of_step))
+    reel = Reel(scene.title, scene.question, scene.tall, scene.body, words=list(map(scene.words_after, steps)))
     panel, explained, line = Track(transform=f"translate(0 {scene.height})"), Track(), Track()
     line.show(0, [draw_cursor(scene.top, scene.foot)])
     explained.show(0, [scene.draw_legend()[0]])
-    for step, drawn in enumerate(scene.panels):
-        panel.show(step, rows_of(drawn))
+    for step in steps:
+        panel.show(step, rows_of(scene.panel_after(step)))
     reel.tracks += (panel, explained)
-    futures = [scene.future_after(number) for number in range(len(scene.panels))]
+    futures = list(map(scene.future_after, steps))
     reel.cursor = Cursor(scene.x_of_step, scene.top, scene.foot - scene.top, scene.right, line, futures, DIM)
     return reel
 
@@ -215,11 +184,7 @@ def further_parts(kind: ModuleType) -> tuple[str, ...]:
 def scene_of(kind: ModuleType, trace: Trace, part: str = "all") -> Scene:
     """The scene of a trace. TraceError when it lays out another number of steps than the trace has."""
     scene: Scene = kind.to_scene(trace, part if part in kind.PARTS else "all")
-    places = len(scene.x_of_step)
-    laid = places, places if scene.drawn else len(scene.panels)
-    if laid != (len(trace),) * 2:
-        raise TraceError(
-            f"{kind.__name__}: the scene of {plain_text(trace.experiment, 60)} has {laid[0]} places and {laid[1]} "
-            f"panels, expected {len(trace)} of each. Call add_step once for every step."
-        )
+    if (places := len(scene.x_of_step)) != len(trace):
+        told = f"the scene of {plain_text(trace.experiment, 60)} has {places} places, expected {len(trace)}"
+        raise TraceError(f"{kind.__name__}: {told}. Give every step its place in `x_of_step`.")
     return scene

@@ -121,8 +121,9 @@ def test_the_panel_tells_the_three_cursors_after_each_step() -> None:
     assert "orders-0 fetched to 200, 150 processed, committed to 200, log end 300" in scene.words_after(killed)
     told = texts(show(trace, killed).svg)
     assert "fetched" in told and "log end" in told and "Stable" in told and "leader A" in told
-    pieces = {piece for panel in scene.panels for piece in panel.inside}
-    assert len(pieces) < 1.6 * len(scene.panels)
+    panels = [scene.panel_after(step) for step in range(len(trace))]
+    pieces = {piece for panel in panels for piece in panel.inside}
+    assert len(pieces) < 1.6 * len(panels)
     for step in trace:
         step.state.pop("cursors")
     followed = to_frames(trace).scene

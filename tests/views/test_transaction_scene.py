@@ -112,7 +112,7 @@ def test_the_panel_shows_the_logs_boxes_by_their_worth_and_what_each_reader_was_
     assert after.count("aborted: stays in the log") == 3 and after.count("an abort marker") == 1
     told = texts(show(ZOMBIE, at).svg)
     assert "last stable offset" in told and "workeris PrepareAbort" in told
-    assert len({str(piece) for panel in scene.panels for piece in panel.inside}) < 2.5 * len(ZOMBIE)
+    assert len({str(piece) for step in range(len(ZOMBIE)) for piece in scene.panel_after(step).inside}) < 2.5 * len(ZOMBIE)
 
 
 def test_a_record_given_twice_to_a_reader_says_so() -> None:
@@ -155,7 +155,7 @@ def test_the_input_shows_both_halves_of_a_transaction() -> None:
     decided = next(step.number for step in trace if step.what == "marker")
     assert looks(trace, moved, INPUT_Y)[:4] == ["in an open transaction"] * 3 + ["not read yet"]
     assert looks(trace, decided, INPUT_Y)[:4] == ["committed"] * 3 + ["not read yet"]
-    words = scene_of(trace).words[moved]
+    words = scene_of(trace).words_after(moved)
     assert words.endswith("the group's position in the input is 0 of 9; it becomes 3 if transaction 0 commits")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from kitlib.text import plain_text
 from kitlib.trace import Step, Trace, from_ranges
 from kitlib.views.look import BAR_Y, CELLS, LEFT, LOG_LOOKS, LOOK_OF, STRIP, WIDTH, ZOOM
 from kitlib.views.partition.strip import bar_of, cells_of, frame_of, look_of, sign_of, swatch_of
-from kitlib.views.scene import MARGIN, Panels, Scene
+from kitlib.views.scene import MARGIN, Scene
 from kitlib.views.scenes.lanes import BROKEN_OFF, Lanes, spread, windowed
 from kitlib.views.scenes.timeline import FILLS, Item, draw_fill, fill_legend
 from kitlib.views.stage.producers import error_word
@@ -455,10 +455,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     )  # fmt: skip
     windowed(scene, lanes, 46)
     scene.x_of_step, scene.steps = xs, reader.steps
-    scene.drawn = Panels(
-        lambda at: _panel(reader, at, beside) if has_panel else Svg(),
-        lambda at: _words(reader, at) if has_panel else "",
-    )
+    if has_panel:
+        scene.panel_after, scene.words_after = partial(_panel, reader, beside), partial(_words, reader)
     scene.legend = _legend(reader, lanes, has_panel)
     scene.curves = reader.curves if has_panel else {}
     return scene
@@ -472,7 +470,7 @@ def _rows_tall(rows: Sequence[Row], beside: bool) -> int:
     return ROW_TALL * (len(rows) - (flying if beside else 0)) + 8 if rows else 8
 
 
-def _panel(reader: Reader, at: int, beside: bool) -> Svg:
+def _panel(reader: Reader, beside: bool, at: int) -> Svg:
     step, y, pieces = reader.steps[at], 8, list[Svg]()
     subject = batch_name(step.data["batch"]) if "batch" in step.data else ""
     seq = step.data.get("seq", -1) if step.actor == "broker" else -1

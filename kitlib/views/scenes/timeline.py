@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from math import inf, log2
 from typing import Any, Protocol, TypeVar
 
+from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
 from kitlib.views.look import CHAR, LEFT
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT, Scene
@@ -32,6 +33,7 @@ DAY_MS = 86_400_000
 LONG_MS = 2 * DAY_MS  # the times of longer runs are told in days
 MOST_WAIT = 8.0  # how many steps' room a wait, however long, takes besides its own
 ROW_TALL, BAR_TALL = 22, 16
+MOST_WORDS = 2_000  # characters of what a panel shows in words
 SPARE = 6  # of a box, beside its words
 
 Item = tuple[Svg, str]  # of a legend: a swatch of 26 x 18 and its meaning
@@ -53,8 +55,12 @@ def compose(
     foot = round(y + gap)
     scene = Scene(title, question, height=foot + below, panel_height=panel_height, top=top, bottom=foot, legend=legend)
     scene.body = group(*drawn, *([draw_axis(trace, xs, foot)] if has_axis else []))
-    for x, (panel, words) in zip(xs, panels, strict=True):
-        scene.add_step(x, panel, words)
+    drawn_after, words_after = list[Svg](), list[str]()
+    for panel, words in panels:
+        is_new = panel is not None or not drawn_after
+        drawn_after.append((panel if isinstance(panel, Svg) else Svg("", panel or ())) if is_new else drawn_after[-1])
+        words_after.append(plain_text(words, MOST_WORDS) if is_new else words_after[-1])
+    scene.x_of_step, scene.panel_after, scene.words_after = [*xs], drawn_after.__getitem__, words_after.__getitem__
     return scene
 
 
