@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from typing import Any
 
 import pytest
 
@@ -97,14 +98,26 @@ def test_tuples_and_trees_say_by_which_name_they_can_be_asked_for() -> None:
     assert set(re.findall(r'data-ref="(tuple|tree):', show(trace, 20).svg)) == {"tuple", "tree"}
 
 
-def test_a_film_of_one_step_shows_what_the_whole_one_shows_there() -> None:
-    """Its strips and numbers are those of that step in the film of all steps."""
-    frames = to_frames(get("poison_record").run(records=60, max_steps=300))
-    whole = Projector(played(frames))
-    for step in (0, 1, 120, len(frames) - 1):
+RUNS: list[tuple[str, dict[str, Any]]] = [
+    ("poison_record", {"records": 60, "max_steps": 300}),
+    ("tuple_tree", {"id_bits": 8, "records": 12, "fan_out": 3, "max_spout_pending": 5, "fault": "drop", "max_steps": 1000}),
+    ("tuple_tree", {"id_bits": 64, "join": True, "fault": "unanchored"}),
+    ("acker_crash", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "knobs"), RUNS, ids=str)
+def test_a_film_of_one_step_shows_what_the_whole_one_shows_there(name: str, knobs: dict[str, Any]) -> None:
+    """Each of its pictures with what explains it, of the tree that was chosen too, is that of the step in the film of all steps."""
+    frames = to_frames(get(name).run(**knobs))
+    whole, last = Projector(played(frames)), len(frames) - 1
+    for step in (0, 1, *range(last // 2, last // 2 + 12), last):
         sent = Projector(played(frames, step))
-        assert [sent.leaves(reel, step) for reel in (0, 1)] == [whole.leaves(reel, step) for reel in (0, 1)]
+        for reel in range(len(whole.reels)):
+            assert sent.leaves(reel, step) == whole.leaves(reel, step) and sent.meanings(reel, step) == whole.meanings(reel, step)
         assert (sent.row["isWhole"], whole.row["isWhole"]) == (False, True)
+    if frames.forest is not None:
+        assert Projector(played(frames, 5, chosen=1)).leaves(0, 0) == whole.leaves(0, 5, 1)
 
 
 LONG = {"spout": (long_trace, 120_000), "tree": (large, 130_000), "producer": (long_run, 90_000)}

@@ -162,11 +162,3 @@ def test_many_partitions_and_members_fit() -> None:
     assert f"and {20 - MOST_ROWS} more partitions" in texts(svg) and len(svg) < 60_000
     kinds = [told[0] for place in range(5) if (told := Group(trace).states["orders", place][-1])]
     assert kinds == [*TEXTURED, "held"] and len({str(draw_box(kind, 0, 0, 20, 20, "")) for kind in kinds}) == len(TEXTURED)
-
-
-def test_a_groups_trace_that_breaks_its_word_is_an_error_with_a_sentence() -> None:
-    """Data that cannot be drawn are a TraceError, never a traceback from the drawing."""
-    trace = Trace("g", "rebalance", domain="groups")
-    trace.record(0, "A", "assigned", partitions=[["orders"]])
-    with pytest.raises(TraceError, match="it cannot be drawn"):
-        show(trace)

@@ -18,12 +18,16 @@ from kitlib.views.frames import to_frames
 from kitlib.views.look import ALL_COLOURS, LOOKS, PLOT_RIGHT, RISE
 from kitlib.views.plot import curve
 from kitlib.views.svg import Svg, el
+from tests.views import groves
 from tests.views.payloads import FORBIDDEN
 from tests.views.producing import everything, long_run
 from tests.views.traces import long_trace, some_steps_of, story
 
 SPACE = "{http://www.w3.org/2000/svg}"
 OWN: dict[str, Callable[[], Trace]] = {
+    "a tree": lambda: groves.word_count().trace, "all kinds of tuples": lambda: groves.everything().trace,
+    "many trees": partial(groves.large, 300), "a false completion": lambda: groves.false_completion().trace,
+    "a join": lambda: groves.joined().trace,
     "story": story, "long": partial(long_trace, 1000), "everything": everything, "a producer's long run": partial(long_run, 300, 4),
     "twelve tasks each": lambda: run("connect_layouts", source_tasks=12, sink_tasks=12, workers=6),
     "standalone": lambda: run("connect_layouts", mode="standalone"),

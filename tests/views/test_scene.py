@@ -8,7 +8,6 @@ from importlib import import_module
 import pytest
 
 from kitlib.errors import KnobError, TraceError
-from kitlib.experiments import get, names
 from kitlib.trace import Trace
 from kitlib.views import Player, scene, show
 from kitlib.views.frames import to_frames
@@ -119,10 +118,3 @@ def test_each_registered_scene_offers_what_the_registry_needs(name: str) -> None
     kind = import_module(name)
     assert next(iter(kind.PARTS)) == "all" and all(question.endswith("?") for question in kind.PARTS.values())
     assert kind.HAS_RECORDS in (True, False)
-
-
-@pytest.mark.parametrize("name", ["happy_path", "tuple_trees"])
-def test_older_experiments_are_no_scenes(name: str) -> None:
-    """The verbs of scenes do not take pictures away from those who have them."""
-    if name in names():
-        assert scene.kind_of(get(name).run()) is None

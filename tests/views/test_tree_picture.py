@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -12,7 +11,6 @@ from kitlib.experiments import get
 from kitlib.trace import Trace
 from kitlib.views import show
 from kitlib.views.frames import to_frames
-from kitlib.views.look import ALL_COLOURS
 from kitlib.views.plot import bearable, curves_of
 from kitlib.views.trees.buckets import MapsOf
 from kitlib.views.trees.layout import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
@@ -20,41 +18,13 @@ from kitlib.views.trees.ledger import bits_of_number
 from kitlib.views.trees.ledger_rows import WIDEST_TONED, unsigned, wrapped
 from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
-from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
+from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, word_count
 from tests.views.test_look import contrast
 from tests.views.traces import story
 
 SPACE = "{http://www.w3.org/2000/svg}"
-PARTS = ("all", "tree", "pending")
-
-
 def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()) for node in ET.fromstring(svg).iter(SPACE + "text")]
-
-
-def traces() -> dict[str, Trace]:
-    grown = {"word count": word_count(), "everything": everything(), "false": false_completion(), "joined": joined()}
-    found = {name: grove.trace for name, grove in grown.items()}
-    return found | {"64 bits": large(300), "many": large(500, fan_out=9, bits=16)}
-
-
-@pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", traces())
-def test_picture_is_well_formed_with_title_and_description(name: str, part: str) -> None:
-    """At any step: XML with the role of an image, a title, a description that tells the tree in words, text of 11 px."""
-    trace = traces()[name]
-    for at in range(0, len(trace), max(1, len(trace) // 7)):
-        picture = show(trace, at, part)
-        root = ET.fromstring(picture.svg)
-        title, description = root.find(SPACE + "title"), root.find(SPACE + "desc")
-        assert root.get("role") == "img" and title is not None and description is not None
-        assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
-        assert (description.text or "").startswith(f"After step {at} of ")
-        assert "the tree of offset" in (description.text or "")
-        sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', picture.svg)]
-        assert sizes and min(sizes) >= 11 and len(picture.svg) < 160_000
-        assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", picture.svg)) <= ALL_COLOURS
-        assert picture == show(trace, at, part), "the same step gives the same bytes"
 
 
 def test_picture_shows_ids_in_binary_and_the_sum_bit_by_bit() -> None:
