@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import xml.etree.ElementTree as ET
 
@@ -11,10 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kitlib.errors import TraceError
-from kitlib.experiments import get, names
+from kitlib.experiments import get
 from kitlib.trace import Trace
-from kitlib.views import Player, show
-from kitlib.views.browser.played import packed, played
+from kitlib.views import show
+from kitlib.views.browser.played import played
 from kitlib.views.frames import to_frames
 from kitlib.views.look import LOG_LOOKS
 from kitlib.views.scenes.idempotence import SIGNS, Reader
@@ -43,9 +42,6 @@ STORIES = {
     "everything": everything,
     "long": lambda: long_run(300, 4),
 }
-
-
-PRODUCED = [name for name in names() if get(name).kind.__module__.endswith(".producer_run")]
 
 
 def texts(svg: str) -> list[str]:
@@ -207,13 +203,6 @@ def test_read_has_the_last_word_on_the_log() -> None:
     assert log_at(trace, 5) == [(3, 1, "A"), (4, 0, "O")]
 
 
-def test_all_experiments_on_producers_have_such_a_picture() -> None:
-    """Those that are drawn here are those that send records, and no others."""
-    assert {"answers_lost", "six_in_flight", "broker_restart", "two_producers_one_id"} <= set(PRODUCED)
-    for name in PRODUCED:
-        assert max(map(len, to_frames(get(name).run(max_steps=150)).said)) <= 180, "a sentence has two lines"
-
-
 def test_parts_hold_their_part_and_others_are_refused() -> None:
     """Each part has its own question; a spout's trace has no lanes, a producer's none of the trees."""
     trace = answers_lost()
@@ -228,17 +217,6 @@ def test_signs_differ_in_more_than_colour() -> None:
     """Colour never stands alone: signs differ by their path or fill, the log's boxes by letter, hatch or outline."""
     assert len({(glyph.path, glyph.fill, glyph.edge) for glyph in SIGNS.values()}) == len(SIGNS)
     assert len({(look.code if look.shape == "letter" else look.shape, look.edge, look.hatch) for look in LOG_LOOKS}) == len(LOG_LOOKS)
-
-
-def test_frames_of_a_thousand_steps_are_small_and_the_player_takes_them() -> None:
-    """What the browser gets of 1,000 steps is less than 120 kB, packed, and of a run that is made up to be dense less than 150."""
-    assert len(packed(played(to_frames(get("answers_lost").run(records=800, linger_ms=2, max_steps=1000))))) < 120_000
-    player = Player(long_run(1000))
-    frames = player.session.frames
-    assert len(frames) < 600_000 and len(player.frames) < 150_000
-    titles = [reel["title"] for reel in json.loads(frames)["reels"]]
-    assert titles == ["A producer", "in flight, waiting, acked, second copies over the run"]
-    player.close()
 
 
 @pytest.mark.parametrize("name", STORIES)

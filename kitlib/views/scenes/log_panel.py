@@ -41,7 +41,6 @@ class KeyedLog:
     loading: Sequence[int] | None = None  # records that are read, of so many
     dirty_ratio: float | None = None
     cleaner: str = ""
-    cached: int | None = None  # how many keys the cache holds, if that is more than `cache` tells
     labels: dict[str, str] = field(default_factory=dict)  # key -> its short name in the whole run, see `labels_of`
 
     @property
@@ -58,11 +57,6 @@ class KeyedLog:
     def own(self) -> dict[str, Any]:
         """The values without those keys of which only the number is known."""
         return {name: value for name, value in self.values.items() if not name.startswith(OTHERS)}
-
-    @property
-    def cache_size(self) -> int:
-        """How many keys the cache holds."""
-        return len(self.cache or ()) if self.cached is None else self.cached
 
     def label_of(self, name: str) -> str:
         """A key's short name."""
@@ -214,7 +208,7 @@ def draw_cache(log: KeyedLog) -> list[Svg]:
     """The cache from y = 0 on, a piece a row: each key with what the cache says, and whether the log says the same."""
     if log.cache is None:
         return []
-    head = [el("text", f"The cache: {log.cache_size:,} of {len(log.values):,} keys", cls="ink", x=LEFT, y=16, font_weight="bold")]
+    head = [el("text", f"The cache: {len(log.cache):,} of {len(log.values):,} keys", cls="ink", x=LEFT, y=16, font_weight="bold")]
     if log.loading is not None:
         done, total = log.loading
         wide = 260 * min(1.0, done / max(1, total))
@@ -262,7 +256,7 @@ def log_words(log: KeyedLog) -> str:
         told += f"; the load has read {log.loading[0]:,} of {log.loading[1]:,}"
     if log.cache is not None:
         wrong = [name for name, value in log.own.items() if value is not None and log.cache.get(name) != value]
-        told += f"; the cache holds {count(log.cache_size, 'key')}"
+        told += f"; the cache holds {count(len(log.cache), 'key')}"
         if wrong:
             told += f" and differs from the log in {plain_text(', '.join(wrong[:4]), 160)}"
     if log.dirty_ratio is not None:
