@@ -30,6 +30,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
+from kitlib.experiments.cluster_audit.commit_log import is_of_group
 from kitlib.experiments.cluster_audit.group_reader import retention_of
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topics_now
@@ -98,7 +99,10 @@ class OffsetsLedger:
         `log_ends` are those known when the records were read, at `now_ms`: a commit's lag is counted against them.
         """
         self.storage.log_ends = {where: deque(ends, self.storage.intervals) for where, ends in log_ends.items()}
+        name = None if self.group is None else self.group.encode("utf-8", "surrogatepass")
         for order, log_ms, key, value in records:
+            if name is not None and not is_of_group(key or b"", name):
+                continue
             self.clock_went_back += log_ms < self.newest_ms
             self.newest_ms = max(self.newest_ms, log_ms)
             try:
@@ -108,10 +112,9 @@ class OffsetsLedger:
                 if len(self.reading.told) < TOLD_BROKEN:
                     self.reading.told.append(BrokenRecord(order, str(error)))
                 continue
-            if self.group in (None, record.group):
-                self.reading.decoded += 1
-                self.history.add(order, log_ms, record)
-                self._take(now_ms)
+            self.reading.decoded += 1
+            self.history.add(order, log_ms, record)
+            self._take(now_ms)
 
     def _take(self, now_ms: int) -> None:
         """What the history has heard of one record: a commit or a tombstone, or that a group has ended."""

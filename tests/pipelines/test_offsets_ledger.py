@@ -160,10 +160,10 @@ def test_fault_is_told_with_when_by_how_much_and_who() -> None:
 
 
 def test_group_narrows_what_is_looked_at() -> None:
-    """Nothing is known of other groups, nor of their members."""
+    """Nothing is known of other groups, nor of their members, nor of what is broken in their records."""
     records = [(at_ms, *commit(group, "t", 0, offset=at_ms)) for at_ms in range(4) for group in ("g", "h")]
-    ledger = folded(*records, (2, *generation("h", "m")), group="g")
-    assert (list(ledger.places), ledger.reading.decoded, list(ledger.history.now)) == ([HERE], 4, ["g"])
+    ledger = folded(*records, (2, *generation("h", "m")), (2, commit("h", "t", 0)[0], b""), (2, None, b""), group="g")
+    assert (list(ledger.places), ledger.reading.decoded, ledger.reading.broken, list(ledger.history.now)) == ([HERE], 4, 0, ["g"])
 
 
 def test_what_no_ledger_can_read_is_skipped_and_told() -> None:

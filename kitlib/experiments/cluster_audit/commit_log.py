@@ -153,7 +153,7 @@ def add_records(
 
     def asked_for() -> Iterator[tuple[int, bytes | None, bytes | None]]:
         for record in records:
-            is_own = group is None or _is_of(record.key or b"", name)
+            is_own = group is None or is_of_group(record.key or b"", name)
             is_late = until_ms is not None and record.at_ms > until_ms
             if not is_own or is_late or (since_ms is not None and 0 <= record.at_ms < since_ms):
                 log.outside += 1
@@ -166,6 +166,6 @@ def add_records(
         log.history.add(offset, times[offset], found)
 
 
-def _is_of(key: bytes, group: bytes) -> bool:
+def is_of_group(key: bytes, group: bytes) -> bool:
     """Whether a record's key names this group, behind its type: the name's length, and the name."""
     return int.from_bytes(key[2:4]) == len(group) and key[4 : 4 + len(group)] == group
