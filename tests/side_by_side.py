@@ -87,7 +87,7 @@ class Scheduler(LoadFileScheduling):  # type: ignore[misc]
                 return node.shutdown()
         elif node in has_spark:
             first = [file for file in self.workqueue if file in self.spark]
-        elif len(has_spark) == SPARKS:
+        elif len(has_spark) >= SPARKS:
             first = [file for file in self.workqueue if file not in self.spark and not file.endswith("::alone")]
         if first:
             self.workqueue.move_to_end(first[0], last=False)

@@ -111,6 +111,7 @@ VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
 
 
 @pytest.mark.kafka
+@pytest.mark.spark
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_program_gets_its_verdict(name: str, broker: Any) -> None:
