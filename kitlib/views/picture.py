@@ -97,16 +97,17 @@ def reels_of(
 ) -> list[Reel]:  # fmt: skip
     """The pictures of a trace, the topmost first, after every step or the step `only`; of `part` as `show` has it.
 
-    In a tree's picture the tree that was `chosen`; in the curves those of the run `before`, too.
+    In a tree's picture the tree that was `chosen`; in the curves those of the run `before`, too. TraceError as `to_frames`.
     """
-    if frames.scene is not None and part == "all":
-        scene = scene_reel(frames.scene, only)
-        return [scene, plot_reel(frames, only, before)] if frames.scene.curves else [scene]
-    trees = [tree_reel(frames.forest, only, chosen, part)] if frames.forest and part in ("all", "tree", "pending") else []
-    has_strips = part == "log" or (part == "all" and (frames.has_records or not trees))
-    strips = [strip_reel(frames.lanes, len(frames), only, has_ghosts=has_ghosts)] if has_strips else []
-    plot = [plot_reel(frames, only, before)] if part in ("all", "plot", "curves") else []
-    return [*trees, *strips, *plot]
+    with frames.trace.following("be drawn"):
+        if frames.scene is not None and part == "all":
+            scene = scene_reel(frames.scene, only)
+            return [scene, plot_reel(frames, only, before)] if frames.scene.curves else [scene]
+        trees = [tree_reel(frames.forest, only, chosen, part)] if frames.forest and part in ("all", "tree", "pending") else []
+        has_strips = part == "log" or (part == "all" and (frames.has_records or not trees))
+        strips = [strip_reel(frames.lanes, len(frames), only, has_ghosts=has_ghosts)] if has_strips else []
+        plot = [plot_reel(frames, only, before)] if part in ("all", "plot", "curves") else []
+        return [*trees, *strips, *plot]
 
 
 def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
