@@ -50,7 +50,7 @@ class Window:
     """A body that is longer than the picture: of which a part is seen, which follows the present."""
 
     names: Svg  # which stay at its left edge
-    draw: Callable[[float, float], Svg]  # what lies from one place to another
+    draw: Callable[[float, float, int], Svg]  # what lies from one place to another, without the sign of one step
     x_of_step: Sequence[float]
     signs: Mapping[int, Svg]  # step -> what stands for it; that of the present is never dimmed
     top: int  # of the line of the present
@@ -148,7 +148,7 @@ def _window_reel(scene: Scene, window: Window, only: int | None) -> Reel:
     now = [round(scene.x_of_step[number]) + left for number, left in zip(steps, moved, strict=True)]
     present, sign = Track(moved=now), Track(moved=moved)
     since, until = (-inf, inf) if only is None or not moved else (AXIS_LEFT - moved[0], WIDTH - MARGIN - moved[0])
-    body.show(0, [window.draw(since, until)])
+    body.show(0, [window.draw(since, until, -1 if only is None else only)])
     paper = {"x": HALF_SIGN, "y": scene.top, "width": WIDTH, "height": scene.foot - scene.top, "opacity": f"{DIM:g}"}
     present.show(0, [el("rect", cls="paper", **paper), group(draw_cursor(window.top, scene.foot))])
     frame.show(0, [window.frame(scene), scene.draw_legend()[0]])

@@ -37,8 +37,7 @@ RUNS: list[tuple[str, dict[str, Any]]] = [
     ("commit_and_abort", {"transactions": 6, "version": "2"}),
 ]
 TAGS = "() => [...new Set([...document.querySelectorAll('.kit-stage > div > svg.kit *')].map((one) => one.localName))]"
-# In a page: pairs of words in a picture that lie over each other, and words outside of it. The sign of the present step is drawn once more
-# above the paper that dims the future: the same words at the same place are no collision.
+# In a page: pairs of words in a picture that lie over each other, and words outside of it.
 COLLISIONS = """() => {
   const image = document.querySelector("svg").getBoundingClientRect();
   const words = [...document.querySelectorAll("svg text")].map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([text]) => text);
@@ -48,8 +47,7 @@ COLLISIONS = """() => {
     for (const [other, there] of words.slice(index + 1)) {
       const wide = Math.min(box.right, there.right) - Math.max(box.left, there.left);
       const tall = Math.min(box.bottom, there.bottom) - Math.max(box.top, there.top);
-      const isAgain = text === other && box.left === there.left && box.top === there.top;
-      if (wide > 1.5 && tall > 3.5 && !isAgain) found.push(`${text} / ${other}`);
+      if (wide > 1.5 && tall > 3.5) found.push(`${text} / ${other}`);
     }
   });
   return found;

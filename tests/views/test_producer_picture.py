@@ -65,7 +65,7 @@ def lines_at(trace: Trace, number: int) -> list[str]:
     """The words at the sign of a step."""
     scene = scene_of(trace)
     assert scene.window is not None
-    scene.window.draw(-1e9, 1e9)
+    scene.window.draw(-1e9, 1e9, -1)
     return re.findall(r"<text[^>]*>([^<]*)</text>", str(scene.window.signs.get(number, "")))
 
 

@@ -191,7 +191,7 @@ class Held:
         if "remembered" in broker and ("partition" in data or len(self.memories) == 1):
             place = (str(data["topic"]), str(data["partition"])) if "partition" in data else next(iter(self.memories))
             pid, epoch = (broker.get(name, producer.get(name, -1)) for name in ("pid", "epoch"))
-            whose, now, (known, gone, _) = "", broker["remembered"], self.memories.get(place, ([], [], ""))
+            now, (known, gone, _) = broker["remembered"], self.memories.get(place, ([], [], ""))
             whose = f" of producer id {pid}, epoch {epoch}" if pid >= 0 else ""
             gone = gone if now == known else [entry for entry in known if entry not in now]
             held = replace(held, memories={**held.memories, place: (now, gone, whose)})

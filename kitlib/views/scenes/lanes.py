@@ -116,8 +116,8 @@ class Lanes:
                 found.append(group(el("text", actor.label, cls="ink", x=LEFT, y=y + 18 + self.lanes[name], **look), data_ref=actor.ref))
         return found
 
-    def draw_part(self, y: float, since: float = -inf, until: float = inf) -> list[Svg]:
-        """What lies between two places: lines, spells and arrows above them, and on top the signs whose words have room there."""
+    def draw_part(self, y: float, since: float = -inf, until: float = inf, without: int = -1) -> list[Svg]:
+        """What lies between two places: lines, spells and arrows above them, and on top the signs whose words have room there, but one."""
         top = y + 14
         found: list[Svg] = []
         for name, actor in self.stage.actors.items():
@@ -136,7 +136,7 @@ class Lanes:
                 plain.setdefault(each.style.colour, []).append(self._way(each, top, has_head=True))
         for colour, ways in plain.items():
             found.append(el("path", d="".join(ways), fill="none", stroke=colour, stroke_width=1.4))
-        return [*found, *self._signs(top, since, until)]
+        return [*found, *self._signs(top, since, until, without)]
 
     def _line(self, actor: Actor, y: float) -> list[Svg]:
         """A line as far as it runs."""
@@ -148,7 +148,7 @@ class Lanes:
                 found.append(el("path", d=f"M{x0:g} {y:g}H{x1:g}", cls="grey-line", stroke_width=0.8, stroke_dasharray=dash))
         return found
 
-    def _signs(self, top: float, since: float, until: float) -> list[Svg]:
+    def _signs(self, top: float, since: float, until: float, without: int) -> list[Svg]:
         found: dict[str, list[tuple[Step, float]]] = {}
         counted: dict[str, list[tuple[int, float]]] = {}
         ticked: dict[tuple[str, str], list[float]] = {}
@@ -169,7 +169,7 @@ class Lanes:
                 if since <= x - half and x + half <= until:
                     is_above = not self.lanes[lane] or (lane, step.number) in rising
                     self.signs[step.number] = self._sign(step, x, top + self.lanes[lane], is_above)
-                    drawn.append(self.signs[step.number])
+                    drawn += [self.signs[step.number]] if step.number != without else []
         for lane, numbers in counted.items():
             moved = apart([x for _, x in numbers], 17)
             drawn += [draw_number(number, x, top + self.lanes[lane]) for (number, _), x in zip(numbers, moved, strict=True)]
@@ -295,9 +295,9 @@ def windowed(scene: Scene, lanes: Lanes, y: float) -> None:
     foot, end = scene.foot, (lanes.xs[-1] if lanes.xs else AXIS_LEFT) + 200
     line = el("path", d=f"M{AXIS_LEFT} {foot}H{end:g}", cls="grey-line", stroke_width=0.7)
 
-    def draw(since: float, until: float) -> Svg:
+    def draw(since: float, until: float, without: int) -> Svg:
         ticks = (tick for x, tick in draw_ticks(lanes.trace, lanes.xs, foot) if since <= x and x + 60 <= until)
-        return group(line, *ticks, *lanes.draw_part(y, since, until))
+        return group(line, *ticks, *lanes.draw_part(y, since, until, without))
 
     scene.window = Window(group(*lanes.draw_names(y)), draw, lanes.xs, lanes.signs, round(y + 14))
 
