@@ -209,7 +209,7 @@ def format_home(home: Path, formatted: Path) -> None:
 
     folder = home / "data" / "kafka-1" / "node-1"
     shutil.copytree(formatted, folder)
-    ids = {"version": node.META_VERSION, "node.id": "1", "cluster.id": node.new_cluster_id(), "directory.id": node.new_cluster_id()}
+    ids = {"version": "1", "node.id": "1", "cluster.id": node.new_cluster_id(), "directory.id": node.new_cluster_id()}
     (folder / "meta.properties").write_text(node.properties_text(ids))
 
 

@@ -30,7 +30,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql import SparkSession
 
 from kitlib.errors import LabError
-from kitlib.experiments.cluster_audit.commit_log import is_of_group
+from kitlib.experiments.cluster_audit.commit_log import own_keys
 from kitlib.experiments.cluster_audit.group_reader import retention_of
 from kitlib.lab.clients import Cluster
 from kitlib.lab.log_ends import DEADLINE_S, LogEnds, topics_now
@@ -99,9 +99,9 @@ class OffsetsLedger:
         `log_ends` are those known when the records were read, at `now_ms`: a commit's lag is counted against them.
         """
         self.storage.log_ends = {where: deque(ends, self.storage.intervals) for where, ends in log_ends.items()}
-        name = None if self.group is None else self.group.encode("utf-8", "surrogatepass")
+        is_own = own_keys(self.group)
         for order, log_ms, key, value in records:
-            if name is not None and not is_of_group(key or b"", name):
+            if not is_own(key):
                 continue
             self.clock_went_back += log_ms < self.newest_ms
             self.newest_ms = max(self.newest_ms, log_ms)

@@ -148,14 +148,13 @@ def add_records(
 
     Every key begins with its type and its group, so what another group has written is passed over unread, broken or not.
     """
-    name = b"" if group is None else group.encode("utf-8", "surrogatepass")
+    is_own = own_keys(group)
     times: dict[int, int] = {}
 
     def asked_for() -> Iterator[tuple[int, bytes | None, bytes | None]]:
         for record in records:
-            is_own = group is None or is_of_group(record.key or b"", name)
             is_late = until_ms is not None and record.at_ms > until_ms
-            if not is_own or is_late or (since_ms is not None and 0 <= record.at_ms < since_ms):
+            if not is_own(record.key) or is_late or (since_ms is not None and 0 <= record.at_ms < since_ms):
                 log.outside += 1
                 continue
             times.clear()
@@ -166,6 +165,7 @@ def add_records(
         log.history.add(offset, times[offset], found)
 
 
-def is_of_group(key: bytes, group: bytes) -> bool:
-    """Whether a record's key names this group, behind its type: the name's length, and the name."""
-    return int.from_bytes(key[2:4]) == len(group) and key[4 : 4 + len(group)] == group
+def own_keys(group: str | None) -> Callable[[bytes | None], bool]:
+    """Whether a record's key names this group, behind its type: the name's length, and the name. Without a group every key will do."""
+    name = None if group is None else group.encode("utf-8", "surrogatepass")
+    return lambda key: name is None or (int.from_bytes((key or b"")[2:4]), (key or b"")[4 : 4 + len(name)]) == (len(name), name)

@@ -321,7 +321,6 @@ def _sentence(log: str, end: int, gone: int, node: int) -> str:
 # is formatted under a temporary name and renamed when it is whole. One that cannot be used is put aside, for people to look at.
 
 FORMAT_TIMEOUT_S = 120.0
-META_VERSION = "1"  # of the folders that Kafka 4 writes
 
 
 def prepare(nodes: list[Node], brokers: int, say: Callable[[str], None], check_stop: Callable[[], None]) -> str:
