@@ -53,23 +53,16 @@ def offsets(
                      "or an exported topic (JSON lines, Parquet)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit.")] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="Read with a Spark job, whose memory does not grow with the history.")] = False,
 ) -> None:
     """Read the cluster's __consumer_offsets, or files of it: who committed what, and where it went back or vanished.
 
-    All commits are held in memory; for a large topic, use --spark, --since or a GROUP.
+    All commits are held in memory; for a large topic, use --since or a GROUP, or the Spark job `kitlib.pipelines.offsets`.
     """
     from kitlib.experiments.cluster_audit.commit_log import check_times, read_commit_log
     from kitlib.experiments.cluster_audit.group_reader import check_group_exists, retention_of, snapshots_of, topics_of
 
     since_ms, until_ms = time_of("since", since), time_of("until", until)
     check_times(since_ms, until_ms)
-    if spark:
-        others = {"--from": source, "--since": since, "--until": until, "--commits": commits, "--json": as_json or None}
-        given = [name for name, value in others.items() if value is not None]
-        if given:
-            raise KnobError(f"--spark cannot be combined with {', '.join(given)}. Leave {'it' if len(given) == 1 else 'them'} out.")
-        raise typer.Exit(_by_spark(group))
     if group is None and commits is not None:
         raise KnobError("--commits shows the last commits of a group. Name the GROUP, or leave it out.")
     if source:
@@ -84,22 +77,6 @@ def offsets(
     gone = [where for where, found in log.history.commits.items() if any(each.offset is None for each in found)]
     groups = snapshots_of(log, group, retention_of(cluster), topics_of(cluster, gone))
     raise typer.Exit(_tell_history(groups, log, group, commits, as_json))
-
-
-def _by_spark(group: str | None) -> int:
-    from kitlib.experiments.cluster_audit.group_reader import check_group_exists
-    from kitlib.pipelines import offsets as job
-    from kitlib.spark import sessions  # Spark takes a while to load
-
-    cluster = kafka_server.ensure()
-    typer.echo("kit: starting Spark and reading the topic", err=True)
-    with sessions.lent():
-        report = job.offsets(group)
-        if group is not None and not report.partitions:
-            check_group_exists(cluster, group)
-        _console().print(_table(report.sentence, tuple(report.COLUMNS), report.rows()))
-        _print_lines(f"note: {note}" for note in report.notes())
-    return 1 if report.faults else 0
 
 
 def _tell_history(groups: list[GroupSnapshot], log: CommitLog, group: str | None, commits: int | None, as_json: bool) -> int:

@@ -88,7 +88,6 @@ def test_ctrl_c_ends_a_watch_with_130_and_no_traceback(broker: Any, group: str) 
         ("offsets", "g", "--since", "9999999999999999"),
         ("offsets", "g", "--since", "20260301"),
         ("offsets", "--commits", "5"),
-        ("offsets", "g", "--commits", "5", "--spark"),
         ("watch", "g", "--every", "0"),
         ("watch", "g", "--every", "nan"),
         ("watch", "g", "--seconds", "nan"),
