@@ -17,7 +17,7 @@ from kitlib.views.film import Reel
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition.strip import strip_reel, summary_of
-from kitlib.views.plot import Before, plot_reel
+from kitlib.views.plot import Before, Curve, curves_of, plot_reel
 from kitlib.views.scene import Scene, further_parts, kind_of, scene_reel
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.trees.forest import NEVER, Forest
@@ -92,21 +92,22 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
 
 
 def reels_of(
-    frames: Frames, part: str = "all", *, only: int | None = None, chosen: int = NEVER, before: Before | None = None,
-    has_ghosts: bool = True,
+    frames: Frames, part: str = "all", *, only: int | None = None, chosen: int = NEVER, curves: list[Curve] | None = None,
+    before: Before | None = None, has_ghosts: bool = True,
 ) -> list[Reel]:  # fmt: skip
     """The pictures of a trace, the topmost first, after every step or the step `only`; of `part` as `show` has it.
 
-    In a tree's picture the tree that was `chosen`; in the curves those of the run `before`, too. TraceError as `to_frames`.
+    In a tree's picture the tree that was `chosen`; last come the `curves` (None: those of a still picture), and with them those of the
+    run `before`. TraceError as `to_frames`.
     """
     with frames.trace.following("be drawn"):
+        drawn = curves_of(frames, part) if curves is None else curves
+        plot = [plot_reel(frames, drawn, only, before)] if part in ("all", "plot", "curves") and (drawn or not frames.scene) else []
         if frames.scene is not None and part == "all":
-            scene = scene_reel(frames.scene, only)
-            return [scene, plot_reel(frames, only, before)] if frames.scene.curves else [scene]
+            return [scene_reel(frames.scene, only), *plot]
         trees = [tree_reel(frames.forest, only, chosen, part)] if frames.forest and part in ("all", "tree", "pending") else []
         has_strips = part == "log" or (part == "all" and (frames.has_records or not trees))
         strips = [strip_reel(frames.lanes, len(frames), only, has_ghosts=has_ghosts)] if has_strips else []
-        plot = [plot_reel(frames, only, before)] if part in ("all", "plot", "curves") else []
         return [*trees, *strips, *plot]
 
 

@@ -1,4 +1,4 @@
-"""A few numbers over the run: how far the commit is behind, what is pending, how often was retried.
+"""A few numbers over the run: how far the commit is behind, what is pending, how often was retried; in a player the run's figure, too.
 
 Time runs to the right, as in the player (`kitlib.views.play_clock`). Each curve has its own name, row and scale, so that a small one is not
 flattened by a large one; those that are to be compared share a row and its scale. Colour is never what tells them apart.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kitlib.monitor.figures import Measured, amount
 from kitlib.trace import Trace
 from kitlib.views.film import Cursor, Reel, Track
 from kitlib.views.frames import Frames
@@ -30,19 +31,30 @@ class Curve:
     name: str
     colour: str
     meaning: str
-    values: list[int]
+    values: Sequence[float]
     dash: str | None = None
     joins: bool = False  # lies in the row of the one before, on its scale
     area: str = ""  # colour of what lies below it; "": its own
     deep: float = 0.15  # how opaque that is
+    unit: str = ""  # told with its values, which then have a line of their own
 
 
-def curves_of(frames: Frames) -> list[Curve]:
-    """What is worth following in a trace: of its partitions, of its trees, of its samples."""
+def curves_of(frames: Frames, part: str = "all", measured: Measured | None = None) -> list[Curve]:
+    """What is worth following in a trace: of its partitions, of its trees, of its samples; and its figure, unless that is one of them.
+
+    Below a scene ("all") stand only those that it has itself.
+    """
+    curves = _curves_of(frames, part)
+    if measured and measured.figure.is_drawn and any(measured.curve) and all(found.values != measured.curve for found in curves):
+        curves.append(Curve(measured.figure.name, "ink", ASKED_FOR, measured.curve, deep=0.1, unit=measured.figure.unit))
+    return curves
+
+
+def _curves_of(frames: Frames, part: str) -> list[Curve]:
     steps = len(frames)
     if frames.samples:
         return _loaded(frames)
-    if frames.scene is not None and frames.scene.curves:
+    if frames.scene is not None and (part == "all" or frames.scene.curves):
         return [Curve(name, *PRODUCED[name], values) for name, values in frames.scene.curves.items()]
     curves = []
     if frames.lanes or frames.forest is None:
@@ -91,6 +103,7 @@ def bearable(trace: Trace) -> int | None:
     return timeout_secs * 1000 * tasks // execute_ms if execute_ms else None
 
 
+ASKED_FOR = "what the experiment asks for"
 PRODUCED = {
     "in flight": (ORANGE, "batches sent, without an answer yet"),
     "waiting": (SKY, "batches in the accumulator"),
@@ -99,10 +112,12 @@ PRODUCED = {
 }
 
 
-def question_of(frames: Frames) -> str:
+def question_of(frames: Frames, curves: Sequence[Curve]) -> str:
     """What the curves answer."""
     if frames.scene is not None and frames.scene.curves:
         return "How much waits, how much is in flight, and what was stored?"
+    if [found.meaning for found in curves] == [ASKED_FOR]:
+        return "How does the figure build up?"
     if frames.samples:
         return "Is the work that is done still worth something?"
     return (
@@ -170,14 +185,14 @@ def curve(
     return "".join(corners) + f"H{end}" if corners else ""
 
 
-def plot_reel(frames: Frames, only: int | None = None, before: Before | None = None) -> Reel:
+def plot_reel(frames: Frames, curves: list[Curve], only: int | None = None, before: Before | None = None) -> Reel:
     """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for.
 
     The curves of the run `before` are drawn in grey, on the same scale.
     """
-    curves, steps = curves_of(frames), len(frames)
+    steps = len(frames)
     bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
-    reel = Reel(f"{names} over the run", question_of(frames), bottom + 44)
+    reel = Reel(f"{names} over the run", question_of(frames, curves), bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
     reel.back = group(*_curves(frames, curves, xs, before), transform=down)
@@ -198,7 +213,7 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
     for at, found in enumerate(curves):
         shared = next(row for row in _rows(curves) if at in row)
         foot, rise = RISE + ROW * (shared[-1] - at), RISE + ROW * (len(shared) - 1)
-        high = max((value for each in shared for value in (*curves[each].values, *others.get(curves[each].name, ()))), default=0)
+        high = max((value for each in shared for value in (*curves[each].values, *others.get(curves[each].name, ()))), default=0.0)
         path = curve(found.values, xs, high, rise=rise, foot=foot)
         other = others.get(found.name, [])
         ghost = curve(other, places, high, rise=rise, foot=foot) if other and places else ""
@@ -213,7 +228,7 @@ def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before
                 el("path", d=f"{path}V{foot}H{PLOT_LEFT}Z", **fill) if path and found.deep else Svg(),
                 el("path", d=path, fill="none", **ink, stroke_width=2, stroke_dasharray=found.dash),
                 el("text", found.name, cls="ink", x=20, y=12, font_weight="bold"),
-                el("text", f"highest {max(found.values, default=0):,}", cls="grey", x=20, y=27, font_size=11),
+                Svg() if found.unit else el("text", f"highest {max(found.values, default=0):,}", cls="grey", x=20, y=27, font_size=11),
                 el("path", d="M20 34h26", stroke_width=2, stroke_dasharray=found.dash, **ink) if len(shared) > 1 else Svg(),
                 el("title", f"{found.name}: {found.meaning}"),
                 transform=f"translate(0 {at * ROW})",
@@ -251,9 +266,10 @@ def _line(bottom: int, anchor: str) -> tuple[Svg, str]:
 
 
 def _values(curves: list[Curve], number: int) -> list[Svg]:
-    return [_value(found.values[number], row) for row, found in enumerate(curves)]
+    return [_value(found.values[number], found.unit, row) for row, found in enumerate(curves)]
 
 
 @lru_cache(10_000)
-def _value(value: int, row: int) -> Svg:
-    return el("text", f"{value:,}", cls="ink", x=PLOT_LEFT - 10, y=row * ROW + 12, text_anchor="end", font_weight="bold")
+def _value(value: float, unit: str, row: int) -> Svg:
+    y = row * ROW + (27 if unit else 12)
+    return el("text", amount(value, unit), cls="ink", x=PLOT_LEFT - 10, y=y, text_anchor="end", font_weight="bold")

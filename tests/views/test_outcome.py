@@ -35,21 +35,21 @@ def ask(session: Session, **question: Any) -> dict[str, Any]:
     return outcome
 
 
-def ghosts(session: Session, what: str = "figure") -> list[str]:
+def ghosts(session: Session) -> list[str]:
     """The paths of grey curves of another run that the page was sent."""
     nodes = Projector(session.frames).all_nodes()
-    return [attributes["d"] for _, attributes, *_ in nodes if attributes.get("data-ghost") == what]
+    return [attributes["d"] for _, attributes, *_ in nodes if attributes.get("data-ghost") == "curve"]
 
 
 def test_a_turned_knob_is_told_as_before_and_after() -> None:
     """The counts that changed, and no others."""
     session = Session(SMALL)
-    assert session.told["outcome"] == {"figure": "46 records lost.", "lead": "", "changes": "", "hasGhost": False}
+    assert session.told["outcome"] == {"figure": "46 records lost.", "lead": "", "changes": ""}
     assert ghosts(session) == []
     told = turn(session, max_offset_behind="10")
     assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
     assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled, last record done after 696 ms → 911 ms."
-    assert len(ghosts(session)) == 1 and len(ghosts(session, "curve")) == 3, "the figure's and the plot's three"
+    assert len(ghosts(session)) == 4, "the plot's three and the figure's"
 
 
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
@@ -64,7 +64,7 @@ def test_ghost_stays_while_one_knob_is_turned_and_follows_when_another_is() -> N
     for behind in ("10", "15", "20"):
         assert turn(session, max_offset_behind=behind)["lead"] == "Compared with max_offset_behind=5: "
     assert turn(session, max_offset_behind="20", outage_ms="100")["lead"] == "Compared with outage_ms=600: "
-    assert turn(session, max_offset_behind="20")["lead"] == "", "it is the run that it would be compared with"
+    assert (turn(session, max_offset_behind="20")["lead"], ghosts(session)) == ("", []), "it is the run that it would be compared with"
 
 
 def test_a_fork_is_compared_with_the_run_that_was_forked() -> None:
@@ -73,18 +73,6 @@ def test_a_fork_is_compared_with_the_run_that_was_forked() -> None:
     assert ask(session, do="fork", at=40)["changes"] == "no difference."
     assert turn(session, max_offset_behind="100")["changes"].startswith("46 lost → 0 lost")
     assert ask(session, do="start over")["lead"].startswith("Compared with the fork at step 40, max_offset_behind=100")
-
-
-def test_a_kept_run_stays_until_it_is_dropped() -> None:
-    """Whatever is turned, it is what the others are compared with; dropped, nothing is until a knob is turned."""
-    session = Session(SMALL)
-    turn(session, max_offset_behind="10")
-    assert ask(session, do="keep")["lead"].startswith("This run is kept.")
-    assert turn(session, max_offset_behind="10", records="80")["lead"] == "Compared with records=60: "
-    assert turn(session, max_offset_behind="20", records="80")["lead"] == "Compared with records=60, max_offset_behind=10: "
-    dropped = ask(session, do="drop")
-    assert (dropped["lead"], dropped["hasGhost"], ghosts(session)) == ("", False, [])
-    assert turn(session, max_offset_behind="20", records="90")["lead"] == "Compared with records=80: "
 
 
 def test_many_settings_are_named_in_short() -> None:
@@ -101,22 +89,19 @@ def test_runs_that_differ_in_nothing_that_counts_have_no_changes() -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_each_player_draws_its_figure_on_the_axis_of_its_first_picture(name: str) -> None:
-    """The last picture has its steps where the first one with a cursor has them; the number is told, or what went wrong where it is 0."""
+def test_each_player_tells_its_figure_and_draws_how_it_builds_up(name: str) -> None:
+    """The number is told, or what went wrong where it is 0; its curve is one of the plot's, unless it is flat or another one already."""
     session = Session(name)
     experiment, told = get(name), session.told["outcome"]["figure"]
-    sent = Projector(session.frames)
     assert experiment.figure
     measured = experiment.figure.measure(session.trace, session.verdict)
     worst = next((f"{count} {kind}" for kind, count in session.verdict.counts.items() if count), "")
     expected = worst if worst and not measured.value else measured.sentence
     assert told.lower().endswith(f"{expected.lower()}.")
-    if not experiment.figure.is_drawn or not any(measured.curve):
-        assert all(reel["question"] != "How does the figure build up?" for reel in sent.reels), "no picture of a flat zero"
-        return
-    assert sent.reels[-1]["question"] == "How does the figure build up?"
-    first = next(reel for reel in sent.reels if "cursor" in reel)
-    assert sent.reels[-1]["cursor"]["x"] == first["cursor"]["x"]
+    now = session.comparison.now
+    assert now and (any(found.values == measured.curve for found in now.curves) or not (experiment.figure.is_drawn and any(measured.curve)))
+    titles = [reel["title"] for reel in Projector(session.frames).reels]
+    assert not now.curves or titles[-1] == f"{', '.join(found.name for found in now.curves)} over the run"
 
 
 def test_answers_that_were_lost_are_counted_before_the_copies_that_they_left() -> None:
@@ -150,7 +135,7 @@ def test_a_recorded_trace_of_no_experiment_has_no_figure() -> None:
     """It is played as ever, and nothing is said of a figure."""
     trace = get(SMALL).run()
     session = Session(Trace("mine", "of-mine", steps=trace.steps))
-    assert session.told["outcome"] == {"figure": "", "lead": "", "changes": "", "hasGhost": False}
+    assert session.told["outcome"] == {"figure": "", "lead": "", "changes": ""}
 
 
 def test_times_of_another_run_lie_at_the_same_times() -> None:

@@ -1,13 +1,12 @@
 """What a run came to, in a few numbers, and how it differs from the run before: "46 lost → 2 lost".
 
 A player that shows another run keeps the numbers of one to compare with, its *ghost*: the run from before the knob that
-is being turned was first touched, or the run that was forked, or one that the learner has kept. A ghost is numbers
-only, so it costs nothing; what it was drawn with is gone.
+is being turned was first touched, or the run that was forked. A ghost is numbers only, so it costs nothing; what it was drawn
+with is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,8 @@ from kitlib.monitor.delivery import Verdict
 from kitlib.monitor.figures import Measured, amount
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
-from kitlib.views.plot import Before, Curve
+from kitlib.views.frames import Frames
+from kitlib.views.plot import Before, Curve, curves_of
 
 MOST_NAMED = 3  # settings that are named in a comparison
 COUNTED = {"lose_answer": ("answers", "lost"), "lose_request": ("requests", "lost"), "requeue": ("", "sent again")}  # word -> unit, what
@@ -38,8 +38,8 @@ class Outcome:
     done_ms: int | None  # when the last record was done
 
     @classmethod
-    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None, curves: Iterable[Curve] = ()) -> Outcome:
-        """The numbers of a run. TraceError when its figure cannot be measured."""
+    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None, frames: Frames | None = None) -> Outcome:
+        """The numbers of a run, with its curves where its frames are given. TraceError when its figure cannot be measured."""
         figure = experiment.figure if experiment else None
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
@@ -47,7 +47,8 @@ class Outcome:
         words = trace.words()
         told = {word: words[word] for word in COUNTED if word in words}
         done_ms = next((step.at_ms for step in reversed(trace.steps) if step.what in DONE), None)
-        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], list(curves), told, done_ms)
+        curves = curves_of(frames, measured=measured) if frames else []
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], curves, told, done_ms)
 
     @property
     def figure(self) -> str:
@@ -136,24 +137,15 @@ class Comparison:
     def __init__(self) -> None:
         self.now: Outcome | None = None
         self.ghost: Outcome | None = None
-        self.is_kept = False  # the learner chose the ghost
         self._turned: frozenset[str] = frozenset()  # the settings that were changed last
 
     def take(self, outcome: Outcome) -> None:
-        """Another run is shown. Unless one is kept, the ghost becomes the run before; turning the same knob on keeps it."""
+        """Another run is shown: the ghost becomes the run before; turning the same knob on keeps it."""
         before, self.now = self.now, outcome
         turned = before.turned(outcome) if before else frozenset()
-        if before and turned and turned != self._turned and not self.is_kept:
+        if before and turned and turned != self._turned:
             self.ghost = before
         self._turned = turned or self._turned
-
-    def keep(self) -> None:
-        """Compare with the run that is shown now, until it is dropped."""
-        self.ghost, self.is_kept = self.now, True
-
-    def drop(self) -> None:
-        """Compare with nothing, until another knob is turned."""
-        self.ghost, self.is_kept, self._turned = None, False, frozenset()
 
     @property
     def drawn_ghost(self) -> Outcome | None:
@@ -166,12 +158,10 @@ class Comparison:
         ghost = self.drawn_ghost
         return Before(ghost.curves, ghost.at_ms) if ghost else None
 
-    def to_json(self) -> dict[str, Any]:
-        """What the page shows of it: the figure's sentence, which run it is compared with, what differs, and whether it can be dropped."""
+    def to_json(self) -> dict[str, str]:
+        """What the page shows of it: the figure's sentence, which run it is compared with, and what differs."""
         ghost, now = self.drawn_ghost, self.now
-        told = {"figure": now.figure if now else "", "lead": "", "changes": "", "hasGhost": False}
+        told = {"figure": now.figure if now else "", "lead": "", "changes": ""}
         if ghost and now:
             told |= {"lead": f"Compared with {label(ghost, now)}: ", "changes": f"{', '.join(changes(ghost, now)) or 'no difference'}."}
-        elif self.is_kept:
-            told["lead"] = "This run is kept. Change something to compare another one with it."
-        return told | {"hasGhost": bool(ghost or self.is_kept)}
+        return told

@@ -43,7 +43,7 @@ class Player {
     const actions = html("div", { class: "kit-actions" }, html("label", {}, "seed ", this.seed), ...(canFork ? [this.forkButton] : []), this.overButton, this.mood);
     this.error = html("p", { class: "kit-error", role: "alert", hidden: "" });
     this.verdict = new VerdictLine((step) => this.moveTo(step), () => { this.root.dataset.told = true; });
-    this.outcome = new OutcomeLine(isRun, (what) => this.ask({ do: what }));
+    this.outcome = new OutcomeLine();
     this.sentence = html("p", { class: "kit-said", "aria-live": "polite" });
     this.cut = html("p", { class: "kit-cut", hidden: "" });
     this.stepText = html("span", { class: "kit-step" });

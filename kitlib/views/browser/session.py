@@ -30,7 +30,6 @@ from kitlib.views.browser.outcome import Comparison, Outcome, parting
 from kitlib.views.browser.played import played
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.marks import marks_of, signs_of, to_json
-from kitlib.views.plot import curves_of
 from kitlib.views.scene import kind_of
 
 
@@ -175,10 +174,6 @@ class Session:
                 case "deed":
                     deed = str(question["form"]), str(question["ref"]), int(question["at"]), int(question.get("ms", 0))
                     at = self._replay(with_deed(self.script(), self.trace, *deed))
-                case "keep":
-                    self.comparison.keep()
-                case "drop":
-                    self.comparison.drop()
                 case _:
                     self._rerun(question["knobs"], question["seed"])
                     if "shown" in question and len(self.trace):
@@ -252,8 +247,7 @@ class Session:
         frames = self._frames
         if frames is None or frames.trace is not self.trace:
             frames = self._frames = to_frames(self.trace, self.part)
-            curves = [] if frames.scene and not frames.scene.curves else curves_of(frames)
-            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, curves))
+            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, frames))
         is_whole = shown is None or not frames.is_long
         self.frames = played(frames, None if is_whole else shown, chosen, self.comparison)
         self.told = {
