@@ -75,11 +75,6 @@ class Window:
             raise EmptyWindowError
         return found
 
-    @property
-    def offsets(self) -> list[int]:
-        """The offsets of all its commits. EmptyWindowError as above."""
-        return [self.commit(index).offset for index in range(len(self.commits))]
-
 
 def has_stopped(window: Window) -> bool:
     """The silence since the last commit is longer (>) than the time from the first commit to the last."""
@@ -133,86 +128,105 @@ def is_lag_not_decreasing(window: Window) -> bool:
     return all(later >= earlier for earlier, later in pairwise(lags))
 
 
+Answer = tuple[bool, str]  # whether a rule applies to a window, and why it does, or does not
+
+
+def no_lag(window: Window) -> Answer:
+    """There is no lag now, so nothing can be wrong now."""
+    lag, allowed_lag = window.current_lag, window.allowed_lag
+    if lag > allowed_lag:
+        return False, f"the lag is {lag:,}, more than {allowed_lag:,}"
+    return True, f"the lag is {lag}, and up to {allowed_lag} counts as none"
+
+
+def stopped(window: Window) -> Answer:
+    """Commits have stopped, and the consumer had not just caught up."""
+    silence, span = map(in_seconds, silence_and_span_ms(window))
+    if not has_stopped(window):
+        return False, f"the last commit is {silence} old, not longer than the {span} of the window"
+    if was_caught_up_lately(window):
+        end = next(end for end in window.log_ends if end <= window.commit(-1).offset)
+        return False, f"silent for {silence}, but a known log end ({end:,}) is not above its last commit"
+    why = f"the last commit is {silence} old, which is longer than the {span} that the window spans, with a lag of {window.current_lag}"
+    return True, why
+
+
+def rewound(window: Window) -> Answer:
+    """Commits went back, and have not reached the old offset again."""
+    index, count = rewind_index(window), len(window.commits)
+    if index is None:
+        return False, "no commit is smaller than the one before it"
+    before, after = window.commit(index - 1).offset, window.commit(index).offset
+    if not has_recovered(window, index):
+        return True, f"commit {index + 1} of {count} went back from {before} to {after}, and none has reached {before} since"
+    again = next(at for at in range(index, count) if window.commit(at).offset >= before)
+    told = f"commit {index + 1} went back, but commit {again + 1} has reached {before:,} again"
+    known = [(at, each.offset) for at, each in enumerate(window.commits) if each is not None and at >= index]
+    later = next((at for (_, earlier), (at, offset) in pairwise(known) if offset < earlier), None)
+    return False, told if later is None else f"{told}; commit {later + 1}, which went back too, is never looked at"
+
+
+def caught_up_once(window: Window) -> Answer:
+    """Somewhere in the window there was no lag."""
+    lags = known_lags(window)
+    if not is_lag_always_not_zero(window):
+        at, lag = next((at, lag) for at, lag in lags if lag <= window.allowed_lag)
+        return True, f"commit {at + 1} of {len(window.commits)} had a lag of {lag}, and up to {window.allowed_lag} counts as none"
+    if not lags:
+        return False, "no commit has a known lag"
+    return False, f"the smallest known lag is {min(lag for _, lag in lags):,}, more than {window.allowed_lag:,}"
+
+
+def stalled(window: Window) -> Answer:
+    """The same offset is committed again and again."""
+    if not is_stalled(window):
+        offsets = [each.offset for each in window.commits if each is not None]
+        return False, f"the commits differ, from {min(offsets):,} to {max(offsets):,}"
+    count = len(window.commits)
+    told = "the only commit is" if count == 1 else f"all {count} commits are"
+    return True, f"{told} of offset {window.commit(-1).offset}, with a lag of {window.current_lag}"
+
+
+def slow(window: Window) -> Answer:
+    """The consumer moves, but never gets closer to the end."""
+    lags = known_lags(window)
+    if not is_lag_not_decreasing(window):
+        at, lag, before = next((at, lag, before) for (_, before), (at, lag) in pairwise(lags) if lag < before)
+        return False, f"at commit {at + 1} the lag shrank from {before:,} to {lag:,}"
+    if not lags:
+        count = len(window.commits)
+        return True, f"none of the {count} commits has a known lag, so none is seen to shrink; it is {window.current_lag} now"
+    return True, f"the lag never shrinks from one commit to the next: {lags[0][1]} at first, {lags[-1][1]} at last"
+
+
+def behind_and_moving(window: Window) -> Answer:
+    """Nothing else applies."""
+    return True, f"there is a lag of {window.current_lag}, and it has shrunk within the window"
+
+
+def known_lags(window: Window) -> list[tuple[int, int]]:
+    """The lags that are known, each with the index of its commit."""
+    return [(at, each.lag) for at, each in enumerate(window.commits) if each is not None and each.lag is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule: its name, its status, and what it says when it applies (None when it does not)."""
+    """One rule: its name, its status, and what it says of a window."""
 
     name: str
     status: Status
-    why: Callable[[Window], str | None]
-
-
-def why_no_lag(window: Window) -> str | None:
-    """There is no lag now, so nothing can be wrong now."""
-    if window.current_lag > window.allowed_lag:
-        return None
-    return f"the lag is {window.current_lag}, and up to {window.allowed_lag} counts as none"
-
-
-def why_stopped(window: Window) -> str | None:
-    """Commits have stopped, and the consumer had not just caught up."""
-    if not has_stopped(window) or was_caught_up_lately(window):
-        return None
-    silence_ms, span_ms = silence_and_span_ms(window)
-    return (
-        f"the last commit is {in_seconds(silence_ms)} old, which is longer than the {in_seconds(span_ms)} that the window "
-        f"spans, with a lag of {window.current_lag}"
-    )
-
-
-def why_rewound(window: Window) -> str | None:
-    """Commits went back, and have not reached the old offset again."""
-    index = rewind_index(window)
-    if index is None or has_recovered(window, index):
-        return None
-    before, after = window.commit(index - 1).offset, window.commit(index).offset
-    return f"commit {index + 1} of {len(window.commits)} went back from {before} to {after}, and none has reached {before} since"
-
-
-def why_caught_up_once(window: Window) -> str | None:
-    """Somewhere in the window there was no lag."""
-    if is_lag_always_not_zero(window):
-        return None
-    lags = [(index, each.lag) for index, each in enumerate(window.commits) if each is not None]
-    index, lag = next((index, lag) for index, lag in lags if lag is not None and lag <= window.allowed_lag)
-    return (
-        f"commit {index + 1} of {len(window.commits)} had a lag of {lag}, and up to {window.allowed_lag} counts as none"
-    )
-
-
-def why_stalled(window: Window) -> str | None:
-    """The same offset is committed again and again."""
-    if not is_stalled(window):
-        return None
-    count = len(window.commits)
-    told = "the only commit is" if count == 1 else f"all {count} commits are"
-    return f"{told} of offset {window.commit(-1).offset}, with a lag of {window.current_lag}"
-
-
-def why_slow(window: Window) -> str | None:
-    """The consumer moves, but never gets closer to the end."""
-    if not is_lag_not_decreasing(window):
-        return None
-    lags = [each.lag for each in window.commits if each is not None and each.lag is not None]
-    if not lags:
-        return f"none of the {len(window.commits)} commits has a known lag, so none is seen to shrink; it is {window.current_lag} now"
-    return f"the lag never shrinks from one commit to the next: {lags[0]} at first, {lags[-1]} at last"
-
-
-def why_fine(window: Window) -> str | None:
-    """Nothing else applies."""
-    return f"there is a lag of {window.current_lag}, and it has shrunk within the window"
+    answer: Callable[[Window], Answer]
 
 
 RULES = (
-    Rule("no lag", Status.OK, why_no_lag),
-    Rule("stopped", Status.STOP, why_stopped),
-    Rule("rewound", Status.REWIND, why_rewound),
-    Rule("caught up once", Status.OK, why_caught_up_once),
-    Rule("stalled", Status.STALL, why_stalled),
-    Rule("slow", Status.WARN, why_slow),
-    Rule("behind and moving", Status.OK, why_fine),
-)  # the first that applies is the answer
+    Rule("no lag", Status.OK, no_lag),
+    Rule("stopped", Status.STOP, stopped),
+    Rule("rewound", Status.REWIND, rewound),
+    Rule("caught up once", Status.OK, caught_up_once),
+    Rule("stalled", Status.STALL, stalled),
+    Rule("slow", Status.WARN, slow),
+    Rule("behind and moving", Status.OK, behind_and_moving),
+)  # the first that applies is the answer; the last one always does
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,13 +241,10 @@ class Judgement:
         return f"{self.status.name}: {self.why}"
 
 
-def calculate(window: Window, rules: Sequence[Rule] = RULES) -> Judgement:
+def calculate(window: Window) -> Judgement:
     """The first rule that applies. EmptyWindowError when a rule needs a commit from an empty slot."""
-    for rule in rules:
-        why = rule.why(window)
-        if why is not None:
-            return Judgement(rule.status, rule.name, why)
-    return Judgement(Status.OK, "none", "no rule applies")
+    answers = ((rule, *rule.answer(window)) for rule in RULES)
+    return next(Judgement(rule.status, rule.name, why) for rule, applies, why in answers if applies)
 
 
 @dataclass(frozen=True, slots=True)

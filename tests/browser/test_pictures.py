@@ -103,7 +103,7 @@ def test_words_of_static_pictures_do_not_collide(chromium: Browser) -> None:
     traces = [get("six_in_flight").run(), get("broker_restart").run(), get("two_producers_one_id").run(), everything()]
     traces += [get("answers_lost").run(max_in_flight=10, remembered_batches=10, lost_answers=12, records=120)]
     pictures = [show(trace, at) for trace in traces for at in (len(trace) // 3, len(trace) * 2 // 3, len(trace) - 1)]
-    pictures += [draw_window(window, name="billing on orders-0") for window, _, _ in CASES.values()]
+    pictures += [draw_window(window) for window, _, _ in CASES.values()]
     pictures.append(draw_window(Window([], [5], 3, 5)))
     page = chromium.new_page(viewport={"width": 800, "height": 1200})
     for picture in pictures:

@@ -2,15 +2,12 @@
 
 The slots stand side by side, oldest first: the committed offset above (its own scale, so that a step back is
 seen however large the lag is), the lag below. The strip under them is time: how long the commits took, and how
-long it has been silent since. Then every rule in the order in which they are asked, with a sentence why it does or does not
-apply: `kitlib.mechanisms.lag` gives the reason of the first one that does alone.
+long it has been silent since. Then every rule in the order in which they are asked, with why it does or does not apply.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import replace
 from textwrap import wrap
 
 from kitlib.mechanisms.lag import (
@@ -18,15 +15,11 @@ from kitlib.mechanisms.lag import (
     Commit,
     EmptyWindowError,
     Judgement,
-    PartitionStatus,
-    Rule,
     Status,
     Window,
     evaluate,
-    has_stopped,
     in_seconds,
     rewind_index,
-    silence_and_span_ms,
     trimmed,
 )
 from kitlib.text import plain_text
@@ -50,46 +43,23 @@ MOST_HIGHER = 4  # a lag that is so many times the others' is cut off, or theirs
 LABEL_WIDE = 54  # a number needs so much room
 
 
-def draw_window(window: Window, verdict: PartitionStatus | Judgement | None = None, name: str = "") -> Picture:
-    """The window, and the rules up to the one that gave `verdict` (None: it is judged here).
-
-    `name` says whose window it is, for instance "group on topic-0". A window in which an empty slot stands where
-    a commit is needed is drawn with the sentence of EmptyWindowError.
-    """
-    judgement = judge_window(window) if verdict is None else verdict
-    if isinstance(judgement, PartitionStatus):
-        judgement = judgement.judgement
-    drawn, height = draw_panel(window, judgement)
-    whose = plain_text(name, 60)
-    sentence = plain_text(f"{whose + ' is ' if whose else ''}{judgement}.", 700)
-    heading = [
-        el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold"),
-        el("text", whose, cls="grey", x=NOW_RIGHT, y=22, text_anchor="end") if whose else Svg(),
-    ]
-    body = group(*heading, group(drawn, transform="translate(0 30)"))
-    return Picture(sentence, document(f"A window of commits: {judgement.status.name}", sentence, body, WIDTH, height + 40))
-
-
-def judge_window(window: Window) -> Judgement:
-    """The judgement, and a judgement of a kind where Burrow itself would crash."""
+def draw_window(window: Window) -> Picture:
+    """The window as Burrow judges it now; one in which an empty slot stands where a commit is needed, with EmptyWindowError's sentence."""
     try:
-        return evaluate(window).judgement
-    except EmptyWindowError as error:
-        return Judgement(Status.NOTFOUND, "empty", str(error).rstrip("."))
-
-
-def draw_panel(window: Window, judgement: Judgement) -> tuple[Svg, int]:
-    """Slots, time and rules, 760 wide from y = 0 on; and the height."""
+        judgement = evaluate(window).judgement
+    except EmptyWindowError as error:  # here Burrow itself crashes
+        judgement = Judgement(Status.NOTFOUND, "empty", str(error).rstrip("."))
     slots = list(window.commits)[-MOST_SLOTS:]
-    rules = asked_rules(replace(window, commits=trimmed(window.commits)), judgement)
-    drawn_rules, height = _draw_rules(rules, judgement)
-    return group(
-        _draw_badge(judgement),
-        _draw_offsets(window, slots),
-        _draw_lags(window, slots),
-        _draw_time(window, slots),
-        group(drawn_rules, transform=f"translate(0 {RULES_TOP})"),
-    ), RULES_TOP + height
+    rules, height = _draw_rules(replace(window, commits=trimmed(window.commits)), judgement)
+    body = group(
+        el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold"),
+        group(
+            _draw_badge(judgement), _draw_offsets(window, slots), _draw_lags(window, slots), _draw_time(window, slots),
+            group(rules, transform=f"translate(0 {RULES_TOP})"), transform="translate(0 30)",
+        ),
+    )  # fmt: skip
+    sentence = plain_text(f"{judgement}.", 700)
+    return Picture(sentence, document(f"A window of commits: {judgement.status.name}", sentence, body, WIDTH, RULES_TOP + height + 40))
 
 
 def _draw_badge(judgement: Judgement) -> Svg:
@@ -261,105 +231,26 @@ def _draw_time(window: Window, slots: list[Commit | None]) -> Svg:
     return group(*parts)
 
 
-def _draw_rules(rules: list[Asked], judgement: Judgement) -> tuple[Svg, int]:
+def _draw_rules(window: Window, judgement: Judgement) -> tuple[Svg, int]:
+    """All the rules in their order: why each did not apply up to the one that fired; those behind it were not asked."""
     parts = [el("path", d=f"M{LEFT} 0H{NOW_RIGHT}", cls="grey-line", stroke_width=0.7)]
+    fired = next((place for place, rule in enumerate(RULES) if rule.name == judgement.rule), -1)
     y = 20
-    if all(each.state == "unasked" for each in rules):
+    if fired < 0:  # judged by none of them
         for line in wrap(plain_text(judgement.why, 240), 105):
             parts.append(el("text", line, cls="ink", x=LEFT, y=y))
             y += RULE_TALL
-    for number, each in enumerate(rules, start=1):
-        is_fired, tone = each.state == "fired", "grey" if each.state == "unasked" else "ink"
-        weight = "bold" if is_fired else None
-        lines = wrap(plain_text(each.said, 240), 82)[:2]
+    for place, rule in enumerate(RULES):
+        is_fired, tone = place == fired, "ink" if place <= fired else "grey"
+        said = judgement.why if is_fired else f"no: {rule.answer(window)[1]}" if place < fired else "not asked"
+        weight, lines = "bold" if is_fired else None, wrap(plain_text(said, 240), 82)[:2]
         if is_fired:
             tall, wide = 10 + 17 * len(lines), NOW_RIGHT - LEFT + 14
             frame = {"fill": "none", "stroke": BLUE, "stroke_width": 2}
             parts.append(el("rect", x=LEFT - 8, y=y - 15, width=wide, height=tall, rx=4, **frame))
-        parts.append(el("text", f"{number}  {each.rule.name}", cls=tone, x=LEFT, y=y, font_weight=weight))
-        parts.append(el("text", each.rule.status.name, cls=tone, x=STATUS_X, y=y, font_weight=weight))
+        parts.append(el("text", f"{place + 1}  {rule.name}", cls=tone, x=LEFT, y=y, font_weight=weight))
+        parts.append(el("text", rule.status.name, cls=tone, x=STATUS_X, y=y, font_weight=weight))
         for row, line in enumerate(lines):
-            parts.append(el("text", line, cls=tone, x=WHY_X, y=y + 17 * row, font_size=11.5 if not is_fired else 12))
-        y += RULE_TALL + 17 * (len(lines) - 1) + (4 if is_fired else 0)
+            parts.append(el("text", line, cls=tone, x=WHY_X, y=y + 17 * row, font_size=12 if is_fired else 11.5))
+        y += RULE_TALL + 17 * (len(lines) - 1) + 4 * is_fired
     return group(*parts), y - 4
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One rule as it stands to a window: it has fired, has been passed over, or was never asked."""
-
-    rule: Rule
-    state: str  # "fired", "passed" or "unasked"
-    said: str
-
-
-def asked_rules(window: Window, judgement: Judgement) -> list[Asked]:
-    """All the rules in their order; those behind the one that fired were not asked.
-
-    `window` without its leading empty slots. A judgement by none of the rules (incomplete, no window) leaves all unasked.
-    """
-    fired = next((place for place, rule in enumerate(RULES) if rule.name == judgement.rule), -1)
-    passed = [Asked(rule, "passed", why_not(rule, window)) for rule in RULES[: max(0, fired)]]
-    unasked = [Asked(rule, "unasked", "not asked") for rule in RULES[fired + 1 :]]
-    return [*passed, *(Asked(rule, "fired", judgement.why) for rule in RULES if rule.name == judgement.rule), *unasked]
-
-
-def why_not(rule: Rule, window: Window) -> str:
-    """Why a rule does not apply. A window that cannot be read says only that it does not."""
-    try:
-        return WHY_NOT[rule.name](window)
-    except (EmptyWindowError, KeyError, StopIteration):
-        return "does not apply"
-
-
-def _lag(window: Window) -> str:
-    return f"no: the lag is {figure(window.current_lag)}, more than {window.allowed_lag}"
-
-
-def _not_stopped(window: Window) -> str:
-    silence_ms, span_ms = silence_and_span_ms(window)
-    silence, span = in_seconds(silence_ms), in_seconds(span_ms)
-    if not has_stopped(window):
-        return f"no: the last commit is {silence} old, not longer than the {span} of the window"
-    last = window.commit(-1).offset
-    end = next(end for end in window.log_ends if end <= last)
-    return f"no: silent for {silence}, but a known log end ({figure(end)}) is not above its last commit"
-
-
-def _not_rewound(window: Window) -> str:
-    index = rewind_index(window)
-    if index is None:
-        return "no: no commit is smaller than the one before it"
-    before, offsets = window.commit(index - 1).offset, window.offsets
-    again = next(at for at in range(index, len(offsets)) if offsets[at] >= before)
-    told = f"no: commit {index + 1} went back, but commit {again + 1} has reached {figure(before)} again"
-    later = next((at for at in range(index + 1, len(offsets)) if offsets[at] < offsets[at - 1]), None)
-    return told if later is None else f"{told}; commit {later + 1}, which went back too, is never looked at"
-
-
-def _never_caught_up(window: Window) -> str:
-    lags = [each.lag for each in window.commits if each is not None and each.lag is not None]
-    if not lags:
-        return "no: no commit has a known lag"
-    return f"no: the smallest known lag is {figure(min(lags))}, more than {window.allowed_lag}"
-
-
-def _not_stalled(window: Window) -> str:
-    offsets = window.offsets
-    return f"no: the commits differ, from {figure(min(offsets))} to {figure(max(offsets))}"
-
-
-def _not_slow(window: Window) -> str:
-    known = [(at, each.lag) for at, each in enumerate(window.commits) if each is not None and each.lag is not None]
-    (_, before), (at, after) = next((a, b) for a, b in pairwise(known) if b[1] < a[1])
-    return f"no: at commit {at + 1} the lag shrank from {figure(before)} to {figure(after)}"
-
-
-WHY_NOT: dict[str, Callable[[Window], str]] = {
-    "no lag": _lag,
-    "stopped": _not_stopped,
-    "rewound": _not_rewound,
-    "caught up once": _never_caught_up,
-    "stalled": _not_stalled,
-    "slow": _not_slow,
-}
