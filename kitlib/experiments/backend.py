@@ -7,46 +7,17 @@ is the real one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kitlib.errors import LabError
 from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
 from kitlib.trace import Trace
 
-
-class Topic(Protocol):
-    """One partition that can be written, shortened and read; a LogReader with a writer's side."""
-
-    name: str
-    max_fetch_records: int
-
-    @property
-    def start(self) -> int:
-        """The first offset that is still there."""
-        ...
-
-    @property
-    def end(self) -> int:
-        ...
-
-    def append(self, values: Sequence[bytes | None]) -> list[int]:
-        """Append one record per value; their offsets. When this returns, they are stored."""
-        ...
-
-    def delete_before(self, offset: int) -> int:
-        """Retention: the records below `offset` are gone; the new start."""
-        ...
-
-    def fetch(self, offset: int) -> Fetch:
-        """As LogReader.fetch."""
-        ...
-
-    def offset_before(self, time: int) -> int | None:
-        """As LogReader.offset_before."""
-        ...
+if TYPE_CHECKING:
+    from kitlib.experiments.kafka_backend import Topic
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pkgutil
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -23,13 +23,13 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import MemoryTable, ModelBackend, Topic, read_to_end
+from kitlib.experiments.backend import MemoryTable, ModelBackend, read_to_end
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config, kafka_python_config
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.connection import EARLIEST, LATEST, Wire
 from kitlib.lab.wire.records import FetchedBatch
-from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, Record
+from kitlib.mechanisms.log import EARLIEST_TIME, LATEST_TIME, Fetch, FetchError, PartitionLog, Record
 from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.trace import Trace
 
@@ -71,14 +71,10 @@ def first_position(cluster: Cluster, group: str, topic: Topic, policy: ResetPoli
         "auto.offset.reset": "error" if policy == "none" else policy,  # librdkafka's word for none
         "enable.partition.eof": True,
     }
-    deadline = time.monotonic() + DEADLINE_S
     with closing(Consumer(client_config(cluster, **settings))) as member:
         member.subscribe([topic.name])
-        while time.monotonic() < deadline:
-            message = member.poll(0.5)
-            error = message.error() if message is not None else None
-            if message is None:
-                continue
+        for message in polled(member):
+            error = message.error()
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 return int(message.offset() or 0)
             if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -86,6 +82,14 @@ def first_position(cluster: Cluster, group: str, topic: Topic, policy: ResetPoli
                 start_position(committed if committed >= 0 else None, topic.start, topic.end, "none")
                 raise LabError(f"{topic.name}-0: the consumer refused to start: {error.str()}. {ADVICE}")
     raise LabError(f"{topic.name}-0: the group's consumer got no position within {DEADLINE_S:g} s. {ADVICE}")
+
+
+def polled(consumer: Consumer) -> Iterator[Message]:
+    """What the consumer is given, errors among it, until nobody asks any more or DEADLINE_S is over."""
+    deadline = time.monotonic() + DEADLINE_S
+    while time.monotonic() < deadline:
+        if (message := consumer.poll(0.2)) is not None:
+            yield message
 
 
 PARTITION = 0
@@ -242,20 +246,17 @@ def consume_to_end(consumer: Consumer, begins: Sequence[TopicPartition], who: st
     topic, left = begins[0].topic, {each.partition for each in begins}
     messages: list[Message] = []
     ends: dict[int, int] = {}
-    deadline = time.monotonic() + DEADLINE_S
-    while left - ends.keys():
-        if time.monotonic() > deadline:
-            raise LabError(f"{topic}: {who} met no end of partitions {sorted(left - ends.keys())} within {DEADLINE_S:g} s. {ADVICE}")
-        if (message := consumer.poll(0.2)) is None:
-            continue
+    for message in polled(consumer):
         error, partition = message.error(), int(message.partition() or 0)
         if error is None:
             messages.append(message)
         elif error.code() == KafkaError._PARTITION_EOF:
             ends[partition] = int(message.offset() or 0)
+            if ends.keys() == left:
+                return messages, ends
         else:
             raise LabError(f"{topic}-{partition}: {who} is told {error.str()}. {ADVICE}")
-    return messages, ends
+    raise LabError(f"{topic}: {who} met no end of partitions {sorted(left - ends.keys())} within {DEADLINE_S:g} s. {ADVICE}")
 
 
 @dataclass(slots=True)
@@ -332,20 +333,18 @@ class KafkaTopic:
             self.consumer.assign([TopicPartition(self.name, 0, offset)])
         self.position = None  # what comes next is known again once records have come
         records: list[Record] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(records) < self.max_fetch_records and (not records or records[-1].offset + 1 < end):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no records of {self.name}-0 from offset {offset} within {DEADLINE_S:g} s")
-            message = self.consumer.poll(0.5)
-            error = None if message is None else message.error()
-            if message is None:
-                continue
+        for message in polled(self.consumer):
+            error = message.error()
             if error is None:
                 records.append(_record(message))
+                if len(records) == self.max_fetch_records or records[-1].offset + 1 >= end:
+                    break
             elif error.code() in OUT_OF_RANGE:
                 return Fetch(error=FetchError.OFFSET_OUT_OF_RANGE)
             elif error.code() == KafkaError._PARTITION_EOF and (message.offset() or 0) >= end:
                 return Fetch(records)  # an older one tells of the end of an earlier fetch
+        else:
+            raise TimeoutError(f"no records of {self.name}-0 from offset {offset} within {DEADLINE_S:g} s")
         self.position = records[-1].offset + 1
         return Fetch(records)
 
@@ -478,6 +477,7 @@ class KafkaBackend:
         self.opened.close()
 
 
+Topic = PartitionLog | KafkaTopic
 Table = MemoryTable | KafkaTable
 Backend = ModelBackend | KafkaBackend  # where a run takes place: `ModelBackend` says what each gives
 

@@ -37,19 +37,20 @@ from kitlib.text import plain_text
 from kitlib.trace import Trace
 
 MOST_MS = 600_000  # of a delay, and of a break
-OF_SOMEONE = ("request", "answer", "heartbeat", "commit")  # each sender counts its own
 _ON_A_THING = re.compile(
-    r"(?P<verb>lose|delay|double|fail) (?P<thing>[a-z]{1,40}(?: of [a-z]{1,40})?) (?P<number>\d{1,9})(?: attempt (?P<attempt>\d{1,6}))?"
-    r"(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
+    r"(?P<verb>lose|delay|double|fail) (?P<thing>[a-z]{1,40}(?: of [a-z]{1,40})?) (?P<number>\d{1,9})"
+    r"(?: attempt (?P<attempt>[1-9]\d{0,5}))?(?: of (?P<who>\S.{0,40}?))?(?: by (?P<ms>\d{1,9}) ms)?(?: once)?",
     re.ASCII,
 )
 TO_A_PROCESS = ("break", "freeze", "kill")  # killed for good
 _ON_A_PROCESS = re.compile(
     rf"(?P<verb>{'|'.join(TO_A_PROCESS)}) (?P<process>\S.{{0,40}}?) at (?P<at>\d{{1,9}}) ms(?: for (?P<ms>\d{{1,9}}) ms)?", re.ASCII
 )
+LASTING, ENDED_BY_THE_RUN = ("delay", "freeze"), "break"  # those that say for how long; one that may
 GRAMMAR = (
     "lose, delay, double or fail, then a message that the story has and its number "
-    '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or "break broker at 400 ms for 250 ms"'
+    '("lose answer 7", "delay request 9 by 200 ms", "fail record 17 attempt 2"), or break, freeze or kill, then a process '
+    '("break broker at 400 ms for 250 ms", "freeze A at 400 ms for 2000 ms", "kill A at 400 ms")'
 )
 
 
@@ -74,32 +75,18 @@ class Intervention:
     def parse(cls, line: str) -> Intervention:
         """The intervention that a line says. ScriptError when it says none, or one with a number out of its range."""
         words = " ".join(line.split())
-        if found := _ON_A_PROCESS.fullmatch(words):
-            if found["verb"] == "freeze" and found["ms"] is None:
-                raise ScriptError(f'got {_quoted(line)}, expected for how long it stands still, as in "for 2000 ms".')
-            if found["verb"] == "kill" and found["ms"] is not None:
-                raise ScriptError(f'got {_quoted(line)}, but what is killed does not come back. Leave "for {found["ms"]} ms" out.')
-            ms = None if found["ms"] is None else _ms(words, found["ms"])
-            return cls(found["verb"], found["process"], ms, int(found["at"]))
-        found = _ON_A_THING.fullmatch(words)
-        if found is None:
+        found = _ON_A_PROCESS.fullmatch(words) or _ON_A_THING.fullmatch(words)
+        if found is None or (found["verb"] != ENDED_BY_THE_RUN and (found["verb"] in LASTING) != (found["ms"] is not None)):
             raise ScriptError(f"got {_quoted(line)}, expected {GRAMMAR}.")
-        if (found["verb"] == "delay") != (found["ms"] is not None):
-            raise ScriptError(
-                f'got {_quoted(line)}, expected how much later, as in "delay {found["thing"]} {int(found["number"])} by 200 ms".'
-                if found["verb"] == "delay"
-                else f'got {_quoted(line)}, but only a delay is "by" some ms. Leave that out.'
-            )
+        ms = None if found["ms"] is None else _ms(words, found["ms"])
+        if found["verb"] in TO_A_PROCESS:
+            return cls(found["verb"], found["process"], ms, int(found["at"]))
         target = f"{found['thing']} {int(found['number'])}"
-        if found["attempt"] is not None:
-            if "record" not in found["thing"] or not int(found["attempt"]):
-                raise ScriptError(f"got {_quoted(line)}, but only a record has attempts, from 1 on. Leave that out.")
-            target += f" attempt {int(found['attempt'])}" if int(found["attempt"]) > 1 else ""
-        if found["who"] is not None:
-            if found["thing"] not in OF_SOMEONE:
-                raise ScriptError(f'got {_quoted(line)}, but only a {", ".join(OF_SOMEONE)} is "of" someone. Leave that out.')
-            target += f" of {found['who']}" if found["who"] != "producer" else ""
-        return cls(found["verb"], target, None if found["ms"] is None else _ms(words, found["ms"]))
+        if int(found["attempt"] or 1) > 1:
+            target += f" attempt {int(found['attempt'])}"
+        if found["who"] not in (None, "producer"):  # the first one's names stand alone
+            target += f" of {found['who']}"
+        return cls(found["verb"], target, ms)
 
     def __str__(self) -> str:
         if self.is_to_process:

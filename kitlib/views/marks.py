@@ -6,6 +6,7 @@ goes from one marked step to the next all the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +18,6 @@ from kitlib.views.play_clock import PlayClock
 ENDS = frozenset({"crash", "exit", "broker lost"})  # marks of what dies
 RETURN = "restart"  # is a mark of what comes back only where something has died
 NEAR, ALIKE = 0.016, 0.035  # of the axis: marks that are closer are one, and those of one name
-WEIGHTS = {
-    "first lost": 3,
-    RETURN: 2,
-    "reset": 2,
-    "clear": 2,
-    "first duplicated": 2,
-}
 MOST_KINDS = 3  # that a label names
 
 
@@ -34,16 +28,6 @@ class Mark:
     step: int
     name: str  # "crash", "restart", "first lost", ...
     is_alarm: bool = False  # an anomaly's first witness, or what dies
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """The marks that stand at one place of the slider: their steps in order, and what they are."""
-
-    steps: tuple[int, ...]
-    label: str  # "crash, restart", "97 resets"
-    is_alarm: bool
-    weight: int  # whose label comes first where there is no room for all
 
 
 def events(trace: Trace) -> list[Mark]:
@@ -77,40 +61,31 @@ def marks_of(trace: Trace, verdict: Verdict) -> list[Mark]:
     return sorted(found, key=lambda mark: mark.step)
 
 
-def signs_of(marks: Sequence[Mark], clock: PlayClock) -> list[Sign]:
-    """The marks as they stand on the slider: those too close to each other are one sign."""
+def signs_of(marks: Iterable[Mark], clock: PlayClock) -> list[dict[str, Any]]:
+    """The marks as they stand on the slider, for the player: those too close to each other are one sign."""
 
-    def apart(one: int, other: int) -> float:
-        return clock.share(other) - clock.share(one)
+    def apart(one: Mark, other: Mark) -> float:
+        return clock.share(other.step) - clock.share(one.step)
 
     crowds: list[list[Mark]] = []
     for mark in marks:
         crowd = crowds[-1] if crowds else []
-        is_alike = bool(crowd) and {each.name for each in crowd} == {mark.name}
-        if crowd and (apart(crowd[0].step, mark.step) < NEAR or (is_alike and apart(crowd[-1].step, mark.step) < ALIKE)):
+        is_alike = {each.name for each in crowd} == {mark.name}
+        if crowd and (apart(crowd[0], mark) < NEAR or (is_alike and apart(crowd[-1], mark) < ALIKE)):
             crowd.append(mark)
         else:
             crowds.append([mark])
-    labels = [_label([mark.name for mark in crowd]) for crowd in crowds]
     return [
-        Sign(tuple(dict.fromkeys(mark.step for mark in crowd)), label, any(mark.is_alarm for mark in crowd), max(map(_weight, crowd)))
-        for crowd, label in zip(crowds, labels, strict=True)
+        {
+            "steps": list(dict.fromkeys(mark.step for mark in crowd)),
+            "label": _label([mark.name for mark in crowd]),
+            "isAlarm": any(mark.is_alarm for mark in crowd),
+        }
+        for crowd in crowds
     ]
-
-
-def _weight(mark: Mark) -> int:
-    return 4 if mark.name in ENDS else WEIGHTS.get(mark.name, 1 if mark.is_alarm else 0)
 
 
 def _label(names: Sequence[str]) -> str:
     """`crash`, `crash, restart`, `12 resets`, `crash, 3 time-outs and more`."""
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    told = [name if count == 1 else f"{name} ×{count}" for name, count in counts.items()]
+    told = [name if count == 1 else f"{name} ×{count}" for name, count in Counter(names).items()]
     return ", ".join(told) if len(told) <= MOST_KINDS else f"{', '.join(told[: MOST_KINDS - 1])} and more"
-
-
-def to_json(signs: Iterable[Sign]) -> list[dict[str, Any]]:
-    """For the player."""
-    return [{"steps": sign.steps, "label": sign.label, "isAlarm": sign.is_alarm, "weight": sign.weight} for sign in signs]

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 from kitlib.experiments import every
 from kitlib.monitor.delivery import judge
 from kitlib.views.browser.player import SCRIPTS, STYLES, joined
-from kitlib.views.marks import events, marks_of, pauses, signs_of, to_json
+from kitlib.views.marks import events, marks_of, pauses, signs_of
 from kitlib.views.play_clock import play_clock
 
 pytestmark = pytest.mark.browser
@@ -50,7 +50,7 @@ def test_labels_of_marks_never_meet(chromium: Browser) -> None:
     for experiment in every():
         trace = experiment.run()
         clock = play_clock([step.at_ms for step in trace], pauses(events(trace)))
-        rows.append((experiment.name, clock.to_json(), to_json(signs_of(marks_of(trace, judge(trace)), clock))))
+        rows.append((experiment.name, clock.to_json(), signs_of(marks_of(trace, judge(trace)), clock)))
     rows = json.loads(json.dumps(rows))
     page = chromium.new_page()
     try:

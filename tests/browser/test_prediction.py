@@ -12,7 +12,6 @@ pytestmark = pytest.mark.browser
 ASK = "from kitlib.views import compare, predict\nfrom kitlib.experiments import run\nS = 'small_max_offset_behind'\n"
 CELLS = (
     ASK + "a = predict(S, 'How many are lost?', truth='lost')\na",
-    "predict('poison_record', 'Where is the commit in the end?', 'commit')",
     """import asyncio
 later = predict(None, 'How many lose?', unit='runs')
 async def settle():
@@ -58,21 +57,13 @@ def test_a_number_is_asked_for_before_anything_is_shown(opened: Page) -> None:
         expect(shown.locator(".kit-chips").first).to_be_visible()
 
 
-def test_a_commit_is_an_offset_of_the_log(opened: Page) -> None:
-    """What it may be stands beside the field."""
-    asked = opened.locator(".kit-predict").nth(1)
-    asked.get_by_label("Your prediction, an offset from 0 to").fill("13")
-    asked.get_by_role("button", name="That is my prediction").press("Enter")
-    expect(told(asked)).to_contain_text("Exactly right: offset 13.")
-
-
 def test_what_is_not_done_yet_is_settled_where_it_was_asked(opened: Page) -> None:
     """The answer is kept without a mark; when the work is done the sentence and the score stand there, and the focus stays where it is."""
-    asked = opened.locator(".kit-predict").nth(2)
+    asked = opened.locator(".kit-predict").nth(1)
     asked.get_by_label("Your prediction, runs").fill("10")
     opened.keyboard.press("Enter")
     expect(told(asked)).to_contain_text("Your answer is kept. Run the next cell")
-    other = opened.locator(".kit-predict").nth(3).get_by_role("button").first
+    other = opened.locator(".kit-predict").nth(2).get_by_role("button").first
     other.focus()
     expect(told(asked)).to_contain_text("Not quite: you said 10, it is 9.")
     expect(told(asked)).to_contain_text("right so far")
@@ -81,7 +72,7 @@ def test_what_is_not_done_yet_is_settled_where_it_was_asked(opened: Page) -> Non
 
 def test_a_choice_is_text_and_not_markup(opened: Page) -> None:
     """The question's angle brackets are shown; the choice that is pressed is the answer."""
-    asked = opened.locator(".kit-predict").nth(3)
+    asked = opened.locator(".kit-predict").nth(2)
     expect(asked.locator("b").first).to_have_text("Will any be <b>lost</b>?")
     asked.get_by_role("button", name="yes").click()
     expect(told(asked)).to_contain_text("Not quite: you chose “yes”, it is “no”.")
@@ -89,7 +80,7 @@ def test_a_choice_is_text_and_not_markup(opened: Page) -> None:
 
 def test_a_question_without_a_run_has_no_picture(opened: Page) -> None:
     """There is nothing to play."""
-    asked = opened.locator(".kit-predict").nth(4)
+    asked = opened.locator(".kit-predict").nth(3)
     asked.get_by_label("Your prediction, offset").fill("3")
     opened.keyboard.press("Enter")
     expect(told(asked)).to_contain_text("Not quite: you said 3, it is 7.")

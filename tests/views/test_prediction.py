@@ -55,8 +55,7 @@ def ask() -> Iterator[Ask]:
          "Not quite: you said 60, it is 54."),
         ({"truth": lambda trace: trace.steps[-1].at_ms, "unit": "ms"}, 50, False,
          "Not quite: you said 50 ms, it is 950 ms."),
-        ({"answer": "commit"}, 54, True, "Exactly right: offset 54."),
-        ({"answer": "commit"}, 60, False, "Not quite: you said 60, it is 54."),
+        ({"truth": lambda trace: 54, "unit": "offset"}, 54, True, "Exactly right: offset 54."),
         ({"answer": "choice", **YES_OR_NO}, "no", True, "Exactly right: no"),
         ({"answer": "choice", **YES_OR_NO}, "yes", False, "Not quite: you chose “yes”, it is “no”."),
     ],
@@ -78,13 +77,12 @@ def test_what_is_right_follows_the_knobs(ask: Ask) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_of_the_outcome_is_sent_before_the_answer(ask: Ask, kind: str) -> None:
-    """The browser gets the question, and for a commit how many records there are; of the run no picture, no verdict and no number."""
-    more = MORE.get(kind, {})
-    asked = ask(SMALL, "A question?", kind, **more)
+    """The browser gets the question; of the run no picture, no verdict and no number."""
+    asked = ask(SMALL, "A question?", kind, **MORE[kind])
     told = " ".join(str(getattr(child, name, "")) for child in asked.children for name in ("value", "description"))
     assert asked.player is None and "46" not in told
     assert "Predict · A bound smaller than what is in flight<br>" in told and "A question?" in told
-    own = {"commit": "from 0 to 60", "number": "records", "choice": "yes"}
+    own = {"number": "records", "choice": "yes"}
     assert [part for part in own.values() if part in told] == [own[kind]]
     shown = asked._repr_mimebundle_()[0]
     assert "46" not in shown["text/plain"] + shown["text/markdown"] and "image/svg+xml" not in shown
@@ -111,7 +109,7 @@ def test_an_answer_brings_the_run_the_sentence_and_the_score(ask: Ask) -> None:
     assert asked.player and asked.player in asked.children and asked.player.trace is asked.trace
     assert asked.player.told["outcome"]["figure"] == "46 records."
     assert "0 of 1" in send(asked, 46) and len(asked.children) == len(set(asked.children))
-    assert "1 of 2" in send(ask(SMALL, "Where is the commit?", "commit"), 54)
+    assert "1 of 2" in send(ask(SMALL, "Where is the commit?", truth=lambda trace: 54), 54)
     assert [each.answer for each in predictions.load().values()] == ["12", "54"]
 
 
@@ -138,15 +136,13 @@ def test_a_number_is_typed_and_a_choice_is_pressed(ask: Ask) -> None:
         ("number", "12", "'12' is no number. Type one, such as 12."),
         ("number", True, "True is no number."),
         ("number", float("inf"), "inf is no number."),
-        ("commit", 61, "a commit at 61 is outside this log. Expected an offset from 0 to 60."),
-        ("commit", 1.5, "a commit at 1.5 is outside this log."),
         ("choice", "maybe\x1b", "is none of the choices. Choose one of yes, no."),
         ("choice", ["yes"], "is none of the choices."),
     ],
 )
 def test_what_is_no_answer_is_told_and_not_kept(ask: Ask, kind: str, answer: Any, told: str) -> None:
     """Whatever it is: a sentence, no run, and no score."""
-    asked = ask(SMALL, "A question?", kind, **MORE.get(kind, {}))
+    asked = ask(SMALL, "A question?", kind, **MORE[kind])
     error = send(asked, answer)
     assert told in error and "\x1b" not in error
     assert (asked.player, predictions.load()) == (None, {})
@@ -155,7 +151,7 @@ def test_what_is_no_answer_is_told_and_not_kept(ask: Ask, kind: str, answer: Any
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"answer": "guess"}, "answer is 'guess', expected one of number, choice, commit"),
+        ({"answer": "guess"}, "answer is 'guess', expected one of number, choice"),
         ({"answer": "choice", "choices": ["one"], "truth": lambda trace: "one"}, "was given 1 choices, expected two or more"),
         ({"choices": ["a", "b"], "truth": "lost"}, 'which only answer="choice" takes'),
         ({}, "truth is None, expected a function of the trace"),
@@ -176,11 +172,9 @@ def test_a_question_that_cannot_be_asked_is_refused_at_once(given: dict[str, Any
     ("what", "given", "told"),
     [
         (lambda: 7, {"truth": "lost"}, "what a function returns is the truth itself"),
-        (lambda: 7, {"answer": "commit"}, 'of a "number" or a "choice"'),
         (lambda: 7, {"records": 5}, "a trace or a function has no knobs and no seed to set"),
         (run(SMALL), {"truth": "lost", "seed": 2}, "a trace or a function has no knobs and no seed to set"),
         (lambda: "seven", {}, "the truth of this run is 'seven', expected a number"),
-        ("rebalance", {"answer": "commit"}, "this run has 6 logs"),
         (7, {}, "got 7, expected an experiment, a trace, a function or None"),
         (None, {"truth": "lost"}, "what a function returns is the truth itself"),
     ],

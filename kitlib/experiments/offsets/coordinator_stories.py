@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import Topic, read_to_end
+from kitlib.experiments.backend import read_to_end
 from kitlib.experiments.compaction.compaction_stories import segments_of
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
@@ -27,6 +27,9 @@ from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import NO_OFFSET, RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import decode
 from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
+
+if TYPE_CHECKING:
+    from kitlib.experiments.kafka_backend import Topic
 
 MEMBER = "A"
 REPLICATED_MS = 500  # how long a new leader waits for its followers' next fetch; replica.fetch.wait.max.ms

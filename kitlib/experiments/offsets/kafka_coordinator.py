@@ -20,8 +20,7 @@ from typing import Any
 from confluent_kafka import TopicPartition as ClientPartition
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Topic
-from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, asked, first_position, reader_of
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, Topic, asked, first_position, reader_of
 from kitlib.experiments.offsets.coordinator_stories import ASK_AGAIN, MEMBER
 from kitlib.lab import created_resources
 from kitlib.lab.brokers.leaders import Leaders

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from kitlib.experiments.backend import NotedTopic, Topic
+from kitlib.experiments.backend import NotedTopic
 from kitlib.experiments.run import PartitionLedger
 from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import NEVER, Action, World
@@ -31,6 +31,9 @@ from kitlib.more.spout.retry import BackoffPartitionManager
 from kitlib.more.spout.uncommitted_cap import UncommittedCapManager
 from kitlib.trace import in_log_order, to_ranges
 from kitlib.words.word import Range
+
+if TYPE_CHECKING:
+    from kitlib.experiments.kafka_backend import Topic
 
 
 @dataclass(slots=True)

@@ -23,9 +23,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from kitlib.experiments.backend import Topic
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import PartitionLedger, Run
@@ -53,6 +52,9 @@ from kitlib.more.topology import (
 )
 from kitlib.settings import Settings
 from kitlib.trace import to_ranges
+
+if TYPE_CHECKING:
+    from kitlib.experiments.kafka_backend import Topic
 
 SPOUT = "events"  # the component that every story calls its spout
 CONFIG_KNOBS = (

@@ -133,10 +133,10 @@ class Ruler {
   }
 
   // On which side of each mark its label stands, 1 or -1; 0 for one that would meet another label or leave the axis.
-  // Those that weigh more are laid first.
+  // What alarms is laid first.
   sides() {
     const taken = [], sides = this.marks.map(() => 0);
-    const order = [...this.marks.keys()].sort((a, b) => this.marks[b].weight - this.marks[a].weight || a - b);
+    const order = [...this.marks.keys()].sort((a, b) => this.marks[b].isAlarm - this.marks[a].isAlarm || a - b);
     for (const place of order) {
       const x = this.clock.share(this.marks[place].steps[0]) * this.wide, long = LABEL_PEN.measureText(this.marks[place].label).width + 1;
       for (const [side, from] of [[1, x - 2], [-1, x + 2 - long]]) {

@@ -1,7 +1,6 @@
 """`predict(...)`: a question about a run that is answered before the run is seen, in its picture.
 
     predict("small_max_offset_behind", "Of 60 records, how many are lost?", truth="lost")
-    predict("poison_record", "Where is the commit in the end?", answer="commit")
     predict("happy_path", "Who is first?", answer="choice", choices=["offset 0", "another"], truth=lambda trace: ...)
     predict(trace, "How many are lost?", truth="lost")
     predict(lambda: len(spout.pending), "How many records are pending?")
@@ -44,8 +43,7 @@ from kitlib.views.browser.asking import TypeOn, button
 from kitlib.views.browser.player import Player, with_still
 from kitlib.words.glyphs import GREEN, RED
 
-KINDS = ("number", "choice", "commit")
-WITHOUT_RUN = ("number", "choice")  # the kinds that need no log
+KINDS = ("number", "choice")
 MEASURES = ("ms", "%")  # units that are told with every number
 PLACE = "offset"  # the unit of a number that is a place in the log and not a count
 Truth = str | Callable[[Trace], Any]
@@ -54,15 +52,14 @@ Truth = str | Callable[[Trace], Any]
 class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     """A question about an experiment, run now with `seed` and `knobs`, about a trace, or about what a function returns; None: see `settle`.
 
-    `answer` is "number", "choice" (of `choices`) or "commit" (an offset of the only log).
+    `answer` is "number" or "choice" (of `choices`).
     `truth` computes what is right from the trace. For a number it may also be a word: an anomaly of the verdict, "processed",
-    "appended" or "figure". Without it, a commit is the last committed offset. A number or a commit is right when it is at most
-    `within` away. `unit` is the plural of what a number counts, or "offset" for a place in the log.
+    "appended" or "figure". A number is right when it is at most `within` away. `unit` is the plural of what it counts, or "offset"
+    for a place in the log.
     `.result` is what was said of the answer, "" until there is one; `.is_right` whether it was right; `.player` then shows the run.
 
     KnobError for a bad knob, seed or kind, for a choice without choices or a truth that is none of them, for a word that is
-    no count of this verdict, for commits of runs with several logs, for knobs
-    beside a trace or a function, and for a truth beside a function or None.
+    no count of this verdict, for knobs beside a trace or a function, and for a truth beside a function or None.
     """
 
     player: Player | None = None
@@ -90,8 +87,8 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         elif isinstance(what, Trace):
             seed, knobs = what.seed, what.settings
         elif what is None or callable(what):
-            if truth is not None or answer not in WITHOUT_RUN:
-                raise KnobError('predict: what a function returns is the truth itself, of a "number" or a "choice". Give no other.')
+            if truth is not None:
+                raise KnobError("predict: what a function returns is the truth itself. Give no other.")
             self.trace, truth = None, (lambda _: what()) if what is not None else None
         else:
             raise KnobError(f"predict: got {plain_text(repr(what), 60)}, expected an experiment, a trace, a function or None.")
@@ -104,7 +101,6 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         self.part = part
         self.experiment: Any = get(self.trace.experiment) if self.trace is not None else None
         self.verdict: Any = judge(self.trace) if self.trace is not None else None
-        self.end = self._end() if answer == "commit" else 0
         self.truth: Any = self._checked_truth(truth) if self.trace is not None or truth is not None else None  # None: not known yet
         self.given: Any = None  # the answer
         self.result, self.is_right, self.score = "", False, ""
@@ -121,23 +117,13 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         """What is pressed, or typed, to answer."""
         if self.kind == "choice":
             return [button(choice, partial(self.take, choice)) for choice in self.choices]
-        place = f"an offset from 0 to {self.end}" if self.kind == "commit" else self.unit
-        field = ipywidgets.Text(description=f"Your prediction, {place}", placeholder="a number", style={"description_width": "initial"})
+        field = ipywidgets.Text(description=f"Your prediction, {self.unit}", placeholder="a number", style={"description_width": "initial"})
         field.on_msg(self._on_event)
         return [field, button("That is my prediction", lambda: self.take(_number(field.value)))]
 
     def _on_event(self, field: Any, event: dict[str, Any], _buffers: Any) -> None:
         if event.get("event") == "submit":  # Enter
             self.take(_number(field.value))
-
-    def _end(self) -> int:
-        """Where the log ends."""
-        if len(self.verdict.lanes) != 1:
-            raise KnobError(
-                f"predict: answer={self.kind!r} asks for an offset of one log, and this run has {len(self.verdict.lanes)} logs. "
-                'Give another knob, or ask for a "number" or a "choice".'
-            )
-        return int(self.verdict.lanes[0].appended)
 
     def _checked_truth(self, truth: Truth | None) -> Any:
         """What is right, computed from the run; of a kind that an answer can be."""
@@ -155,8 +141,6 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         if callable(truth):
             found = truth(self.trace)
             return found.item() if hasattr(found, "item") else found  # a number of NumPy's
-        if self.kind == "commit" and truth is None:
-            return next((step.data["offset"] for step in reversed(self.trace.steps) if step.what == "commit"), 0)
         if truth == "figure" and self.experiment.figure:
             return self.experiment.figure.measure(self.trace, self.verdict).value
         if truth in ("processed", "appended"):
@@ -172,7 +156,7 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
     def answer(self, given: Any) -> str:
         """Answer the question; how far off it was, in one sentence. KnobError for what cannot be an answer.
 
-        `given` is a number, a choice or an offset, as the kind of the question asks.
+        `given` is a number or a choice, as the kind of the question asks.
         """
         self.given = self._checked(given)
         if self.truth is None:
@@ -223,8 +207,6 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             return given
         if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
             raise KnobError(f"{plain_text(repr(given), 60)} is no number. Type one, such as 12.")
-        if self.kind == "commit" and not (given == int(given) and 0 <= given <= self.end):
-            raise KnobError(f"a commit at {plain_text(given, 20)} is outside this log. Expected an offset from 0 to {self.end}.")
         return given
 
     def _judged(self, given: Any) -> tuple[bool, str]:
@@ -242,7 +224,7 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
         """What is right, with its unit."""
         if self.kind == "choice":
             return str(self.truth)
-        return f"offset {self.truth}" if self.kind == "commit" or self.unit == PLACE else amount(self.truth, self.unit)
+        return f"offset {self.truth}" if self.unit == PLACE else amount(self.truth, self.unit)
 
     def __repr__(self) -> str:
         return "\n".join([f"Predict: {self.question}", *(f"  ( ) {choice}" for choice in self.choices)])

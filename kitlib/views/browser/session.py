@@ -29,7 +29,7 @@ from kitlib.views.browser.controls import to_control, to_label, to_text
 from kitlib.views.browser.outcome import Comparison, Outcome, parting
 from kitlib.views.browser.played import played
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.marks import marks_of, signs_of, to_json
+from kitlib.views.marks import marks_of, signs_of
 from kitlib.views.scene import kind_of
 
 
@@ -105,14 +105,19 @@ class Session:
 
     def check(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """All knobs' values once these are set. KnobError for a bad one, and for one that cannot change in a fork."""
-        if self.experiment is None or not self.knobs:
-            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        name = self._live("turn knobs").name
         before = {knob.name: self.trace.settings[knob.name] for knob in self.knobs}
-        settled = settle(self.knobs, before | dict(values), self.experiment.name)
+        settled = settle(self.knobs, before | dict(values), name)
         for knob in self.knobs:
             if self._base is not None and not knob.live and settled[knob.name] != before[knob.name]:
-                raise KnobError(f"{self.experiment.name}: {knob.name} cannot change in the middle of a run. Start over to change it.")
+                raise KnobError(f"{name}: {knob.name} cannot change in the middle of a run. Start over to change it.")
         return settled
+
+    def _live(self, to: str) -> Experiment:
+        """The experiment that runs. KnobError for a recorded trace."""
+        if self.experiment is None or not self.knobs:
+            raise KnobError(f"Player: this is a recorded trace. Open its experiment to {to}.")
+        return self.experiment
 
     def turn(self, values: dict[str, Any], seed: int) -> None:
         """Run anew with these knobs and this seed, and let the page's controls follow. KnobError for a bad one."""
@@ -191,16 +196,14 @@ class Session:
 
     def _rerun(self, given: dict[str, Any], seed: Any) -> None:
         """Run anew with these knobs, or, while forked, let the fork's future follow anew."""
-        if self.experiment is None:
-            raise KnobError("Player: this is a recorded trace. Open its experiment to turn knobs.")
+        experiment = self._live("turn knobs")
         if self._base is None:
-            seed = whole_seed(seed)
-            script = Script(self.experiment.name, seed, {}, tuple(map(Intervention.parse, self.trace.script)))
-            self.trace = self.experiment.run(backend=self.backend, script=script, **given)
+            script = Script(experiment.name, whole_seed(seed), {}, tuple(map(Intervention.parse, self.trace.script)))
+            self.trace = experiment.run(backend=self.backend, script=script, **given)
             return
         by_name = {knob.name: knob for knob in self.knobs if knob.live}
         checked = {name: by_name[name].check(value) for name, value in given.items() if name in by_name}
-        self.trace = self.experiment.fork(*self._base, **checked)
+        self.trace = experiment.fork(*self._base, **checked)
 
     def script(self) -> Script:
         """The script of the run that is shown; while forked, of the run that was forked."""
@@ -208,10 +211,8 @@ class Session:
 
     def _replay(self, script: Script) -> int:
         """Run this script instead; the step at which its run parts from the one that was shown."""
-        if self.experiment is None or not self.knobs:
-            raise KnobError("Player: this is a recorded trace. Open its experiment to run a script.")
         before = self.trace
-        self.trace, self._base = self.experiment.run(backend=self.backend, script=script), None
+        self.trace, self._base = self._live("run a script").run(backend=self.backend, script=script), None
         found = parting(before, self.trace)
         return min(found.number if found else len(self.trace), max(0, len(self.trace) - 1))
 
@@ -228,14 +229,13 @@ class Session:
         return {"text": str(script), "knobs": knobs, "done": done, "command": command, "why": ""}
 
     def _fork(self, at: int) -> int:
-        if self.experiment is None or not self.knobs:
-            raise KnobError("Player: this is a recorded trace and cannot be forked. Open its experiment instead.")
+        experiment = self._live("fork it")
         if self._base is not None:
             raise KnobError("Player: this run is forked already. Start over to fork it elsewhere.")
         if self.trace.backend != self.backend:
             raise KnobError("Player: this is the broker's run. Switch to the model to fork it.")
         base = self.trace
-        self.trace = self.experiment.fork(base, at)
+        self.trace = experiment.fork(base, at)
         self._base = (base, at)
         return at
 
@@ -260,7 +260,7 @@ class Session:
             "seed": str(self.trace.seed),
             "verdict": _verdict(self.verdict),
             "script": self._told_script(),
-            "marks": to_json(signs_of(marks_of(self.trace, self.verdict), frames.clock)),
+            "marks": signs_of(marks_of(self.trace, self.verdict), frames.clock),
             "outcome": self.comparison.to_json(),
             "isWhole": is_whole,  # whether all steps of the run are drawn
         }
