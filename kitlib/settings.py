@@ -18,7 +18,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "acker_release": "0.9.3", "anchored": True, "depth": 1, "join": False, "parallelism": 2, "fault": "none", "execute_ms": None,
     "acks": "all", "idempotence": True, "max_in_flight": 5, "max_steps": 20_000, "retry_backoff_ms": 100, "metadata_max_age_ms": 300_000,
     "record_bytes": 0, "remembered_batches": 5, "older_is_duplicate": False, "second_epoch": "next", "expires": False, "restart": "no",
-    "delay_ms": 5, "round_trip_ms": 10, "request_cost_ms": 0, "names_new_leader": True, "jitter": False, "numbered": "by partition",
+    "delay_ms": 5, "round_trip_ms": 10, "request_cost_ms": 0, "names_new_leader": True, "numbered": "by partition",
     "partitions": 1, "release": "", "poll_records": 500, "library": "java", "strategy": "range",
     "session_ms": 6_000, "max_poll_ms": 60_000, "rule": "", "commits": "", "workers": 1, "keeper": "librdkafka",
     "coordinator_rules": "4.3.1", "rules": "4.3.1", "require_stable": True, "auto_offset_reset": "earliest", "retry_ms": 100,

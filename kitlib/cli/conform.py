@@ -41,7 +41,7 @@ MODELS: dict[str, tuple[Replay, tuple[str, ...]]] = {
         assignors.replay,
         tuple(f"groups/assignors_{name}.jsonl.gz" for name in ("named", "public", "asked")),
     ),
-    "client": (client.replay, tuple(f"client/{name}.jsonl.gz" for name in ("metadata", "partitioner", "pool"))),
+    "client": (client.replay, tuple(f"client/{name}.jsonl.gz" for name in ("metadata", "pool"))),
     "hashes": (hashes.replay, ("groups/hashes.jsonl.gz",)),
     "offsets_topic": (offsets_topic.replay, ("groups/offsets_topic_public.jsonl.gz",)),
     "compaction": (compaction.replay, ("groups/compaction_named.jsonl.gz", "groups/compaction_public.jsonl.gz")),

@@ -1,8 +1,7 @@
-"""Replays recorded scripts of the real client's classes on the kit's: metadata, the built-in partitioner, the memory pool.
+"""Replays recorded scripts of the real client's classes on the kit's: metadata and the memory pool.
 
 A script's `kind` says which class it drives. The recordings are of Kafka 4.3.1's own classes; the random part of the
-metadata's backoff was set to 0 for them, and the partitioner's chance is among the arguments. A script ends where it came to
-something that the kit's class leaves out.
+metadata's backoff was set to 0 for them. A script ends where it came to something that the kit's class leaves out.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from typing import Any
 
 from kitlib.conformance.golden import unknown
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.more.client.backoff import ExponentialBackoff
 from kitlib.more.client.buffer_pool import Allocation, BufferPool
 from kitlib.more.client.cluster import (
-    Cluster,
     MetadataRequest,
     MetadataResponse,
     Node,
@@ -23,7 +20,6 @@ from kitlib.more.client.cluster import (
     TopicMetadata,
 )
 from kitlib.more.client.metadata import Metadata
-from kitlib.more.client.partitioner import BuiltInPartitioner
 
 Step = Callable[[str, dict[str, Any]], dict[str, Any]]  # operation, arguments -> result and state
 
@@ -38,7 +34,6 @@ def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _metadata_stepper(config: dict[str, Any]) -> Step:
     names = ("refresh_backoff_ms", "refresh_backoff_max_ms", "metadata_expire_ms", "metadata_idle_ms")
     metadata = Metadata(**{name: config[name] for name in names})
-    metadata.refresh_backoff = ExponentialBackoff(config[names[0]], config[names[1]], jitter=0.0)
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
         return {"result": _metadata_result(metadata, op, args), "state": metadata_state(metadata)}
@@ -109,41 +104,21 @@ def _node(number: int) -> Node:
     return Node(number, f"n{number}", 9)
 
 
-def _partitioner_stepper(config: dict[str, Any]) -> Step:
-    chance = [0]
-    leaders = [0 if has_leader else None for has_leader in config["has_leader"]]
-    cluster = Cluster((_node(0),), {("t", number): PartitionMetadata("t", number, leader) for number, leader in enumerate(leaders)})
-    partitioner = BuiltInPartitioner("t", config["sticky_batch_size"], lambda: chance[0])
-
-    def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
-        chance[0] = args["chance"]
-        if op == "update":
-            partitioner.peek(cluster)
-            partitioner.update(args["appended_bytes"], cluster, args["enable_switch"])
-        elif op != "peek":
-            raise unknown(op)
-        return {"result": partitioner.peek(cluster)}
-
-    return step
-
-
 def _pool_stepper(config: dict[str, Any]) -> Step:
     pool = BufferPool(config["total_memory"])
     asked: list[Allocation] = []
 
     def step(op: str, args: dict[str, Any]) -> dict[str, Any]:
         if op == "allocate":
-            asked.append(pool.allocate(args["size"], 600_000, 0))
+            asked.append(pool.allocate(args["size"]))
         elif op == "deallocate":
             pool.deallocate(asked[args["allocation"]].size)
         else:
             raise unknown(op)
-        granted = "".join("g" if each.is_granted else "x" if each.error else "w" for each in asked)
+        granted = "".join("g" if each.is_granted else "w" for each in asked)
         return {"state": {"available": pool.available, "queued": pool.queued, "granted": granted}}
 
     return step
 
 
-STEPPERS: dict[str, Callable[[dict[str, Any]], Step]] = {
-    "metadata": _metadata_stepper, "partitioner": _partitioner_stepper, "pool": _pool_stepper,
-}  # fmt: skip
+STEPPERS: dict[str, Callable[[dict[str, Any]], Step]] = {"metadata": _metadata_stepper, "pool": _pool_stepper}

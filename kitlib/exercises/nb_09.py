@@ -11,7 +11,7 @@ from kitlib.exercises.answers import numbers_in, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Miss, Right, Rows, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.experiments.stored import records_per_request
-from kitlib.more.client.metadata import producer_metadata
+from kitlib.more.client.metadata import EarlierMetadata
 from kitlib.trace import Trace
 from kitlib.views import show
 
@@ -80,7 +80,7 @@ def clock_cases() -> list[list[Any]]:
 
 @exercise(Function(clock_cases))
 def own_metadata_clock(got: Any, need: bool, refresh: int, successful: int, now: int, backoff: int, expire: int) -> Rows:
-    metadata = producer_metadata("0.10", refresh_backoff_ms=backoff, metadata_expire_ms=expire)
+    metadata = EarlierMetadata(refresh_backoff_ms=backoff, metadata_expire_ms=expire)
     metadata.last_refresh_ms, metadata.last_successful_refresh_ms, metadata.need_full_update = refresh, successful, need
     right = metadata.time_to_next_update(now)
     yield (isinstance(got, bool) or not isinstance(got, int | float) or got != right) and Unlike(right)

@@ -73,7 +73,7 @@ SEND_PATH = Domain(
         "blocked": Word(
             "[most_ms?[on=metadata?The topic is not known yet|on=memory?The buffer memory is full|It cannot continue]: the call blocks "
             "for up to {most_ms:,} ms|The call blocked for {ms:,} ms].", "", "most_ms ms on record", about="call:record",
-            rule=kafka_producer("_after_metadata", "max.block.ms limits how long send may wait for metadata or memory."),
+            rule=kafka_producer("advance", "max.block.ms limits how long send may wait for metadata or memory."),
         ),
         "returned": Word(
             "send returns [waited_ms>0?after {waited_ms:,} ms|at once]. Record {record:d} is in a batch; so far only the producer has it.",

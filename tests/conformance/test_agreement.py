@@ -19,7 +19,7 @@ COUNTS = {
     "groups/assignors_asked.jsonl.gz": (45, 45), "groups/hashes.jsonl.gz": (200, 200),
     "groups/offsets_topic_public.jsonl.gz": (93, 93),
     "groups/compaction_named.jsonl.gz": (24, 212), "groups/compaction_public.jsonl.gz": (60, 1_385),
-    "client/metadata.jsonl.gz": (86, 450), "client/partitioner.jsonl.gz": (46, 231), "client/pool.jsonl.gz": (60, 497),
+    "client/metadata.jsonl.gz": (86, 450), "client/pool.jsonl.gz": (60, 497),
     "burrow/windows_named.jsonl.gz": (36, 36), "burrow/windows_public.jsonl.gz": (200, 200),
     "burrow/commits_named.jsonl.gz": (16, 16), "burrow/commits_public.jsonl.gz": (60, 60),
 }  # fmt: skip

@@ -159,8 +159,8 @@ def test_unflushed_sends_refused_are_as_many_as_second_refusals() -> None:
 
 @pytest.mark.parametrize(
     "knobs, learned_ms",
-    [({}, 0), ({"names_new_leader": False}, 10), ({"release": "0.10"}, 10)],
-    ids=["named in the refusal", "asked for", "by the rules of 0.10"],
+    [({}, 0), ({"names_new_leader": False}, 10)],
+    ids=["named in the refusal", "asked for"],
 )
 def test_stale_metadata_is_noticed_by_the_refusal_and_loses_nothing(knobs: dict[str, Any], learned_ms: int) -> None:
     """NOT_LEADER_OR_FOLLOWER makes the client want metadata; the batch waits and goes to the new leader."""
@@ -225,15 +225,6 @@ def test_sends_with_any_knobs_give_a_trace_that_holds_together(name: str) -> Non
             assert clock["next_ms"] == max(clock["expire_ms"], clock["allow_ms"])
 
     with_any_knobs(name, 8, check, refused="delivery_timeout_ms is")
-
-
-def test_blocked_send_with_jitter_ends_either_way_by_chance() -> None:
-    """A wrong address, sent to later: some clients find the only broker in its backoff, and begin with the right address again."""
-    outcomes = set()
-    for seed in range(1, 9):
-        knobs = {"fault": "wrong advertised address", "first_send_after_ms": 500, "records": 1, "jitter": True, "max_block_ms": 3_000}
-        outcomes.add(told(get("blocked_send").run(seed=seed, **knobs))[0][0] == 3_500)
-    assert outcomes == {True, False}
 
 
 OF_EVERY_RUN = {"max_steps"}

@@ -42,7 +42,7 @@ MODELS_ALONE: dict[str, tuple[str, ...]] = {
         "wait_ms", "release", "request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "max_block_ms", "linger_ms",
         "batch_size",
     ),
-    "blocked_send": ("round_trip_ms", "jitter"),
+    "blocked_send": ("round_trip_ms",),
     "unflushed_sends": ("records_per_ms", "round_trip_ms"),
     "stale_metadata": ("metadata_max_idle_ms", "round_trip_ms", "shows_loop"),
 }  # fmt: skip

@@ -14,6 +14,8 @@ from kitlib.mechanisms.protocol import ErrorCode, PartitionAnswer, ProduceReques
 from kitlib.more.client.cluster import MetadataRequest, MetadataResponse, Node, PartitionMetadata, TopicMetadata
 
 PORT = 9092
+
+
 @dataclass(slots=True)
 class SendCluster:
     """Brokers 0, 1, ... at broker-<n>:9092, and one topic."""
@@ -61,19 +63,8 @@ class SendCluster:
     def _topic(self, name: str) -> TopicMetadata:
         if name != self.topic or not self.exists:
             return TopicMetadata(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        in_sync = (self.leader_id, *(number for number in range(self.brokers) if number != self.leader_id))
-        partitions = tuple(
-            PartitionMetadata(
-                name,
-                partition,
-                leader_id=self.leader_id,
-                leader_epoch=self.leader_epoch,
-                replica_ids=tuple(range(self.brokers)),
-                in_sync_replica_ids=in_sync,
-            )
-            for partition in self.order or range(self.partitions)
-        )
-        return TopicMetadata(name, partitions=partitions)
+        led = (self.leader_id, self.leader_epoch)
+        return TopicMetadata(name, partitions=tuple(PartitionMetadata(name, each, *led) for each in self.order or range(self.partitions)))
 
     def produce(self, node: Node, request: ProduceRequest, now_ms: int) -> dict[int, PartitionAnswer]:
         """What the broker at the other end does with a request, and answers once it may."""

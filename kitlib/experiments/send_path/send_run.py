@@ -6,12 +6,12 @@ over. Between them and the brokers lies a network: a request and its answer need
 produce request after the other, `request_cost_ms` on each. What a script does to a message it does to a
 produce request or to its answer; what leaves behind a message that is late waits for it on the same connection, and
 what leaves behind a message that is lost is lost with it, until the client or, after LOST_MS, the network ends the connection.
-Chance (a keyless record's partition, and with the knob `jitter` each backoff's random part) is drawn from the seed.
+Chance (the partition of records without a key) is drawn from the seed.
 
 The source's log shows that the two threads of a producer also need time of their own (a first
 connection, a class that is loaded): those times are knobs of the one story that retells the log.
 
-Left out: more than one topic, more than one leader at a time, more than one user thread.
+Left out: more than one topic, more than one leader at a time, more than one user thread, and the random part of backoffs.
 
 What its steps hold for pictures, the path with its batches and the metadata's clock:
 
@@ -35,8 +35,8 @@ from kitlib.experiments.script import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, SendCluster
 from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import Outcome
+from kitlib.mechanisms.producer.sender import InFlightRequest
 from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, ProduceRequest
-from kitlib.more.client.backoff import MIDDLE
 from kitlib.more.client.cluster import MetadataRequest, Node
 from kitlib.more.client.connections import ConnectionState
 from kitlib.more.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
@@ -97,27 +97,14 @@ class SendRun(World):
         """Make the brokers and the producer; its loop begins to turn."""
         self.cluster = cluster
         self.round_trip_ms = int(self.settings.round_trip_ms)
-        luck = Random(f"{self.trace.seed}:partitions")
-        jitter = Random(f"{self.trace.seed}:jitter")
-        earlier = config.release == "0.10"
-        self.producer = KafkaProducer(
-            config,
-            cluster.topic,
-            luck=jitter.random if self.settings.jitter else lambda: MIDDLE,
-            partition_luck=(lambda: self.trace.seed) if earlier else (lambda: luck.getrandbits(31)),
-        )
+        seed = self.trace.seed
+        self.producer = KafkaProducer(config, cluster.topic, seed if config.is_earlier else Random(f"{seed}:partitions").getrandbits(31))
         self.producer.start(cluster.bootstrap_addresses, self.now_ms)
         self.record("user", "start", release=config.release, version=self.producer.metadata.version)
         self._turn()
 
-    def send(self, key: bytes | None = None, partition: int | None = None) -> Sending:
+    def send(self) -> None:
         """The user sends the next record, and waits until the call returns."""
-        sending = self.call(key, partition)
-        self.run_for(PATIENCE_MS, until=lambda: sending.is_over)
-        return sending
-
-    def call(self, key: bytes | None = None, partition: int | None = None) -> Sending:
-        """Begin such a call, without waiting for its end."""
         record = self.records
         self.records += 1
         self.user_busy_until_ms = self.now_ms  # whoever calls is not busy
@@ -126,7 +113,7 @@ class SendRun(World):
         if self.shows_calls:
             self.record("user", "call", record=record, **self.stage_of(1))
         wants_before = self.producer.metadata.need_update
-        sending = self.producer.send(value, self.now_ms, key, partition)
+        sending = self.producer.send(value, self.now_ms)
         if self.producer.metadata.need_update and not wants_before:
             self.record("metadata", "request_update", name=self.cluster.topic, version=self.producer.metadata.version,
                         full=self.producer.metadata.need_full_update, why="an unknown topic")  # fmt: skip
@@ -134,7 +121,7 @@ class SendRun(World):
             self.record("user", "blocked", record=record, on=sending.state, most_ms=sending.deadline_ms - self.now_ms)
         self.look_at_sendings()
         self._wake()
-        return sending
+        self.run_for(PATIENCE_MS, until=lambda: sending.is_over)
 
     def settle(self) -> None:
         """Run until the user was told of every record."""
@@ -260,8 +247,7 @@ class SendRun(World):
     def _returned(self, sending: Sending) -> None:
         """A call has returned: its record lies in a batch, or was refused."""
         record, waited_ms = int(sending.value), self.now_ms - sending.begun_ms
-        partition = sending.partition if sending.partition is not None else sending.wanted_partition or 0
-        where = self.numbered(record, partition)
+        where = self.numbered(record, sending.partition)
         if sending.error is not None:
             self.record("user", "send", **where, record=record)
             self.record("user", "undelivered", **where, error=sending.error, message=sending.message, waited_ms=waited_ms)
@@ -272,7 +258,7 @@ class SendRun(World):
         first = self.stage_of(5) if self.shows_calls else {}
         self.record("accumulator" if first else "user", "send", **where, record=record, batch=sending.batch, waited_ms=waited_ms, **first)
         if self.shows_calls and sending.wakes_sender:
-            lane = {"topic": self.cluster.topic, "partition": partition}
+            lane = {"topic": self.cluster.topic, "partition": sending.partition}
             self.record("accumulator", "new_batch" if sending.is_new_batch else "full", **lane, batch=sending.batch, **self.stage_of(6))
         if self.shows_calls:
             self.record("user", "returned", record=record, waited_ms=waited_ms)
@@ -323,7 +309,7 @@ class SendRun(World):
         if isinstance(effect, Connect):
             return self._connect(effect.node)
         if isinstance(effect, Disconnect):
-            self._lose(effect.node, effect.why)
+            self._lose(effect.node, "request timeout")
             return 0
         return self._leave(effect)
 
@@ -367,15 +353,13 @@ class SendRun(World):
         elif isinstance(request, InitProducerIdRequest):
             self.record("network", "id_request", node=node.id)
             self._after_answer(effect, self.round_trip_ms, lambda: self.cluster.leader.init_producer_id(self.now_ms))
-        elif isinstance(request, ProduceRequest):
+        elif isinstance(request, InFlightRequest):
             return self._leave_for_leader(effect, request)
         return 0
 
-    def _leave_for_leader(self, effect: Send, request: ProduceRequest) -> int:
-        kept = self.producer.left[effect.number][1]
-        leaving = Leaving(effect.number, effect.node, request, [])
-        if request.acks != 0:
-            self.flights[effect.number] = leaving
+    def _leave_for_leader(self, effect: Send, kept: InFlightRequest) -> int:
+        request = kept.request
+        leaving = self.flights[effect.number] = Leaving(effect.number, effect.node, request, [])
         for batch, its in zip(request.batches, kept.batches, strict=True):
             numbers = [self.in_lane[int(value)][1] for value in batch.values]
             leaving.data.append({"topic": self.cluster.topic, "partition": batch.partition, "request": request.number,
@@ -465,7 +449,7 @@ class SendRun(World):
                 self.record("broker", what, **data, offset=told.base_offset, node=leaving.node.id)
             else:
                 self.record("broker", "refuse", **data, error=told.error.name, node=leaving.node.id)
-        if leaving.request.acks == 0 or leaving.node.id in self.cluster.mute or is_copy:
+        if leaving.node.id in self.cluster.mute or is_copy:
             return
         found = self.interventions.on("answer", leaving.request.number)
         there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
@@ -535,8 +519,7 @@ class SendRun(World):
     def _clock_shown(self) -> dict[str, Any]:
         """How old the metadata is, and when it may and will be asked for."""
         metadata, leader = self.producer.metadata, self.producer.leader
-        forgotten, luck = metadata.equivalent_response_count, metadata.luck  # looking must change nothing: no chance is drawn
-        metadata.luck = lambda: MIDDLE
+        forgotten = metadata.equivalent_response_count  # looking must change nothing
         shown = {
             "version": metadata.version,
             "need_update": metadata.need_update,
@@ -550,5 +533,5 @@ class SendRun(World):
             "attempts": metadata.attempts,
             "leader": None if leader is None else leader.id,
         }
-        metadata.equivalent_response_count, metadata.luck = forgotten, luck
+        metadata.equivalent_response_count = forgotten
         return shown

@@ -130,9 +130,6 @@ def blocked_send(
     record_bytes: RecordBytes = 100,
     retry_backoff_ms: RetryBackoffMs = 100,
     round_trip_ms: RoundTripMs = 10,
-    jitter: Annotated[
-        bool, Knob("Whether each backoff's jitter is random (from the seed), as in real clients, or fixed at its mean. Model only.")
-    ] = False,
     release: Release = "4.3",
 ) -> None:
     """The broker cannot be reached, or the topic does not exist, or the memory is full. Which of these fails after
@@ -265,7 +262,6 @@ def stale_metadata(
     retry_backoff_ms: RetryBackoffMs = 100,
     retries: Retries = MAX_INT,
     round_trip_ms: RoundTripMs = 10,
-    release: Release = "4.3",
     shows_loop: Annotated[bool, Knob("Whether each sleep of the sender's loop is recorded as a step.")] = False,
 ) -> None:
     """The partition's leader moves to another broker, and the producer is not notified. How does it find out, and what

@@ -28,18 +28,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """One partition, as a broker tells of it: who leads it, and who has copies of it.
+    """Who leads a partition, by a broker's word.
 
     Source: Apache Kafka 4.3.1, `MetadataResponse.PartitionMetadata`.
-    Differs: an error of a single partition is left out.
+    Differs: an error of a single partition is left out, and who has copies.
     """
 
     topic: str
     partition: int
     leader_id: int | None = None  # None: there is none at present
     leader_epoch: int = 0  # grows with each new leader
-    replica_ids: tuple[int, ...] = ()
-    in_sync_replica_ids: tuple[int, ...] = ()
 
     @property
     def key(self) -> TopicPartition:

@@ -11,12 +11,11 @@ Nothing here waits or reads a clock: `await_update` gives a `MetadataWait`, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.more.client.backoff import MIDDLE, ExponentialBackoff
 from kitlib.more.client.cluster import (
     Cluster,
     MetadataRequest,
@@ -25,6 +24,19 @@ from kitlib.more.client.cluster import (
     PartitionMetadata,
     TopicPartition,
 )
+
+
+def exponential_backoff_ms(initial_ms: int, max_ms: int, attempts: int) -> int:
+    """The wait after `attempts` retries: twice as long each time, up to a limit.
+
+    Source: Apache Kafka 4.3.1, `ExponentialBackoff`.
+    Differs: without the random fifth that keeps a crowd of clients that failed together from coming back together.
+    """
+    if max_ms <= initial_ms:
+        return max_ms
+    exp_max = math.log(max_ms / max(initial_ms, 1)) / math.log(2)  # from so many attempts on the wait does not grow
+    grown: float = initial_ms * 2 ** min(attempts, exp_max)
+    return min(int(grown), max_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +50,6 @@ class MetadataWait:
         """Whether a newer answer woke the waiting; what it says is another matter."""
         return metadata.notified_version > self.last_version
 
-    def is_late(self, metadata: Metadata, now_ms: int) -> bool:
-        """Whether the time is up and no answer came."""
-        return not self.is_over(metadata) and now_ms >= self.deadline_ms
-
 
 @dataclass(slots=True)
 class Metadata:
@@ -50,15 +58,14 @@ class Metadata:
     It forgets a topic that it has not sent to for a while.
 
     Source: Apache Kafka 4.3.1, `Metadata` and `ProducerMetadata`.
-    Differs: chance (the backoff's jitter) is an argument; listeners and closing are left out, and of an answer: topics
-    that may not be written or cannot be, topics made anew under their name, answers of brokers that know no epochs.
+    Differs: listeners and closing are left out, and of an answer: topics that may not be written or cannot be, topics
+    made anew under their name, answers of brokers that know no epochs.
     """
 
     refresh_backoff_ms: int = 100  # retry.backoff.ms: at least so long between two requests
     refresh_backoff_max_ms: int = 1_000  # retry.backoff.max.ms: how far the backoff grows
     metadata_expire_ms: int = 300_000  # metadata.max.age.ms: what is older is asked for again without being asked to
     metadata_idle_ms: int = 300_000  # metadata.max.idle.ms
-    luck: Callable[[], float] = lambda: MIDDLE
     cluster: Cluster = field(default_factory=Cluster)
     version: int = 0  # grows with each answer (`updateVersion`)
     notified_version: int = 0  # the version when those who wait were last woken: by answers, not by a new beginning
@@ -74,10 +81,6 @@ class Metadata:
     errors: dict[str, ErrorCode] = field(default_factory=dict)  # of the last answer
     last_seen_leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)  # never falls
     bootstrap_addresses: tuple[tuple[str, int], ...] = ()
-    refresh_backoff: ExponentialBackoff = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refresh_backoff = ExponentialBackoff(self.refresh_backoff_ms, self.refresh_backoff_max_ms)
 
     # When
 
@@ -110,7 +113,7 @@ class Metadata:
         return max(self.last_successful_refresh_ms + self.metadata_expire_ms - now_ms, 0)
 
     def _backoff(self, attempts: int) -> int:
-        return self.refresh_backoff.backoff_ms(attempts, self.luck())
+        return exponential_backoff_ms(self.refresh_backoff_ms, self.refresh_backoff_max_ms, attempts)
 
     # Asking
 
@@ -242,7 +245,6 @@ class Metadata:
         return told
 
 
-RELEASES = ("4.3", "0.10")
 TOPIC_EXPIRY_MS = 300_000  # after the first answer since it was last sent to; no setting
 EXPIRY_NEEDS_UPDATE = -1
 
@@ -302,17 +304,3 @@ class EarlierMetadata(Metadata):
     def failed_update(self, now_ms: int) -> None:
         """An answer named no broker; the next request waits as long as any other."""
         self.last_refresh_ms = now_ms
-
-
-def producer_metadata(release: str = "4.3", luck: Callable[[], float] = lambda: MIDDLE, **times_ms: int) -> Metadata:
-    """A producer's metadata by the rules of a release, with these times of `Metadata`.
-
-    KnobError when the release is none of RELEASES or a time is negative.
-    """
-    if release not in RELEASES:
-        raise KnobError(f"release is {release!r}. Give one of {', '.join(RELEASES)}.")
-    for name, value in times_ms.items():
-        if value < 0:
-            raise KnobError(f"{name} is {value}, expected 0 ms or more.")
-    made = EarlierMetadata if release == "0.10" else Metadata
-    return made(luck=luck, **times_ms)  # type: ignore[arg-type]  # fields of ms

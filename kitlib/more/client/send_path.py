@@ -14,13 +14,13 @@ so every batch goes as it is; and a retry whose partition has a newer leader tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from kitlib.errors import KnobError
+from kitlib.java.numbers import MAX_LONG
 from kitlib.mechanisms.producer.accumulator import RecordAccumulator
 from kitlib.mechanisms.producer.batch import ProducerBatch, batch_upper_bound
-from kitlib.mechanisms.producer.config import ProducerConfig
+from kitlib.mechanisms.producer.config import MAX_INT, ProducerConfig
 from kitlib.mechanisms.producer.earlier import EarlierAccumulator
 from kitlib.mechanisms.producer.exceptions import TIMEOUT
 from kitlib.mechanisms.producer.sender import Completion, InFlightRequest, Sender, SenderEvent
@@ -31,13 +31,14 @@ from kitlib.mechanisms.protocol import (
     ProduceRequest,
     record_bytes,
 )
-from kitlib.more.client.backoff import MIDDLE
 from kitlib.more.client.buffer_pool import Allocation, BufferPool
 from kitlib.more.client.cluster import Node
-from kitlib.more.client.connections import MAX_LONG, ClusterConnectionStates
-from kitlib.more.client.metadata import RELEASES, Metadata, MetadataWait, producer_metadata
-from kitlib.more.client.network_client import MAX_INT, InFlight, NetworkClient, SelectTimeout
-from kitlib.more.client.partitioner import BuiltInPartitioner, RoundRobinPartitioner, partition_of_key
+from kitlib.more.client.connections import ClusterConnectionStates
+from kitlib.more.client.metadata import EarlierMetadata, Metadata, MetadataWait
+from kitlib.more.client.network_client import NetworkClient, SelectTimeout, Send
+from kitlib.more.hashes import to_positive
+
+BUFFER_EXHAUSTED = "BufferExhaustedException"  # a TimeoutException to whoever catches those
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class SendConfig:
     """The settings of the whole path, under Kafka's names. Times in ms, sizes in bytes.
 
     Source: Apache Kafka 4.3.1, `ProducerConfig`; 0.10.1.0 with `release` "0.10", which has no idempotence.
-    Differs: as `ProducerConfig` of this folder. With "0.10" the sender follows 2.0's rules, which expire a batch as 0.10's do.
+    Differs: as `ProducerConfig` of the producer. With "0.10" the sender follows 2.0's rules, which expire a batch as 0.10's do.
     """
 
     producer: ProducerConfig = field(default_factory=ProducerConfig)
@@ -53,42 +54,30 @@ class SendConfig:
     buffer_memory: int = 33_554_432
     metadata_max_age_ms: int = 300_000
     metadata_max_idle_ms: int = 300_000
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    connection_setup_timeout_ms: int = 10_000
     release: str = "4.3"
 
-    def __post_init__(self) -> None:
-        if self.release not in RELEASES:
-            raise KnobError(f"release is {self.release!r}. Give one of {', '.join(RELEASES)}.")
-        if self.max_block_ms < 0 or self.buffer_memory < 0:
-            raise KnobError(
-                f"max_block_ms is {self.max_block_ms} and buffer_memory {self.buffer_memory}, expected 0 or more."
-            )
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the client follows the rules of 0.10."""
+        return self.release == "0.10"
 
     @property
     def for_sender(self) -> ProducerConfig:
         """What the sender is made with."""
-        if self.release == "4.3":
-            return self.producer
-        return replace(self.producer, release="2.0", enable_idempotence=False)
+        return replace(self.producer, release="2.0", enable_idempotence=False) if self.is_earlier else self.producer
 
 
 @dataclass(slots=True, eq=False)
 class Sending:
     """One call of `send`, from its beginning to its return."""
 
-    number: int
-    topic: str
     value: bytes
-    key: bytes | None
-    wanted_partition: int | None
     begun_ms: int
     deadline_ms: int  # for metadata and memory together
     state: str = "metadata"  # what it waits for: "metadata" or "memory"; "appended" or "failed" once it returned
     wait: MetadataWait | None = None
     allocation: Allocation | None = None
-    partition: int | None = None  # once it is chosen
+    partition: int = 0  # once it is chosen
     batch: int | None = None  # the batch's send number, see `Completion.send`
     is_new_batch: bool = False
     wakes_sender: bool = False  # its batch is new or full
@@ -100,6 +89,10 @@ class Sending:
         """Whether the call has returned."""
         return self.state in ("appended", "failed")
 
+    def fail(self, error: str, message: str) -> None:
+        """The call returns with an error."""
+        self.state, self.error, self.message = "failed", error, message
+
 
 @dataclass(slots=True)
 class PooledAccumulator(RecordAccumulator):
@@ -109,14 +102,14 @@ class PooledAccumulator(RecordAccumulator):
     Differs: as its base class, but for memory.
     """
 
-    is_exhausted: bool = False  # someone waits for memory
+    pool: BufferPool = field(default_factory=lambda: BufferPool(0))
     leader_epochs: dict[int, int] = field(default_factory=dict)  # partition -> the newest that is known
     seen: dict[int, tuple[int, int]] = field(default_factory=dict)  # batch -> (its leader's epoch, attempts when that changed)
 
     def ready(self, now_ms: int) -> tuple[bool, int | None]:
-        """Whether any partition has something to send; without memory whatever waits is sent."""
+        """Whether any partition has something to send; while someone waits for memory whatever waits is sent."""
         self._look_at_leaders()
-        if self.is_exhausted and any(
+        if self.pool.queued and any(
             queue and partition not in self.muted and not self.is_backing_off(queue[0], now_ms)
             for partition, queue in self.queues.items()
         ):
@@ -147,106 +140,54 @@ class EarlierPooledAccumulator(PooledAccumulator, EarlierAccumulator):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class SendRules:
-    """What one release does differently between `send` and the wire."""
-
-    accumulator: type[PooledAccumulator]
-    has_sticky_partitioner: bool  # records without a key fill a batch of one partition (KIP-794); else they go round
-    believes_told_leaders: bool  # a refusal that names the new leader is news
-    gives_up_connecting: bool  # an attempt to connect has a timeout, and the backoff grows
-    wakes_to_expire: bool  # the loop sleeps no longer than until the first batch runs out of time
-    no_metadata: str  # what the user is told who waited for the topic in vain
-
-
-SEND_RULES = {
-    "4.3": SendRules(
-        PooledAccumulator, True, True, True, True, "Topic {topic} not present in metadata after {max_block_ms} ms."
-    ),
-    "0.10": SendRules(EarlierPooledAccumulator, False, False, False, False, "Failed to update metadata after {max_block_ms} ms."),
-}
-
-
-def network_client(config: SendConfig, metadata: Metadata, luck: Callable[[], float]) -> NetworkClient:
-    """A producer's connections; by the rules of 0.10 an attempt is never given up, and no backoff grows."""
-    rules, producer = SEND_RULES[config.release], config.for_sender
-    connections = ClusterConnectionStates(
-        config.reconnect_backoff_ms,
-        config.reconnect_backoff_max_ms if rules.gives_up_connecting else config.reconnect_backoff_ms,
-        config.connection_setup_timeout_ms if rules.gives_up_connecting else MAX_INT,
-        30_000 if rules.gives_up_connecting else MAX_INT,  # socket.connection.setup.timeout.max.ms
-        luck,
-    )
-    return NetworkClient(
-        metadata,
-        config.release,
-        producer.request_timeout_ms,
-        producer.max_in_flight_requests_per_connection,
-        connections,
-        luck=luck,
-    )
-
-
 @dataclass(slots=True)
 class KafkaProducer:
     """A producer for one topic.
 
     Source: Apache Kafka 4.3.1, `KafkaProducer.doSend`, `KafkaProducer.waitOnMetadata`, `RecordAccumulator.append`,
     `Sender.runOnce`, `Sender.sendProducerData`; 0.10.1.0.
-    Differs: one topic, whose partitions have one leader at a time; closed batches are not split into memory of
-    their own; no interceptors, serializers, headers, transactions.
+    Differs: one topic, whose partitions have one leader at a time; records without keys, which stay with the partition that
+    chance has chosen also after batch.size bytes (KIP-794); closed batches are not split into memory of
+    their own; no interceptors, serializers, headers, transactions, and no acks=0.
     """
 
     config: SendConfig
     topic: str
-    luck: Callable[[], float] = lambda: MIDDLE
-    partition_luck: Callable[[], int] = lambda: 0
-    rules: SendRules = field(init=False)
+    chance: int = 0  # which partition comes first
     metadata: Metadata = field(init=False)
     client: NetworkClient = field(init=False)
     sender: Sender = field(init=False)
+    accumulator: PooledAccumulator = field(init=False)
     pool: BufferPool = field(init=False)
-    built_in: BuiltInPartitioner = field(init=False)
-    round_robin: RoundRobinPartitioner = field(init=False)
     sendings: list[Sending] = field(default_factory=list)  # calls that have not returned
-    calls: int = 0
     is_woken: bool = False  # the loop is to turn without sleeping
     allocated: dict[int, int] = field(default_factory=dict)  # batch's send number -> bytes of the pool
-    left: dict[int, tuple[Node, InFlightRequest]] = field(
-        default_factory=dict
-    )  # client's request number -> produce request
     events: list[SenderEvent] = field(default_factory=list)  # what the sender did inside; whoever looks empties it
-    told_of: int = 0  # completions of the sender's list whose memory has come back
+    completions: list[Completion] = field(default_factory=list)  # what the user has not been told yet
     is_id_wanted: bool = False  # the sender made a request for an id that has not left
 
     def __post_init__(self) -> None:
         config, producer = self.config, self.config.for_sender
-        self.rules = SEND_RULES[config.release]
-        self.metadata = producer_metadata(
-            config.release, self.luck,
-            refresh_backoff_ms=producer.retry_backoff_ms, refresh_backoff_max_ms=producer.retry_backoff_max_ms,
-            metadata_expire_ms=config.metadata_max_age_ms, metadata_idle_ms=config.metadata_max_idle_ms,
-        )  # fmt: skip
-        self.client = network_client(config, self.metadata, self.luck)
-        self.sender = Sender(producer, [], accumulator_type=self.rules.accumulator, times_out_requests=False)
+        self.metadata = (EarlierMetadata if config.is_earlier else Metadata)(
+            producer.retry_backoff_ms, producer.retry_backoff_max_ms, config.metadata_max_age_ms, config.metadata_max_idle_ms
+        )
+        # By the rules of 0.10 an attempt to connect is never given up, and its backoff does not grow.
+        connections = ClusterConnectionStates(50, 50, MAX_INT) if config.is_earlier else ClusterConnectionStates()
+        limits = producer.request_timeout_ms, producer.max_in_flight_requests_per_connection
+        self.client = NetworkClient(self.metadata, config.release, *limits, connections)
+        self.sender = Sender(producer, [], times_out_requests=False)
         self.pool = BufferPool(config.buffer_memory)
-        self.built_in = BuiltInPartitioner(self.topic, max(producer.batch_size, 1), self.partition_luck)
-        self.round_robin = RoundRobinPartitioner(self.topic, self.partition_luck())
+        accumulator = EarlierPooledAccumulator if config.is_earlier else PooledAccumulator
+        self.sender.accumulator = self.accumulator = accumulator(producer, [], self.sender.transaction_manager, pool=self.pool)
 
     # The user's side
 
-    def send(self, value: bytes, now_ms: int, key: bytes | None = None, partition: int | None = None) -> Sending:
+    def send(self, value: bytes, now_ms: int) -> Sending:
         """Begin to hand one record over; look at `is_over`, and `advance` it when something has happened."""
-        sending = Sending(
-            self.calls, self.topic, value, key, partition, now_ms, now_ms + self.config.max_block_ms
-        )  # fmt: skip
-        self.calls += 1
+        sending = Sending(value, now_ms, now_ms + self.config.max_block_ms)
         self.sendings.append(sending)
         self.metadata.add(self.topic, now_ms)
-        if self._is_known(partition):
-            self._after_metadata(sending, now_ms)
-        else:
-            self._wait_for_metadata(sending, now_ms)
+        self._look_at_topic(sending, now_ms)
         return sending
 
     def advance(self, now_ms: int) -> list[Sending]:
@@ -254,55 +195,38 @@ class KafkaProducer:
         for sending in list(self.sendings):
             if sending.state == "metadata":
                 self._look_at_metadata(sending, now_ms)
-        self.pool.expire(now_ms)
-        for sending in list(self.sendings):
-            if sending.state == "memory" and sending.allocation is not None and sending.allocation.is_over:
-                self._after_memory(sending, now_ms)
-        self._tell_exhausted()
-        return self._returned()
+            if sending.state == "memory":
+                self._look_at_memory(sending, now_ms)
+        over = [sending for sending in self.sendings if sending.is_over]
+        self.sendings = [sending for sending in self.sendings if not sending.is_over]
+        return over
 
     def next_deadline_ms(self) -> int | None:
         """When the first call that blocks gives up."""
         return min((sending.deadline_ms for sending in self.sendings), default=None)
 
-    def _returned(self) -> list[Sending]:
-        over = [sending for sending in self.sendings if sending.is_over]
-        self.sendings = [sending for sending in self.sendings if not sending.is_over]
-        return over
-
-    def _is_known(self, partition: int | None) -> bool:
-        return len(self.metadata.cluster.partitions_of(self.topic)) > (partition or 0)
-
-    def _wait_for_metadata(self, sending: Sending, now_ms: int) -> None:
-        self.metadata.add(self.topic, now_ms)
-        version = self.metadata.request_update_for_topic(self.topic)
-        self.is_woken = True
-        sending.wait = self.metadata.await_update(version, sending.deadline_ms - now_ms, now_ms)
-
     def _look_at_metadata(self, sending: Sending, now_ms: int) -> None:
-        if sending.wait is None:
-            return
-        is_late = now_ms >= sending.deadline_ms
-        if not sending.wait.is_over(self.metadata) and not is_late:
-            return
-        if is_late:
-            told = self.rules.no_metadata.format(topic=self.topic, max_block_ms=self.config.max_block_ms)
-            self._fail(sending, TIMEOUT, told)
-        elif self._is_known(sending.wanted_partition):
-            self._after_metadata(sending, now_ms)
-        else:
-            self._wait_for_metadata(sending, now_ms)
+        if now_ms >= sending.deadline_ms:
+            told = "Failed to update metadata" if self.config.is_earlier else f"Topic {self.topic} not present in metadata"
+            sending.fail(TIMEOUT, f"{told} after {self.config.max_block_ms} ms.")
+        elif sending.wait is not None and sending.wait.is_over(self.metadata):
+            self._look_at_topic(sending, now_ms)
 
-    def _after_metadata(self, sending: Sending, now_ms: int) -> None:
-        """The topic is known: choose a partition, and find room in a batch or memory for a new one."""
-        self._learn_partitions()
-        most = self.config.producer.max_request_size
-        size = batch_upper_bound(len(sending.value))
-        if size > min(most, self.config.buffer_memory):
-            self._fail(sending, "RecordTooLargeException", f"{size} bytes")
+    def _look_at_topic(self, sending: Sending, now_ms: int) -> None:
+        """Wait for the topic to be known; then find room in a batch, or memory for a new one."""
+        if not self.metadata.cluster.partitions_of(self.topic):
+            self.metadata.add(self.topic, now_ms)
+            version = self.metadata.request_update_for_topic(self.topic)
+            self.is_woken = True
+            sending.wait = self.metadata.await_update(version, sending.deadline_ms - now_ms, now_ms)
             return
-        sending.partition = self._choose(sending)
-        last = self.sender.accumulator.queues[sending.partition]
+        self._learn_partitions()
+        size = batch_upper_bound(len(sending.value))
+        if size > min(self.config.producer.max_request_size, self.config.buffer_memory):
+            sending.fail("RecordTooLargeException", f"{size} bytes")
+            return
+        sending.partition = self._choose()
+        last = self.accumulator.queues[sending.partition]
         if (
             last
             and last[-1].is_open
@@ -312,60 +236,43 @@ class KafkaProducer:
             return
         wanted = max(self.config.producer.batch_size, size)
         if wanted > self.pool.total_memory:  # a batch of batch.size never fits: Java's client finds out only here
-            self._fail(sending, "IllegalArgumentException", f"{wanted} bytes, and buffer.memory is {self.pool.total_memory}")
+            sending.fail("IllegalArgumentException", f"{wanted} bytes, and buffer.memory is {self.pool.total_memory}")
             return
         sending.state = "memory"
-        sending.allocation = self.pool.allocate(wanted, sending.deadline_ms - now_ms, now_ms)
-        if sending.allocation.is_granted:
-            self._after_memory(sending, now_ms)
-        else:
-            self._tell_exhausted()
-            self.is_woken = True
+        sending.allocation = self.pool.allocate(wanted)
+        self.is_woken = self.is_woken or not sending.allocation.is_granted
+        self._look_at_memory(sending, now_ms)
 
-    def _after_memory(self, sending: Sending, now_ms: int) -> None:
+    def _look_at_memory(self, sending: Sending, now_ms: int) -> None:
         allocation = sending.allocation
-        if allocation is None or allocation.error is not None:
+        assert allocation is not None, "who waits for memory has asked for it"
+        if allocation.is_granted:
+            self._append(sending, now_ms)
+            if sending.is_new_batch and sending.batch is not None:
+                self.allocated[sending.batch] = allocation.size
+            else:
+                self.pool.deallocate(allocation.size)  # someone else had begun a batch meanwhile
+        elif now_ms >= sending.deadline_ms:
+            self.pool.give_up(allocation)
             told = f"Failed to allocate memory within the configured max blocking time {self.config.max_block_ms} ms."
-            self._fail(sending, (allocation.error if allocation else None) or TIMEOUT, told)
-            return
-        before = self.sender.accumulator.batches
-        self._append(sending, now_ms)
-        if self.sender.accumulator.batches == before or sending.batch is None:
-            self.pool.deallocate(allocation.size)  # someone else had begun a batch meanwhile
-        else:
-            self.allocated[sending.batch] = allocation.size
+            sending.fail(BUFFER_EXHAUSTED, told)
 
     def _append(self, sending: Sending, now_ms: int) -> None:
-        partition = sending.partition
-        assert partition is not None, "a partition is chosen before a record is appended"
-        accumulator = self.sender.accumulator
-        before = accumulator.batches
-        sending.batch = self.sender.append(partition, sending.value, now_ms)
-        sending.is_new_batch = accumulator.batches > before
-        queue = accumulator.queues[partition]
+        before = self.accumulator.batches
+        sending.batch = self.sender.append(sending.partition, sending.value, now_ms)
+        sending.is_new_batch = self.accumulator.batches > before
+        queue = self.accumulator.queues[sending.partition]
         sending.wakes_sender = sending.is_new_batch or len(queue) > 1 or queue[-1].is_full
         self.is_woken = self.is_woken or sending.wakes_sender
         sending.state = "appended"
-        if self.rules.has_sticky_partitioner and sending.key is None and sending.wanted_partition is None:
-            last = queue[-1]
-            appended = last.size_bytes if sending.is_new_batch else record_bytes(len(sending.value), last.count - 1)
-            self.built_in.update(appended, self.metadata.cluster, all(batch.is_full for batch in queue))
 
-    def _choose(self, sending: Sending) -> int:
-        if sending.wanted_partition is not None:
-            return sending.wanted_partition
+    def _choose(self) -> int:
+        """The next record's partition: in 0.10 each in its turn, today one; those without a leader only when none has one."""
         cluster = self.metadata.cluster
-        if sending.key is not None:
-            return partition_of_key(sending.key, len(cluster.partitions_of(self.topic)))
-        return self.built_in.peek(cluster) if self.rules.has_sticky_partitioner else self.round_robin.next_partition(cluster)
-
-    def _fail(self, sending: Sending, error: str, message: str) -> None:
-        sending.state, sending.error, sending.message = "failed", error, message
-
-    def _tell_exhausted(self) -> None:
-        accumulator = self.sender.accumulator
-        if isinstance(accumulator, PooledAccumulator):
-            accumulator.is_exhausted = self.pool.queued > 0
+        choices = cluster.available_partitions_of(self.topic) or cluster.partitions_of(self.topic)
+        at = to_positive(self.chance) % len(choices)
+        self.chance += self.config.is_earlier
+        return choices[at].partition
 
     # The sender's loop
 
@@ -377,7 +284,7 @@ class KafkaProducer:
     def run_once(self, now_ms: int) -> SelectTimeout:
         """One turn of the loop, up to its sleep: look at answers, send what is ready, ask for metadata.
 
-        What is to be done on the network is in `client.effects`, what the user is told in `sender.completions`.
+        What is to be done on the network is in `client.effects`, what the user is told in `completions`.
         """
         self.is_woken = False
         self.client.expire(now_ms)
@@ -385,41 +292,34 @@ class KafkaProducer:
         self._learn_partitions()
         has_sent = False
         while True:
-            happened, sent = self._send_what_is_ready(now_ms)
-            has_sent = has_sent or sent
-            if not happened:
+            has_sent = self._send_what_is_ready(now_ms) or has_sent
+            if self.sender.is_idle:
                 break
-        poll_ms = 0 if has_sent else self.poll_timeout_ms(now_ms)
-        return self.client.poll(poll_ms, now_ms)
+        return self.client.poll(0 if has_sent else self.poll_timeout_ms(now_ms), now_ms)
 
-    def _send_what_is_ready(self, now_ms: int) -> tuple[bool, bool]:
-        """Let the sender run once; whether it did anything, and whether a request left."""
-        self._tell_exhausted()
-        if self._needs_id:
+    def _send_what_is_ready(self, now_ms: int) -> bool:
+        """Let the sender run once; whether a request left."""
+        manager = self.sender.transaction_manager
+        if manager is not None and manager.id_request_due:
             self.is_id_wanted = True
         self._send_id_request(now_ms)
-        leader = self.leader
-        is_ready = self.sender.accumulator.ready(now_ms)[0]
+        leader, is_ready = self.leader, self.accumulator.ready(now_ms)[0]
         if is_ready and leader is None:
             self.metadata.add(self.topic, now_ms)
             self.metadata.request_update()
         can_send = leader is not None and not self.is_id_wanted
-        if is_ready and leader is not None and not self.is_id_wanted:
+        if is_ready and leader is not None and can_send:
             can_send = self.client.ready(leader, now_ms)
         requests = self.sender.poll(now_ms, connected=can_send)
         self.events += self.sender.events
-        self._settle_memory()
-        sent = {kept.request.number: kept for kept in self.sender.last_sent}
-        for request in requests:
-            if isinstance(request, InitProducerIdRequest):
-                self.is_id_wanted = True
-                self._send_id_request(now_ms)
-            elif leader is not None:
-                number = self.client.send(leader, request, now_ms)
-                self.left[number] = leader, sent[request.number]
-                if request.acks == 0:
-                    self.client.complete_without_answer(leader, number)
-        return not self.sender.is_idle, any(isinstance(request, ProduceRequest) for request in requests)
+        self._settle()
+        if any(isinstance(request, InitProducerIdRequest) for request in requests):
+            self.is_id_wanted = True
+            self._send_id_request(now_ms)
+        for sent in self.sender.last_sent:
+            assert leader is not None, "without a leader the sender is not connected, and sends nothing"
+            self.client.send(leader, sent, now_ms)
+        return bool(self.sender.last_sent)
 
     @property
     def leader(self) -> Node | None:
@@ -432,24 +332,20 @@ class KafkaProducer:
         """What the sender wants to do next, in how many ms; MAX_LONG when nothing waits."""
         if self.is_id_wanted or (self.sender.transaction_manager and self.sender.transaction_manager.id_request_in_flight):
             return self.config.producer.retry_backoff_ms
-        is_ready, delay_ms = self.sender.accumulator.ready(now_ms)
+        is_ready, delay_ms = self.accumulator.ready(now_ms)
         leader = self.leader
         if is_ready and leader is not None:
             full = len(self.sender.in_flight_requests) >= self.config.producer.max_in_flight_requests_per_connection
             delay_ms = MAX_LONG if full else self.client.connections.connection_delay_ms(leader.id, now_ms)
         elif is_ready or delay_ms is None:
             delay_ms = MAX_LONG
-        if not self.rules.wakes_to_expire:
+        if self.config.is_earlier:
             return delay_ms
-        expiry_ms = self.next_expiry_ms()
-        return max(min(delay_ms, MAX_LONG if expiry_ms is None else expiry_ms - now_ms), 0)
-
-    def next_expiry_ms(self) -> int | None:
-        """When the first batch runs out of time."""
         out = [batches[0].created_ms for batches in self.sender.in_flight_batches.values() if batches]
         times = [created_ms + self.config.producer.delivery_timeout_ms for created_ms in out]
-        waiting_ms = self.sender.accumulator.next_expiry_ms()
-        return min(times + ([] if waiting_ms is None else [waiting_ms]), default=None)
+        waiting_ms = self.accumulator.next_expiry_ms()
+        expiry_ms = min(times + ([] if waiting_ms is None else [waiting_ms]), default=None)  # of the first batch
+        return max(min(delay_ms, MAX_LONG if expiry_ms is None else expiry_ms - now_ms), 0)
 
     # What the network brings
 
@@ -458,50 +354,44 @@ class KafkaProducer:
         found = self.client.receive(node, number, answer, now_ms)
         if found is None:
             self._learn_partitions()
-            return
-        if isinstance(answer, InitProducerIdAnswer):
+        elif isinstance(answer, InitProducerIdAnswer):
             self.sender.receive_id(answer)
-        elif number in self.left:
-            _, kept = self.left.pop(number)
+        elif isinstance(found.request, InFlightRequest):
             answers: dict[int, PartitionAnswer] = answer  # type: ignore[assignment]
             if any(told.error.wants_new_metadata for told in answers.values()):
                 self.metadata.request_update()
-            self._take_answer(kept.request.number, answers, now_ms)
+            self._take_answer(found.request.request, answers, now_ms)
 
-    def take_lost(self, now_ms: int) -> list[InFlight]:
+    def take_lost(self, now_ms: int) -> list[Send]:
         """Requests that went with their connections: the sender hears of it, and may try again."""
         lost = self.client.take_lost()
         for gone in lost:
-            if isinstance(gone.request, InitProducerIdRequest):
-                if self.sender.transaction_manager is not None:
-                    self.sender.transaction_manager.id_request_lost()
-            elif gone.number in self.left:
-                _, kept = self.left.pop(gone.number)
+            if isinstance(gone.request, InFlightRequest):
                 self.metadata.request_update()
-                self._take_answer(kept.request.number, None, now_ms)
+                self._take_answer(gone.request.request, None, now_ms)
+            elif self.sender.transaction_manager is not None:
+                self.sender.transaction_manager.id_request_lost()
         return lost
 
-    def _take_answer(self, number: int, answers: dict[int, PartitionAnswer] | None, now_ms: int) -> None:
+    def _take_answer(self, request: ProduceRequest, answers: dict[int, PartitionAnswer] | None, now_ms: int) -> None:
         """What an answer means counts at once: the batches end or wait again, and memory comes back."""
-        self.sender.receive(number, answers)
+        self.sender.receive(request.number, answers)
         self.events += self.sender.take_answers(now_ms)
-        self._settle_memory()
+        self._settle()
 
     def move_leader(self, leader: Node, leader_epoch: int) -> bool:
-        """A broker that is not the leader any more said who is: believe it at once, if it is news (4.3 only)."""
-        if not self.rules.believes_told_leaders:
-            return False
+        """A broker that is not the leader any more said who is: believe it at once, if it is news."""
         told = {key: (leader.id, leader_epoch) for key in self.metadata.cluster.partitions if key[0] == self.topic}
         moved = self.metadata.update_partition_leadership(told, [leader])
         self._learn_partitions()
         return bool(moved)
 
-    # Inside
+    def completed(self) -> list[Completion]:
+        """What the user is told of since the last call."""
+        told, self.completions = self.completions, []
+        return told
 
-    @property
-    def _needs_id(self) -> bool:
-        manager = self.sender.transaction_manager
-        return manager is not None and manager.id_request_due
+    # Inside
 
     def _send_id_request(self, now_ms: int) -> None:
         """An id can be had from anyone; until it is there, no batch leaves."""
@@ -515,25 +405,16 @@ class KafkaProducer:
 
     def _learn_partitions(self) -> None:
         """New partitions get queues; leaders' epochs are noted."""
-        accumulator = self.sender.accumulator
-        for info in self.metadata.cluster.partitions.values():
-            if info.topic != self.topic:
-                continue
-            if info.partition not in accumulator.queues:
-                accumulator.queues[info.partition] = deque()
-                accumulator.partitions = self.sender.partitions = sorted(accumulator.queues)
-            if isinstance(accumulator, PooledAccumulator) and self.rules.believes_told_leaders:
-                accumulator.leader_epochs[info.partition] = info.leader_epoch
+        for info in self.metadata.cluster.partitions_of(self.topic):
+            if info.partition not in self.accumulator.queues:
+                self.accumulator.queues[info.partition] = deque()
+                self.accumulator.partitions = self.sender.partitions = sorted(self.accumulator.queues)
+            if not self.config.is_earlier:
+                self.accumulator.leader_epochs[info.partition] = info.leader_epoch
 
-    def _settle_memory(self) -> None:
-        """Memory of batches that have ended comes back."""
-        for done in self.sender.completions[self.told_of :]:
-            size = self.allocated.pop(done.send, None)
-            if size is not None:
-                self.pool.deallocate(size)
-        self.told_of = len(self.sender.completions)
-
-    def completed(self) -> list[Completion]:
-        """What the user is told of since the last call."""
-        self.told_of = 0
-        return self.sender.completed()
+    def _settle(self) -> None:
+        """Batches have ended: their memory comes back, and the user is to be told."""
+        for done in self.sender.completed():
+            if done.send in self.allocated:
+                self.pool.deallocate(self.allocated.pop(done.send))
+            self.completions.append(done)
