@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kitlib.errors import LabError
-from kitlib.mechanisms.log import Fetch, FetchError, PartitionLog, Record
+from kitlib.mechanisms.log import Fetch, FetchError, LogReader, PartitionLog, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
 from kitlib.trace import Trace
-
-if TYPE_CHECKING:
-    from kitlib.experiments.kafka_backend import Topic
 
 
 @dataclass(slots=True)
 class NotedTopic:
     """A LogReader that remembers the offset outside the log that it was asked for last."""
 
-    topic: Topic
+    topic: LogReader
     out_of_range_at: int | None = None
 
     def fetch(self, offset: int) -> Fetch:
@@ -37,17 +34,16 @@ class NotedTopic:
         return self.topic.offset_before(time)
 
 
-def read_to_end(topic: Topic, begin: int) -> Iterator[Record]:
-    """The records from `begin` on, up to the end that the log has now. LabError when the log does not give them out."""
-    at, end = max(begin, topic.start), topic.end
-    while at < end:
-        fetched = topic.fetch(at)
+def read_between(topic: LogReader, begin: int, end: int) -> Iterator[Record]:
+    """The records from `begin` to before `end`, both in the log. LabError when the log does not give them out."""
+    while begin < end:
+        fetched = topic.fetch(begin)
         if fetched.error is not FetchError.NO_ERROR:
-            raise LabError(f"{topic.name}-0: offset {at} cannot be read: {fetched.error.name}. Look at `kit status`.")
+            raise LabError(f"offset {begin} cannot be read: {fetched.error.name}. Look at `kit status`.")
         if not fetched.records:  # behind the last one there are markers, or offsets of records that compaction took
             return
-        yield from (record for record in fetched.records if record.offset >= at)
-        at = fetched.records[-1].offset + 1
+        yield from (record for record in fetched.records if record.offset >= begin)
+        begin = fetched.records[-1].offset + 1
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import MemoryTable, ModelBackend, read_to_end
+from kitlib.experiments.backend import MemoryTable, ModelBackend, read_between
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import POLICY, RIGHTS, Cluster, client_config, kafka_python_config
 from kitlib.lab.processes import wait_until
@@ -392,7 +392,7 @@ class KafkaTable:
 
     def _catch_up(self) -> None:
         end = self.topic.end
-        for record in read_to_end(self.topic, self.read_to):
+        for record in read_between(self.topic, self.read_to, end):
             key = (record.key or b"").decode(errors="replace")
             if record.value is None:
                 self.texts.pop(key, None)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from kitlib.errors import LabError
-from kitlib.experiments.backend import read_to_end
+from kitlib.experiments.backend import read_between
 from kitlib.experiments.compaction.compaction_stories import segments_of
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
@@ -272,8 +272,8 @@ class CoordinatorRun(Run):
 
     def read(self, name: str) -> None:
         """The consumer reads a topic to its end, processes each record, and commits."""
-        ledger = self.ledgers[name]
-        for record in read_to_end(self.topics[name], ledger.emitted_to_offset):
+        ledger, topic = self.ledgers[name], self.topics[name]
+        for record in read_between(topic, max(ledger.emitted_to_offset, topic.start), topic.end):
             ledger.emitted_to_offset = record.offset + 1
             self.record_in(ledger, MEMBER, "emit", offset=record.offset)
             ledger.process(record.offset)
