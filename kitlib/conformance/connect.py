@@ -50,9 +50,9 @@ def result_of(
         if name in lost_sync:
             workers[name]["lost_sync"] = True
         else:
-            owned = assigned.copy()
+            owned = ConnectorsAndTasks(assigned)
             if not is_eager:
-                owned.add(members[name].without(revoked))
+                owned |= members[name].without(revoked)
             workers[name] |= listed("owned", owned)
     return {"delay_ms": max((each.delay_ms for each in told.values()), default=0), "workers": workers}
 
@@ -60,7 +60,7 @@ def result_of(
 def members_of(args: dict[str, Any]) -> dict[str, ConnectorsAndTasks]:
     """The workers of a step with what they say they run."""
     return {
-        each["id"]: ConnectorsAndTasks.of(each["connectors"], ((name, number) for name, number in each["tasks"]))
+        each["id"]: ConnectorsAndTasks.of([*each["connectors"], *((name, number) for name, number in each["tasks"])])
         for each in args["members"]
     }
 

@@ -9,7 +9,6 @@ from kitlib.words.glyphs import (
     CLOCK,
     CROSS,
     CROSSED_DISC,
-    EXIT,
     ORANGE,
     PLUS,
     RED,
@@ -57,9 +56,6 @@ CONNECT = Domain(
     {
         "configure": Word("The connectors are configured: {connectors:with_tasks()}.", "connectors:counts"),
         "start": Word("[who=group?The group starts|{who} starts and joins the group].", glyph=Glyph("a worker starts", PLUS, "ink", 2.2)),
-        "leave": Word(
-            "{who} shuts down cleanly and leaves the group; it was running {work()}.", glyph=Glyph("a worker leaves", EXIT, "ink", 2),
-        ),
         "kill": Word(
             "{who} dies without leaving the group; it was running {work()}.", "connectors tasks", about="task:tasks",
             glyph=Glyph("a worker dies", CROSS, RED, 2.6),
@@ -94,7 +90,7 @@ CONNECT = Domain(
         ),
         "idle": Word("{idle()}", "tasks", "longest_ms moved shuffled"),
     },
-    marks={"kill": "crash", "leave": "leaves", "evict": "time-out"},
+    marks={"kill": "crash", "evict": "time-out"},
 )
 
 

@@ -6,11 +6,15 @@ from typing import Any
 
 from kitlib.conformance.connect import members_of, replay
 from kitlib.conformance.golden import bundled, conform, read_traces
-from kitlib.more.connect.work import as_told
+from kitlib.more.connect.work import ConnectorsAndTasks, as_told
 from tests.conformance.changes import changed_in
 
 FILES = ("connect_named", "connect_public")
 TRACES = {each["name"]: each for file in FILES for each in read_traces(bundled("groups", f"{file}.jsonl.gz"))}
+
+
+def work_of(told: dict[str, Any], what: str) -> ConnectorsAndTasks:
+    return ConnectorsAndTasks.of([*told[f"{what}_connectors"], *((name, number) for name, number in told[f"{what}_tasks"])])
 
 
 def test_connect_work_comes_back_in_the_order_of_the_wire() -> None:
@@ -21,17 +25,17 @@ def test_connect_work_comes_back_in_the_order_of_the_wire() -> None:
         for step, done in zip(trace["steps"], replay(trace), strict=True):
             args, members = step["args"], members_of(step["args"])
             for name in held.keys() & members.keys() - set(args["restarted"]):
-                assert (list(members[name].connectors), list(members[name].tasks)) == held[name]
+                assert (members[name].connectors, members[name].tasks) == held[name]
                 compared += 1
             held = {}
             for name, told in done["result"]["workers"].items() if trace["protocol"] != "default" else ():
                 if name in args["lost_sync"]:
                     continue
-                new = as_told(told["assigned_connectors"], [(task[0], task[1]) for task in told["assigned_tasks"]])
-                new.add(members[name])
-                gone = {*told["revoked_connectors"], *((task[0], task[1]) for task in told["revoked_tasks"])}
-                again = as_told([c for c in new.connectors if c not in gone], [t for t in new.tasks if t not in gone])
-                held[name] = list(again.connectors), list(again.tasks)
+                new = as_told(work_of(told, "assigned"))
+                new |= members[name]
+                new.remove(work_of(told, "revoked"))
+                again = as_told(new)
+                held[name] = again.connectors, again.tasks
     assert compared > 400
 
 

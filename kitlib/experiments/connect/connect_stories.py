@@ -48,22 +48,17 @@ class ConnectRun(Run):
 
     def start(self, name: str) -> None:
         """A worker starts; nothing for one that a script has started already."""
-        if name not in self._up():
-            self.cluster.start(name)
-            self._tell()
+        self.cluster.start(name)
+        self._tell()
 
     def kill(self, name: str) -> None:
         """A worker dies without a word; nothing for one that a script has killed already."""
-        if name in self._up():
-            self.cluster.kill(name)
-            self._tell()
-
-    def _up(self) -> list[str]:
-        return [worker for worker, shown in self.cluster.snapshot()["workers"].items() if shown["up"]]
+        self.cluster.kill(name)
+        self._tell()
 
     def break_process(self, found: Intervention) -> None:
-        if found.target not in self._up():
-            raise self.no_process(found, "worker", self._up())
+        if found.target not in self.cluster.running:
+            raise self.no_process(found, "worker", self.cluster.running)
         self.kill(found.target)
 
     def mend_process(self, found: Intervention) -> None:
@@ -96,13 +91,9 @@ class ConnectRun(Run):
         moved = [task for task, owners in self.moves.items() if len(set(owners)) > 1]
         idle = {f"{name}-{number}": self.idle_ms.get((name, number), 0) for name, number in sorted(self._tasks())}
         self.record(
-            "group",
-            "idle",
-            tasks=[list(each) for each in idle.items()],
-            longest_ms=max(idle.values(), default=0),
-            shuffled=sum(len(owners) - 1 for owners in self.moves.values()),
-            moved=[f"{name}-{number}" for name, number in sorted(moved)],
-        )
+            "group", "idle", tasks=[list(each) for each in idle.items()], longest_ms=max(idle.values(), default=0),
+            shuffled=sum(len(owners) - 1 for owners in self.moves.values()), moved=[f"{name}-{number}" for name, number in sorted(moved)],
+        )  # fmt: skip
 
     @property
     def now_ms(self) -> int:
@@ -110,7 +101,7 @@ class ConnectRun(Run):
         return self.cluster.now_ms
 
     def _tasks(self) -> list[TaskId]:
-        return list(configured_work(self.cluster.published).tasks)
+        return configured_work(self.cluster.published).tasks
 
     def _count_idle(self, until_ms: int) -> None:
         for task in self._tasks():
@@ -127,9 +118,8 @@ class ConnectRun(Run):
 
     def _tell(self) -> None:
         self._note_owners()
-        for event in self.cluster.take_events():
-            data = {name: value for name, value in event.data.items() if name != "member_id"}
-            self.record(event.who, event.what, **data)
+        for who, what, data in self.cluster.take_events():
+            self.record(who, what, **data)
 
     def state(self) -> dict[str, Any]:
         """The workers, and what each of them runs."""

@@ -46,39 +46,27 @@ class StreamsRun(Run):
         speeds = settings.given("session_timeout_ms", "restore_per_s")
         topology = orders_by_customer(settings.repartition_partitions)
         self.app = StreamsApp(topology, {"orders": settings.partitions}, StreamsSettings(decides, **speeds))
-        self.record(
-            "group",
-            "topology",
-            tasks=[task_name(task) for task in self.app.tasks],
-            stateful=[task_name(task) for task in sorted(self.app.stateful)],
-        )
+        tasks, stateful = map(task_name, self.app.tasks), map(task_name, sorted(self.app.stateful))
+        self.record("group", "topology", tasks=list(tasks), stateful=list(stateful))
 
     def start(self, name: str, *, disk: bool = True) -> None:
         """An instance starts; nothing for one that a script has started already."""
-        if name in self.running:
-            return
         self.app.start(name, self.settings.threads, disk=disk)
         self._tell()
 
     def kill(self, name: str) -> None:
         """An instance dies; nothing for one that a script has killed already."""
-        if name in self.running:
-            self.app.kill(name)
-            self._tell()
+        self.app.kill(name)
+        self._tell()
 
     def lose_thread(self, name: str, thread: int) -> None:
         """A thread of an instance dies."""
         self.app.lose_thread(name, thread)
         self._tell()
 
-    @property
-    def running(self) -> list[str]:
-        """The instances that are up."""
-        return [name for name, found in self.app.instances.items() if found.is_up]
-
     def break_process(self, found: Intervention) -> None:
-        if found.target not in self.running:
-            raise self.no_process(found, "instance", self.running)
+        if found.target not in self.app.running:
+            raise self.no_process(found, "instance", self.app.running)
         self.kill(found.target)
 
     def mend_process(self, found: Intervention) -> None:
@@ -106,7 +94,7 @@ class StreamsRun(Run):
         where = metadata_for_key(self.app, STORE, key)
         asked = instance or where.active or "nobody"
         found = query(self.app, asked, STORE, key, stale=stale)
-        truth = count_of_key(self.app, where.task, key, self.app.processed[where.task])
+        truth = count_of_key(key, self.app.processed[where.task])
         self.record(
             asked, "ask", key=key, task=task_name(where.task), stale=stale, outcome=found.outcome, value=found.value,
             behind=found.behind, truth=truth, why=found.why,
@@ -120,21 +108,14 @@ class StreamsRun(Run):
             tasks for one in self.app.snapshot()["instances"].values() if one["up"] for tasks in one["threads"].values()
         ]
         self.record(
-            "group",
-            "idle",
-            tasks=[list(each) for each in idle.items()],
-            longest_ms=max(idle.values(), default=0),
-            restored=sum(self.app.restored.values()),
-            threads=len(threads),
-            threads_idle=sum(not tasks for tasks in threads),
-            threads_counting=sum(
-                any(kind != "standby" and name in counting for name, kind, _ in tasks) for tasks in threads
-            ),
-        )
+            "group", "idle", tasks=[list(each) for each in idle.items()], longest_ms=max(idle.values(), default=0),
+            restored=sum(self.app.restored.values()), threads=len(threads), threads_idle=sum(not tasks for tasks in threads),
+            threads_counting=sum(any(kind != "standby" and name in counting for name, kind, _ in tasks) for tasks in threads),
+        )  # fmt: skip
 
     def _tell(self) -> None:
-        for event in self.app.take_events():
-            self.record(event.who, event.what, **event.data)
+        for who, what, data in self.app.take_events():
+            self.record(who, what, **data)
 
     @property
     def now_ms(self) -> int:
@@ -258,7 +239,7 @@ def streams_queries(
     run.run_for(1_500)
     run.ask(key, stale=stale)
     run.ask(key, other, stale=stale)
-    while run.app.generation < 2 and run.running:
+    while run.app.generation < 2 and run.app.running:
         run.run_for(100)
     for _ in range(6):
         run.run_for(500)

@@ -20,23 +20,14 @@ from kitlib.more.connect.assignors import NO_GENERATION, IncrementalCooperativeA
 from kitlib.more.connect.work import (
     EAGER,
     Assignment,
-    ConnectError,
     ConnectorsAndTasks,
     ConnectSettings,
-    TaskId,
+    Part,
     as_told,
     configured_work,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ConnectEvent:
-    """One thing that happened in the cluster; `who` is a worker, or "group"."""
-
-    at_ms: int
-    who: str
-    what: str  # start, kill, leave, evict, configure, prepare, sync, assigned, revoked, delay
-    data: dict[str, Any] = field(default_factory=dict)
+Event = tuple[str, str, dict[str, Any]]  # who (a worker, or "group"), what happened to it, and what is to be said of that
 
 
 @dataclass(slots=True)
@@ -74,49 +65,37 @@ class ConnectCluster:
     leader: str | None = None  # member id
     order: list[str] = field(default_factory=list)  # member ids in the order in which they joined
     rebalance_ms: int | None = None  # when the rebalance under way completes
-    events: list[ConnectEvent] = field(default_factory=list)  # since they were last taken
+    events: list[Event] = field(default_factory=list)  # since they were last taken
     starts: int = 0
 
     def start(self, name: str) -> None:
-        """A worker process starts and joins. ConnectError when one of this name runs."""
+        """A worker process starts and joins; nothing when it runs."""
         before = self.workers.get(name)
         if before is not None and before.is_up:
-            raise ConnectError(f"worker {name} is already running. Kill it or let it leave first.")
+            return
         member_id = name if before is None else f"{name}-{self.starts}"
         self.starts += 1
         if before is not None and before.dies_ms is not None:
             self.ghosts.append(before)
-        self.workers[name] = Worker(
-            name, member_id, IncrementalCooperativeAssignor(self.settings.scheduled_rebalance_max_delay_ms)
-        )
-        self._tell(name, "start", member_id=member_id)
+        assignor = IncrementalCooperativeAssignor(self.settings.scheduled_rebalance_max_delay_ms)
+        self.workers[name] = Worker(name, member_id, assignor)
+        self._tell(name, "start")
         self.prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A worker dies without a word; the coordinator notices after the session timeout."""
-        worker = self._running(name)
-        ran = worker.work
-        worker.is_up, worker.work = False, ConnectorsAndTasks()
-        worker.rejoin_ms = None
-        worker.dies_ms = self.now_ms + self.settings.session_timeout_ms
-        self._tell(name, "kill", **_told(ran))
-
-    def leave(self, name: str) -> None:
-        """A worker is stopped in order: it stops its work, leaves the group, and is missed at once."""
-        worker = self._running(name)
-        ran = worker.work
-        worker.is_up, worker.work, worker.is_member, worker.rejoin_ms = False, ConnectorsAndTasks(), False, None
-        self._forget(worker.member_id)
-        self._tell(name, "leave", **_told(ran))
-        self.prepare(f"{name} left")
+        """A worker dies without a word; the coordinator notices after the session timeout. Nothing when it does not run."""
+        if name in self.running:
+            worker = self.workers[name]
+            ran, worker.work = worker.work, ConnectorsAndTasks()
+            worker.is_up, worker.rejoin_ms = False, None
+            worker.dies_ms = self.now_ms + self.settings.session_timeout_ms
+            self._tell(name, "kill", **_told(ran))
 
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These are the connectors from now on, each with the number of tasks that it will ask for."""
         configured_work(connectors)  # checks the numbers
         self.wanted = dict(connectors)
-        self.published = {name: self.published[name] for name in connectors if name in self.published}
-        for name in connectors:
-            self.published.setdefault(name, 0)
+        self.published = {name: self.published.get(name, 0) for name in connectors}
         self._tell("group", "configure", connectors=dict(connectors))
         if any(worker.is_member for worker in self.workers.values()):
             self.prepare("the connectors were changed")
@@ -143,14 +122,12 @@ class ConnectCluster:
 
     def run_until(self, now_ms: int) -> None:
         """Let time pass up to `now_ms`, and everything happen that is due."""
-        if now_ms < self.now_ms:
-            raise ConnectError(f"it is {self.now_ms} ms, expected a later time than {now_ms} ms.")
         while (due := self.next_ms()) is not None and due <= now_ms:
             self.now_ms = due
             self._step()
         self.now_ms = now_ms
 
-    def take_events(self) -> list[ConnectEvent]:
+    def take_events(self) -> list[Event]:
         """What has happened since the last call, oldest first."""
         taken, self.events = self.events, []
         return taken
@@ -161,16 +138,12 @@ class ConnectCluster:
                 worker.dies_ms, worker.is_member = None, False
                 self.ghosts = [ghost for ghost in self.ghosts if ghost is not worker]
                 if worker.member_id in self.order:
-                    self._forget(worker.member_id)
+                    self.order.remove(worker.member_id)
                     self._tell("group", "evict", member=worker.name, why="session")
                     self.prepare(f"{worker.name} was removed")
         if self.rebalance_ms is not None and self._completes_ms() <= self.now_ms:
             self._complete()
-        over = [
-            worker
-            for worker in self.workers.values()
-            if worker.rejoin_ms is not None and worker.rejoin_ms <= self.now_ms
-        ]
+        over = [each for each in self.workers.values() if each.rejoin_ms is not None and each.rejoin_ms <= self.now_ms]
         for worker in over:
             worker.rejoin_ms = None
         if over:
@@ -199,12 +172,9 @@ class ConnectCluster:
             told = assign_eagerly(self.published, joined)
         else:
             told = leader.assignor.perform_task_assignment(
-                self.published,
-                leader.last_completed_generation,
-                self.generation,
-                {each: joined[each].work.copy() for each in self.order},
-                self.now_ms,
-            )
+                self.published, leader.last_completed_generation, self.generation,
+                {each: joined[each].work for each in self.order}, self.now_ms,
+            )  # fmt: skip
         names = [joined[each].name for each in self.order]
         self._tell("group", "sync", generation=self.generation, leader=leader.name, members=names)
         moved = False
@@ -224,9 +194,9 @@ class ConnectCluster:
             worker.work.remove(assignment.revoked)
             self._tell(worker.name, "revoked", **_told(assignment.revoked))
         if assignment.assigned:
-            new = as_told(assignment.assigned.connectors, assignment.assigned.tasks)
-            new.add(worker.work)
-            worker.work = as_told(new.connectors, new.tasks)
+            new = as_told(assignment.assigned)
+            new |= worker.work
+            worker.work = as_told(new)
             self._tell(worker.name, "assigned", **_told(assignment.assigned))
         return bool(assignment.revoked)
 
@@ -248,13 +218,9 @@ class ConnectCluster:
             idle.remove(worker.work)
         return idle
 
-    def owner(self, what: str | TaskId) -> list[str]:
+    def owner(self, what: Part) -> list[str]:
         """The workers that run a connector (its name) or a task (name and number)."""
-        return [
-            worker.name
-            for worker in self.workers.values()
-            if (what in worker.work.connectors if isinstance(what, str) else what in worker.work.tasks)
-        ]
+        return [worker.name for worker in self.workers.values() if what in worker.work]
 
     def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
@@ -272,23 +238,16 @@ class ConnectCluster:
             "unassigned": _told(self.unassigned()),
         }
 
-    def _running(self, name: str) -> Worker:
-        worker = self.workers.get(name)
-        if worker is None or not worker.is_up:
-            raise ConnectError(f"worker {name} is not running. Those running are {', '.join(self._up()) or 'none'}.")
-        return worker
-
-    def _up(self) -> list[str]:
+    @property
+    def running(self) -> list[str]:
+        """The workers that are up."""
         return [worker.name for worker in self.workers.values() if worker.is_up]
 
     def _dead(self) -> list[Worker]:
         return [*self.ghosts, *(worker for worker in self.workers.values() if not worker.is_up)]
 
-    def _forget(self, member_id: str) -> None:
-        self.order = [each for each in self.order if each != member_id]
-
     def _tell(self, who: str, what: str, **data: Any) -> None:
-        self.events.append(ConnectEvent(self.now_ms, who, what, data))
+        self.events.append((who, what, data))
 
 
 def _told(work: ConnectorsAndTasks) -> dict[str, Any]:
@@ -312,20 +271,17 @@ class StandaloneWorker(ConnectCluster):
         self.workers["w1"] = Worker("w1", "w1", IncrementalCooperativeAssignor(0), is_up=False)
 
     def start(self, name: str) -> None:
-        """The process starts; it runs everything at once. ConnectError when it runs already."""
-        if self._up():
-            raise ConnectError(f"worker {name} is already running. A standalone worker is alone.")
-        work = configured_work(self.published)
-        self.workers[name] = Worker(name, name, IncrementalCooperativeAssignor(0), work, is_member=True)
-        self._tell(name, "start")
-        self._tell(name, "assigned", **_told(work))
+        """The process starts; it runs everything at once. Nothing when it runs."""
+        if not self.running:
+            work = configured_work(self.published)
+            self.workers[name] = Worker(name, name, IncrementalCooperativeAssignor(0), work, is_member=True)
+            self._tell(name, "start")
+            self._tell(name, "assigned", **_told(work))
 
     def kill(self, name: str) -> None:
-        """The process dies, and all work with it. ConnectError when it does not run."""
-        worker = self._running(name)
-        ran, worker.work = worker.work, ConnectorsAndTasks()
-        worker.is_up = worker.is_member = False
-        self._tell(name, "kill", **_told(ran))
+        """The process dies, and all work with it; nobody waits for it."""
+        ConnectCluster.kill(self, name)
+        self.workers[name].is_member, self.workers[name].dies_ms = False, None
 
     def configure(self, connectors: Mapping[str, int]) -> None:
         """These connectors from now on. ConnectError for a number of tasks below 0."""

@@ -10,67 +10,51 @@ worker reports it in its JoinGroup, and the leader answers with what to start an
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from kitlib.errors import KitError
 from kitlib.java.hash_codes import text_hash_code
 from kitlib.java.hash_tables import SMALLEST_TABLE, HashOrder
+from kitlib.more.assignors import Subscription, assign
 
 TaskId = tuple[str, int]  # the connector's name and the task's number, from 0
+Part = str | TaskId  # a connector or a task
 
 
 class ConnectError(KitError):
     """A Connect cluster is asked for something that it cannot do."""
 
 
-@dataclass(slots=True)
-class ConnectorsAndTasks:
+class ConnectorsAndTasks(dict[Part, None]):
     """Connectors and tasks, each once, in the order in which they were added."""
 
-    connectors: dict[str, None] = field(default_factory=dict)
-    tasks: dict[TaskId, None] = field(default_factory=dict)
-
     @classmethod
-    def of(cls, connectors: Iterable[str] = (), tasks: Iterable[TaskId] = ()) -> ConnectorsAndTasks:
+    def of(cls, parts: Iterable[Part]) -> ConnectorsAndTasks:
         """A new collection; what comes again is left out."""
-        return cls(dict.fromkeys(connectors), dict.fromkeys(tasks))
+        return cls(dict.fromkeys(parts))
 
-    def __bool__(self) -> bool:
-        return bool(self.connectors or self.tasks)
+    @property
+    def connectors(self) -> list[str]:
+        return [each for each in self if isinstance(each, str)]
 
-    def __len__(self) -> int:
-        return len(self.connectors) + len(self.tasks)
+    @property
+    def tasks(self) -> list[TaskId]:
+        return [each for each in self if isinstance(each, tuple)]
 
-    def copy(self) -> ConnectorsAndTasks:
-        """The same work in a collection of its own."""
-        return ConnectorsAndTasks(dict(self.connectors), dict(self.tasks))
-
-    def add(self, other: ConnectorsAndTasks) -> None:
-        """Add what is not there yet, behind what is."""
-        self.connectors |= other.connectors
-        self.tasks |= other.tasks
-
-    def remove(self, other: ConnectorsAndTasks) -> None:
+    def remove(self, other: Iterable[Part]) -> None:
         """Take out what `other` holds; the rest keeps its order."""
-        for connector in other.connectors:
-            self.connectors.pop(connector, None)
-        for task in other.tasks:
-            self.tasks.pop(task, None)
+        for each in other:
+            self.pop(each, None)
 
     def without(self, *others: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """What is in none of the others, sorted by name, tasks by connector and number."""
-        left = self.copy()
-        for other in others:
-            left.remove(other)
-        return ConnectorsAndTasks.of(sorted(left.connectors), sorted(left.tasks))
+        """What is in none of the others: connectors by name, then tasks by connector and number."""
+        left = self.keys() - set().union(*others)
+        return ConnectorsAndTasks.of(sorted(left, key=lambda part: (isinstance(part, tuple), part)))
 
     def within(self, other: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """What both hold."""
-        return ConnectorsAndTasks.of(
-            (each for each in self.connectors if each in other.connectors),
-            (each for each in self.tasks if each in other.tasks),
-        )
+        return ConnectorsAndTasks.of(each for each in self if each in other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,39 +72,23 @@ def configured_work(connectors: Mapping[str, int]) -> ConnectorsAndTasks:
         if tasks < 0:
             raise ConnectError(f"connector {name}: it has {tasks} tasks, expected 0 or more. Give another number.")
     names = sorted(connectors)
-    return ConnectorsAndTasks.of(names, ((name, number) for name in names for number in range(connectors[name])))
+    return ConnectorsAndTasks.of([*names, *((name, number) for name in names for number in range(connectors[name]))])
 
 
-def check_members(members: Iterable[str]) -> None:
-    """ConnectError unless there is a worker to give work to."""
-    if not list(members):
-        raise ConnectError("the group has no worker, expected at least 1. Let a worker join first.")
-
-
-def as_told(connectors: Iterable[str], tasks: Iterable[TaskId]) -> ConnectorsAndTasks:
+def as_told(work: ConnectorsAndTasks) -> ConnectorsAndTasks:
     """The same work in the order in which it arrives over the wire: tasks by connector, connectors in Java's hash order.
 
-    Source: Kafka 4.3.1, ConnectProtocol.Assignment.asMap, ExtendedAssignment.toStruct. Differs: nothing
-    that matters; fewer than eight names share a bucket.
+    Source: Kafka 4.3.1, ConnectProtocol.Assignment.asMap, ExtendedAssignment.toStruct; OpenJDK 21, HashSet(Collection), which is
+    made large enough at once. Differs: nothing that matters; fewer than eight names share a bucket.
     """
-    named = hash_set_order(list(dict.fromkeys(connectors)))
+    wanted = max(int(len(work.connectors) / 0.75) + 1, SMALLEST_TABLE)
+    named = HashOrder[str](text_hash_code, buckets=1 << (wanted - 1).bit_length())
+    for name in work.connectors:
+        named.add(name)
     by_connector: dict[str, list[TaskId]] = {name: [] for name in named}
-    for task in tasks:
+    for task in work.tasks:
         by_connector.setdefault(task[0], []).append(task)
-    return ConnectorsAndTasks.of(named, (task for each in by_connector.values() for task in each))
-
-
-def hash_set_order(names: Iterable[str]) -> list[str]:
-    """Each name once, as `new HashSet<>(collection)` hands them out, which is made large enough at once.
-
-    Source: OpenJDK 21, HashSet(Collection), HashMap.tableSizeFor. Differs: as HashOrder.
-    """
-    distinct = list(dict.fromkeys(names))
-    wanted = max(int(len(distinct) / 0.75) + 1, SMALLEST_TABLE)
-    order = HashOrder[str](text_hash_code, buckets=1 << (wanted - 1).bit_length())
-    for name in distinct:
-        order.add(name)
-    return list(order)
+    return ConnectorsAndTasks.of([*named, *(task for tasks in by_connector.values() for task in tasks)])
 
 
 ConnectProtocol = Literal["sessioned", "compatible", "eager"]  # connect.protocol
@@ -129,19 +97,12 @@ EAGER: ConnectProtocol = "eager"
 
 @dataclass(frozen=True, slots=True)
 class ConnectSettings:
-    """The settings of every worker of one cluster, all times in ms."""
+    """The settings of every worker of one cluster, all times in ms, >= 0."""
 
     scheduled_rebalance_max_delay_ms: int = 300_000  # Source: Kafka 4.3.1, DistributedConfig
     session_timeout_ms: int = 10_000  # Source: Kafka 4.3.1, DistributedConfig; a worker's own, not a consumer's
     join_ms: int = 1_000  # until all workers have joined again; at most a heartbeat, if none is dead
     protocol: ConnectProtocol = "sessioned"
-
-    def __post_init__(self) -> None:
-        for name in ("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms"):
-            if getattr(self, name) < 0:
-                raise ConnectError(f"{name} is {getattr(self, name)}, expected 0 or more.")
-        if self.protocol not in ("sessioned", "compatible", "eager"):
-            raise ConnectError(f"connect.protocol is {self.protocol!r:.40}, expected sessioned, compatible or eager.")
 
 
 class TooManyTasksError(ConnectError):
@@ -169,18 +130,10 @@ def source_tasks(connector: str, wanted: int, tasks_max: int) -> int:
 
 
 def sink_tasks(tasks_max: int, partitions: Mapping[str, int]) -> list[list[tuple[str, int]]]:
-    """The partitions of each of a sink's `tasks_max` tasks, by the range rule; an empty list is an idle task.
+    """The partitions of each of a sink's `tasks_max` tasks, whose consumers begin with the range assignor; an empty list is an idle task.
 
-    ConnectError unless tasks_max >= 1. The tasks' consumers begin with the range assignor, topic by topic.
+    KnobError unless tasks_max >= 1 and each topic has a partition.
     """
-    if tasks_max < 1:
-        raise ConnectError(f"tasks.max is {tasks_max}, expected 1 or more.")
-    held: list[list[tuple[str, int]]] = [[] for _ in range(tasks_max)]
-    for topic in sorted(partitions):
-        share, extras = divmod(partitions[topic], tasks_max)
-        first = 0
-        for number, task in enumerate(held):
-            count = share + (number < extras)
-            task.extend((topic, partition) for partition in range(first, first + count))
-            first += count
-    return held
+    tasks = [Subscription(f"{number:06}", tuple(partitions)) for number in range(tasks_max)]
+    dealt = assign("range", partitions, tasks)
+    return [[(each.topic, each.partition) for each in sorted(dealt[task.member])] for task in tasks]

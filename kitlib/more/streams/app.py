@@ -34,7 +34,7 @@ TICK_MS = 100
 
 @dataclass(frozen=True, slots=True)
 class StreamsSettings:
-    """How fast things go, and what decides on assignments."""
+    """How fast things go (10 records a second or more: one in each tick), and what decides on assignments."""
 
     assignment: AssignmentSettings = field(default_factory=AssignmentSettings)
     session_timeout_ms: int = 45_000  # Source: Kafka 4.3.1, ConsumerConfig
@@ -44,22 +44,9 @@ class StreamsSettings:
     restore_per_s: int = 5_000  # changelog records that a task reads while it restores
     standby_poll_ms: int = 1_000  # how often a standby reads its changelog
 
-    def __post_init__(self) -> None:
-        for name in ("records_per_s", "process_per_s", "restore_per_s"):
-            if getattr(self, name) < 10:
-                raise StreamsAssignmentError(
-                    f"{name} is {getattr(self, name)}, expected 10 or more: one in each tick of 100 ms."
-                )
 
-
-@dataclass(frozen=True, slots=True)
-class StreamsEvent:
-    """One thing that happened; `who` is an instance, or "group"."""
-
-    at_ms: int
-    who: str
-    what: str  # start, kill, lose_thread, evict, prepare, assigned, restoring, running, standby, probing
-    data: dict[str, Any] = field(default_factory=dict)
+Event = tuple[str, str, dict[str, Any]]  # who (an instance, or "group"), what happened to it, and what is to be said of that
+Kind = Literal["running", "restoring", "standby"]  # of a task that an instance holds; the first two are active
 
 
 @dataclass(slots=True)
@@ -72,19 +59,21 @@ class Instance:
     is_member: bool = False
     dies_ms: int | None = None  # when the coordinator gives it up
     lost_threads: dict[str, int | None] = field(default_factory=dict)  # threads that have died -> when the group misses them
-    running: set[StreamsTaskId] = field(default_factory=set)
-    restoring: dict[StreamsTaskId, int] = field(default_factory=dict)  # task -> where it began to restore
-    standby: set[StreamsTaskId] = field(default_factory=set)
+    held: dict[StreamsTaskId, Kind] = field(default_factory=dict)  # its active and standby tasks
+    began: dict[StreamsTaskId, int] = field(default_factory=dict)  # of those that restore: from which offset on
     positions: dict[StreamsTaskId, int] = field(default_factory=dict)  # on disk: the store as of this changelog offset
     thread_of: dict[StreamsTaskId, str] = field(default_factory=dict)  # active and standby tasks
 
+    def tasks(self, *kinds: Kind) -> set[StreamsTaskId]:
+        return {task for task, kind in self.held.items() if kind in kinds}
+
     @property
     def active(self) -> set[StreamsTaskId]:
-        return self.running | set(self.restoring)
+        return self.tasks("running", "restoring")
 
     def thread_state(self, thread: str) -> str:
         """As a query sees the thread: PARTITIONS_ASSIGNED until the last of its active tasks has restored."""
-        waits = any(self.thread_of.get(task) == thread for task in self.restoring)
+        waits = any(self.thread_of.get(task) == thread for task in self.tasks("restoring"))
         return "PARTITIONS_ASSIGNED" if waits else "RUNNING"
 
     @property
@@ -117,7 +106,7 @@ class StreamsApp:
     generation: int = 0
     rebalance_ms: int | None = None
     probing_ms: int | None = None
-    events: list[StreamsEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.tasks = self.topology.tasks(self.partitions)
@@ -125,26 +114,23 @@ class StreamsApp:
         self.arrived, self.processed, self.restored, self.idle_ms = (dict.fromkeys(self.tasks, 0) for _ in range(4))
 
     def start(self, name: str, threads: int = 1, *, disk: bool = True) -> None:
-        """A process starts; with `disk` it finds what one of this name left behind. Error when it runs, or threads < 1."""
+        """A process with one or more threads starts; with `disk` it finds what one of this name left behind. Nothing when it runs."""
         before = self.instances.get(name)
         if before is not None and before.is_up:
-            raise StreamsAssignmentError(f"instance {name} is already running. Kill it first.")
-        if threads < 1:
-            raise StreamsAssignmentError(f"instance {name}: it has {threads} threads, expected 1 or more.")
+            return
         positions = dict(before.positions) if before and disk else {}
         self.instances[name] = Instance(name, threads, positions=positions)
         self._tell(name, "start", threads=threads, on_disk=len(positions))
         self._prepare(f"{name} joins")
 
     def kill(self, name: str) -> None:
-        """A process dies. Its disk stays; the group misses it after the session timeout."""
-        found = self.instances.get(name)
-        if found is None or not found.is_up:
-            raise StreamsAssignmentError(f"instance {name} is not running.")
-        told = [task_name(task) for task in sorted(found.active)]
-        found.is_up, found.dies_ms = False, self.now_ms + self.settings.session_timeout_ms
-        self._close(found, found.active | found.standby)
-        self._tell(name, "kill", tasks=told)
+        """A process dies. Its disk stays; the group misses it after the session timeout. Nothing when it does not run."""
+        if name in self.running:
+            found = self.instances[name]
+            told = [task_name(task) for task in sorted(found.active)]
+            found.is_up, found.dies_ms = False, self.now_ms + self.settings.session_timeout_ms
+            found.held.clear()
+            self._tell(name, "kill", tasks=told)
 
     def lose_thread(self, name: str, thread: int) -> None:
         """One thread of an instance dies of an exception; its process, its disk and its other threads live on.
@@ -160,7 +146,7 @@ class StreamsApp:
         tasks = {task for task, had in found.thread_of.items() if had == lost}
         told = [task_name(task) for task in sorted(tasks & found.active)]
         found.lost_threads[lost] = self.now_ms + self.settings.session_timeout_ms
-        self._close(found, tasks)
+        close(found, tasks)
         self._tell(name, "lose_thread", thread=lost, tasks=told)
 
     def run_for(self, ms: int) -> None:
@@ -169,21 +155,13 @@ class StreamsApp:
             self.now_ms += TICK_MS
             self._tick()
 
-    def run_until_settled(self, most_ms: int) -> bool:
-        """Let time pass until every task runs and nothing is planned, or `most_ms` are over; whether it settled."""
-        for _ in range(most_ms // TICK_MS):
-            if self.is_settled:
-                return True
-            self.run_for(TICK_MS)
-        return self.is_settled
-
     @property
     def is_settled(self) -> bool:
         """Every task runs somewhere, nobody restores, and no rebalance is under way."""
         waits = any(found.dies_ms is not None or any(found.lost_threads.values()) for found in self.instances.values())
         return not waits and self.rebalance_ms is None and all(self.runner(task) for task in self.tasks)
 
-    def take_events(self) -> list[StreamsEvent]:
+    def take_events(self) -> list[Event]:
         """What has happened since the last call, oldest first."""
         taken, self.events = self.events, []
         return taken
@@ -192,7 +170,7 @@ class StreamsApp:
         for task in self.tasks:
             self.arrived[task] += self.settings.records_per_s * TICK_MS // 1_000
         for found in self._up():
-            for task in found.running:
+            for task in found.tasks("running"):
                 room = self.settings.process_per_s * TICK_MS // 1_000
                 self.processed[task] = min(self.arrived[task], self.processed[task] + room)
                 if task in self.stateful:
@@ -204,13 +182,11 @@ class StreamsApp:
         for found in self.instances.values():
             if found.dies_ms is not None and found.dies_ms <= self.now_ms:
                 found.dies_ms, found.is_member = None, False
-                self._tell("group", "evict", member=found.name)
-                self._prepare(f"{found.name} was removed")
+                self._evict(found.name)
             for thread, missed_ms in found.lost_threads.items():
                 if missed_ms is not None and missed_ms <= self.now_ms:
                     found.lost_threads[thread] = None
-                    self._tell("group", "evict", member=thread)
-                    self._prepare(f"{thread} was removed")
+                    self._evict(thread)
         if self.probing_ms is not None and self.probing_ms <= self.now_ms:
             self.probing_ms = None
             self._prepare("probing: has a warm-up caught up?")
@@ -219,18 +195,23 @@ class StreamsApp:
 
     def _read_changelogs(self, found: Instance) -> None:
         step = self.settings.restore_per_s * TICK_MS // 1_000
-        for task, began in list(found.restoring.items()):
+        for task, kind in list(found.held.items()):
             end, at = self.processed[task], found.positions.get(task, 0)
-            found.positions[task] = min(end, at + step)
-            self.restored[task] += found.positions[task] - at
-            if found.positions[task] == end:
-                del found.restoring[task]
-                found.running.add(task)
-                self._tell(found.name, "running", task=task_name(task), restored=end - began)
-        if self.now_ms % self.settings.standby_poll_ms == 0:
-            for task in found.standby:
-                at = found.positions.get(task, 0)
-                found.positions[task] = min(self.processed[task], at + step * self.settings.standby_poll_ms // TICK_MS)
+            if kind == "restoring":
+                found.positions[task] = min(end, at + step)
+                self.restored[task] += found.positions[task] - at
+                if found.positions[task] == end:
+                    self._run(found, task, restored=end - found.began[task])
+            elif kind == "standby" and self.now_ms % self.settings.standby_poll_ms == 0:
+                found.positions[task] = min(end, at + step * self.settings.standby_poll_ms // TICK_MS)
+
+    def _run(self, found: Instance, task: StreamsTaskId, restored: int) -> None:
+        found.held[task] = "running"
+        self._tell(found.name, "running", task=task_name(task), restored=restored)
+
+    def _evict(self, member: str) -> None:
+        self._tell("group", "evict", member=member)
+        self._prepare(f"{member} was removed")
 
     def _prepare(self, why: str) -> None:
         if self.rebalance_ms is None:
@@ -244,73 +225,49 @@ class StreamsApp:
             return
         self.generation += 1
         clients = {found.name: ClientState(found.name, len(found.thread_names), self._lags(found)) for found in members}
-        assignor = HighAvailabilityTaskAssignor(clients, self.settings.assignment)
-        is_probing_needed = assignor.assign(self.tasks, self.stateful)
-        self.probing_ms = (
-            self.now_ms + self.settings.assignment.probing_rebalance_interval_ms if is_probing_needed else None
-        )
-        told = {name: sorted(client.active) for name, client in clients.items()}
+        is_probing_needed = HighAvailabilityTaskAssignor(clients, self.settings.assignment).assign(self.tasks, self.stateful)
+        self.probing_ms = self.now_ms + self.settings.assignment.probing_rebalance_interval_ms if is_probing_needed else None
         self._tell(
             "group", "assigned", generation=self.generation, probing_needed=is_probing_needed,
-            active={name: [task_name(task) for task in tasks] for name, tasks in told.items()},
+            active={name: [task_name(task) for task in sorted(client.active)] for name, client in clients.items()},
             standby={name: [task_name(task) for task in sorted(client.standby)] for name, client in clients.items()},
         )  # fmt: skip
         for found in members:
-            self._close(
-                found, (found.active - clients[found.name].active) | (found.standby - clients[found.name].standby)
-            )
+            client = clients[found.name]
+            close(found, (found.active - client.active) | (found.tasks("standby") - client.standby))
         for found in members:
             self._take(found, clients[found.name])
 
     def _take(self, found: Instance, client: ClientState) -> None:
         found.is_member = True
-        before = {
-            thread: sorted(
-                (task for task, had in found.thread_of.items() if had == thread),
-                key=lambda task: (client.lags.get(task, 0), task),
-            )
-            for thread in found.thread_names
-        }
-        load: dict[str, int] = {}
+        before: dict[str, list[StreamsTaskId]] = {}
+        for task in sorted(found.thread_of, key=lambda task: (client.lags.get(task, 0), task)):
+            before.setdefault(found.thread_of[task], []).append(task)
+        load = dict.fromkeys(found.thread_names, 0)
         dealt = [
-            assign_to_threads(client.active & self.stateful, True, found.thread_names, before, load),
-            assign_to_threads(client.standby, True, found.thread_names, before, load),
-            assign_to_threads(client.active - self.stateful, False, found.thread_names, before, load),
+            assign_to_threads(client.active & self.stateful, before, load),
+            assign_to_threads(client.standby, before, load),
+            assign_to_threads(client.active - self.stateful, {}, load),
         ]
         found.thread_of = {task: thread for part in dealt for thread, tasks in part.items() for task in tasks}
-        for task in sorted(client.standby - found.standby):
-            self._tell(
-                found.name, "standby", task=task_name(task), behind=self.processed[task] - found.positions.get(task, 0)
-            )
-        found.standby = set(client.standby)
+        behind = {task: self.processed[task] - found.positions.get(task, 0) if task in self.stateful else 0 for task in self.tasks}
+        for task in sorted(client.standby - found.held.keys()):
+            found.held[task] = "standby"
+            self._tell(found.name, "standby", task=task_name(task), behind=behind[task])
         for task in sorted(client.active - found.active):
-            behind = self.processed[task] - found.positions.get(task, 0) if task in self.stateful else 0
-            if behind:
-                found.restoring[task] = found.positions.get(task, 0)
-                self._tell(found.name, "restoring", task=task_name(task), behind=behind)
+            if behind[task]:
+                found.held[task], found.began[task] = "restoring", found.positions.get(task, 0)
+                self._tell(found.name, "restoring", task=task_name(task), behind=behind[task])
             else:
-                found.running.add(task)
-                self._tell(found.name, "running", task=task_name(task), restored=0)
+                self._run(found, task, restored=0)
 
     def _lags(self, found: Instance) -> dict[StreamsTaskId, int]:
-        return {
-            task: RUNNING_LAG if task in found.running else self.processed[task] - found.positions.get(task, 0)
-            for task in self.stateful
-        }
-
-    def _close(self, found: Instance, tasks: set[StreamsTaskId]) -> None:
-        for task in tasks:
-            found.running.discard(task)
-            found.restoring.pop(task, None)
-            found.standby.discard(task)
+        running = found.tasks("running")
+        return {task: RUNNING_LAG if task in running else self.processed[task] - found.positions.get(task, 0) for task in self.stateful}
 
     def runner(self, task: StreamsTaskId) -> str | None:
         """The instance that processes a task now."""
-        return next((found.name for found in self._up() if task in found.running), None)
-
-    def waiting(self, task: StreamsTaskId) -> int:
-        """Records of the task's input that are not processed."""
-        return self.arrived[task] - self.processed[task]
+        return next((found.name for found in self._up() if found.held.get(task) == "running"), None)
 
     def snapshot(self) -> dict[str, Any]:
         """What a picture shows: JSON values."""
@@ -320,13 +277,12 @@ class StreamsApp:
             "probing_at_ms": self.probing_ms,
             "instances": {name: self._shown(found) for name, found in self.instances.items()},
             "nobody": [task_name(task) for task in sorted(self.tasks) if not any(task in f.active for f in self._up())],
-            "waiting": {task_name(task): self.waiting(task) for task in self.tasks},
+            "waiting": {task_name(task): self.arrived[task] - self.processed[task] for task in self.tasks},
         }
 
     def _shown(self, found: Instance) -> dict[str, Any]:
         threads: dict[str, list[list[Any]]] = {thread: [] for thread in found.thread_names}
-        for task in sorted(found.active | found.standby):
-            kind = "running" if task in found.running else "restoring" if task in found.restoring else "standby"
+        for task, kind in sorted(found.held.items()):
             behind = self.processed[task] - found.positions.get(task, 0) if task in self.stateful else 0
             threads[found.thread_of[task]].append([task_name(task), kind, behind])
         return {"up": found.is_up, "member": found.is_member, "threads": threads}
@@ -334,8 +290,19 @@ class StreamsApp:
     def _up(self) -> list[Instance]:
         return [found for found in self.instances.values() if found.is_up]
 
+    @property
+    def running(self) -> list[str]:
+        """The instances that are up."""
+        return [found.name for found in self._up()]
+
     def _tell(self, who: str, what: str, **data: Any) -> None:
-        self.events.append(StreamsEvent(self.now_ms, who, what, data))
+        self.events.append((who, what, data))
+
+
+def close(found: Instance, tasks: set[StreamsTaskId]) -> None:
+    """The instance holds these tasks no longer; their stores stay on its disk."""
+    for task in tasks:
+        found.held.pop(task, None)
 
 
 Outcome = Literal["value", "null", "InvalidStateStoreException", "no answer"]
@@ -373,7 +340,7 @@ def metadata_for_key(app: StreamsApp, store: str, key: str) -> KeyMetadata:
     active = next((found.name for found in members if task in found.active), None)
     if active is None:  # the last owner has died, and no rebalance has named another
         active = next((found.name for found in members if not found.is_up and found.thread_of.get(task)), None)
-    return KeyMetadata(task, active, tuple(found.name for found in members if task in found.standby))
+    return KeyMetadata(task, active, tuple(found.name for found in members if found.held.get(task) == "standby"))
 
 
 def task_of_key(app: StreamsApp, store: str, key: str) -> StreamsTaskId:
@@ -402,23 +369,19 @@ def query(app: StreamsApp, instance: str, store: str, key: str, *, stale: bool =
         for thread in found.thread_names:
             if (state := found.thread_state(thread)) != "RUNNING":
                 return Answer("InvalidStateStoreException", why=f"stream thread {thread} is {state}, not RUNNING")
-    readable = found.running | (set(found.restoring) | found.standby if stale else set())
+    readable = set(found.held) if stale else found.tasks("running")
     if task in readable:
-        return _counted(app, found, task, key)
+        position = found.positions.get(task, 0)
+        return Answer("value", count_of_key(key, position), app.processed[task] - position)
     if any(each[0] == task[0] for each in readable):
         return Answer("null", why=f"{instance} has other partitions of {store}, not the key's")
     return Answer("InvalidStateStoreException", why=f"the state store, {store}, may have migrated to another instance")
 
 
-def count_of_key(app: StreamsApp, task: StreamsTaskId, key: str, position: int) -> int:
-    """How many of a task's first `position` records have this key, when its keys take turns."""
+def count_of_key(key: str, position: int) -> int:
+    """How many of its task's first `position` records have this key, when its keys take turns."""
     turn = sum(key.encode()) % TURNS
     return (position - turn + TURNS - 1) // TURNS if position > turn else 0
 
 
 TURNS = 10  # keys of one partition, which take turns
-
-
-def _counted(app: StreamsApp, found: Instance, task: StreamsTaskId, key: str) -> Answer:
-    position = found.positions.get(task, 0)
-    return Answer("value", count_of_key(app, task, key, position), app.processed[task] - position)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle, permutations
 
 from kitlib.errors import KitError
 from kitlib.more.streams.topology import StreamsTaskId
@@ -25,17 +26,12 @@ class StreamsAssignmentError(KitError):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettings:
-    """Settings that decide on assignments."""
+    """Settings that decide on assignments; Source: Kafka 4.3.1, StreamsConfig."""
 
-    num_standby_replicas: int = 0  # Source of the four: Kafka 4.3.1, StreamsConfig
+    num_standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000  # records; a copy that is behind by so few counts as caught up
     max_warmup_replicas: int = 2
     probing_rebalance_interval_ms: int = 600_000
-
-    def __post_init__(self) -> None:
-        for name, least in (("num_standby_replicas", 0), ("acceptable_recovery_lag", 0), ("max_warmup_replicas", 1)):
-            if getattr(self, name) < least:
-                raise StreamsAssignmentError(f"{name} is {getattr(self, name)}, expected {least} or more.")
 
 
 @dataclass(slots=True)
@@ -76,14 +72,11 @@ class HighAvailabilityTaskAssignor:
     warmups_left: int = 0
 
     def assign(self, tasks: Collection[StreamsTaskId], stateful: Collection[StreamsTaskId]) -> bool:
-        """Fill the clients; whether a probing rebalance is needed. StreamsAssignmentError without a client."""
-        if not self.clients:
-            raise StreamsAssignmentError("there is no instance to run tasks, expected at least 1. Start one first.")
+        """Fill the clients, of which there is at least one; whether a probing rebalance is needed."""
         self.clients = {name: self.clients[name] for name in sorted(self.clients)}
         with_state = sorted(stateful)
-        names = list(self.clients)
-        for at, task in enumerate(with_state):
-            self.clients[names[at % len(names)]].active.add(task)
+        for task, client in zip(with_state, cycle(self.clients.values()), strict=False):
+            client.active.add(task)
         self._balance(lambda client: client.active)
         if self.settings.num_standby_replicas:
             self._assign_standbys(with_state)
@@ -100,62 +93,49 @@ class HighAvailabilityTaskAssignor:
         again = True
         while again:
             again = False
-            for source in self.clients.values():
-                for destination in self.clients.values():
-                    if source is destination:
-                        continue
-                    for task in sorted(held(source)):
-                        if not _should_move(source, destination):
-                            break
-                        if not destination.has(task):
-                            held(source).discard(task)
-                            held(destination).add(task)
-                            again = True
+            for source, destination in permutations(self.clients.values(), 2):
+                for task in sorted(held(source)):
+                    if not _should_move(source, destination):
+                        break
+                    if not destination.has(task):
+                        held(source).discard(task)
+                        held(destination).add(task)
+                        again = True
 
     def _assign_standbys(self, stateful: Iterable[StreamsTaskId]) -> None:
         """Copies of each task go to the least loaded instances that have none; too few instances, fewer copies."""
         for task in stateful:
             for _ in range(self.settings.num_standby_replicas):
-                name = self._least_loaded({each for each, client in self.clients.items() if not client.has(task)})
-                if name is None:
-                    break
-                self.clients[name].standby.add(task)
+                if name := self._least_loaded(each for each, client in self.clients.items() if not client.has(task)):
+                    self.clients[name].standby.add(task)
 
-    def _least_loaded(self, names: Collection[str]) -> str | None:
+    def _least_loaded(self, names: Iterable[str]) -> str | None:
         """The one of these with the fewest tasks for each thread; None of none."""
         return min(names, key=lambda name: (self.clients[name].load, name), default=None)
 
     def caught_up(self, task: StreamsTaskId) -> list[str]:
         """The instances that run the task, or whose copy is behind by no more than is acceptable."""
-        most = self.settings.acceptable_recovery_lag
-        return [
-            client.name
-            for client in self.clients.values()
-            if client.lags[task] == RUNNING_LAG or 0 <= client.lags[task] <= most
-        ]
+        lags = {name: client.lags[task] for name, client in self.clients.items()}
+        return [name for name, lag in lags.items() if lag == RUNNING_LAG or 0 <= lag <= self.settings.acceptable_recovery_lag]
 
     def by_lag(self, task: StreamsTaskId) -> list[str]:
         """All instances, the one with the best copy first."""
         return sorted(self.clients, key=lambda name: (self.clients[name].lags[task], name))
 
-    def _should_run_elsewhere(self, task: StreamsTaskId, client: ClientState) -> bool:
-        if client.name in self.caught_up(task):
-            return False
-        return self.clients[self.by_lag(task)[0]].lags[task] < client.lags[task]
-
     def _movements(self, held: Callable[[ClientState], set[StreamsTaskId]]) -> list[tuple[int, StreamsTaskId, str]]:
-        """(instances that are caught up, task, instance that should have it), the hardest to place first."""
+        """(instances that are caught up, task, instance that should have it and is behind another one), the hardest to place first."""
         return sorted(
-            (len(self.caught_up(task)), task, client.name)
-            for client in self.clients.values()
-            for task in sorted(held(client))
-            if task not in self.warmups.get(client.name, ()) and self._should_run_elsewhere(task, client)
+            (len(ready), task, name)
+            for name, client in self.clients.items()
+            for task in held(client) - self.warmups.get(name, set())
+            if name not in (ready := self.caught_up(task)) and self.clients[self.by_lag(task)[0]].lags[task] < client.lags[task]
         )
+
     def _move_active(self) -> int:
         movements = self._movements(lambda client: client.active)
         for _, task, to in movements:
-            ready = set(self.caught_up(task))
-            name = self._least_loaded({each for each in ready if task in self.clients[each].standby})
+            ready = self.caught_up(task)
+            name = self._least_loaded(each for each in ready if task in self.clients[each].standby)
             name = name or self._least_loaded(ready) or self.by_lag(task)[0]
             source, destination = self.clients[name], self.clients[to]
             source.active.add(task)
@@ -169,20 +149,16 @@ class HighAvailabilityTaskAssignor:
         return len(movements)
 
     def _move_standbys(self) -> int:
-        movements = self._movements(lambda client: client.standby)
         moved = 0
-        for _, task, to in movements:
+        for _, task, to in self._movements(lambda client: client.standby):
             better = self.by_lag(task)
-            name = self._least_loaded({each for each in self.caught_up(task) if not self.clients[each].has(task)})
-            if name is None:
-                better = better[: better.index(to)]
-                name = next((each for each in better if not self.clients[each].has(task)), None)
-            if name is None:
-                continue
-            self.clients[name].standby.add(task)
-            if not self._take_warmup():
-                self.clients[to].standby.discard(task)
-            moved += 1
+            name = self._least_loaded(each for each in self.caught_up(task) if not self.clients[each].has(task))
+            name = name or next((each for each in better[: better.index(to)] if not self.clients[each].has(task)), None)
+            if name is not None:
+                self.clients[name].standby.add(task)
+                if not self._take_warmup():
+                    self.clients[to].standby.discard(task)
+                moved += 1
         return moved
 
     def _take_warmup(self) -> bool:
@@ -198,50 +174,37 @@ def _should_move(source: ClientState, destination: ClientState) -> bool:
 
 
 def assign_to_threads(
-    tasks: Iterable[StreamsTaskId],
-    is_stateful: bool,
-    threads: Iterable[str],
-    previous: Mapping[str, list[StreamsTaskId]],
-    load: dict[str, int],
+    tasks: Iterable[StreamsTaskId], previous: Mapping[str, list[StreamsTaskId]], load: dict[str, int]
 ) -> dict[str, list[StreamsTaskId]]:
     """The tasks of one instance, dealt to its threads: back to who had them, as far as the balance allows.
 
-    `previous` holds the stateful tasks each thread had, the most caught up first; `load` counts the tasks
-    each thread has got in earlier calls, and is added to.
+    `previous` holds the stateful tasks that threads had, the most caught up first; `load` counts the tasks
+    that each of the threads has got in earlier calls, and is added to.
 
     Source: Kafka 4.3.1, StreamsPartitionAssignor.assignTasksToThreads. Differs: tasks are dealt in order, not in that of a Java queue.
     """
-    names = sorted(threads)
-    dealt: dict[str, list[StreamsTaskId]] = {name: [] for name in names}
     left = sorted(tasks)
-    if left:
-        least = (sum(load.values()) + len(left)) // len(names)
-        skipped: dict[StreamsTaskId, str] = {}
-        to_fill = []
-        for name in names:
-            target = least - load.get(name, 0)
-            for task in previous.get(name, []) if is_stateful else ():
-                if task in left:
-                    if len(dealt[name]) < target:
-                        dealt[name].append(task)
-                        left.remove(task)
-                    else:
-                        skipped[task] = name
-            if len(dealt[name]) < target:
-                to_fill.append(name)
-        while to_fill:
-            name = to_fill.pop(0)
-            dealt[name].append(left.pop(0))
-            if len(dealt[name]) + load.get(name, 0) < least:
-                to_fill.append(name)
-        to_fill = [name for name in names if len(dealt[name]) + load.get(name, 0) == least]
-        for task, name in sorted(skipped.items()):
-            if name in to_fill and task in left:
-                dealt[name].append(task)
-                left.remove(task)
-                to_fill.remove(name)
-        for task, name in zip(left, to_fill, strict=False):
-            dealt[name].append(task)
-    for name in names:
-        load[name] = load.get(name, 0) + len(dealt[name])
+    dealt: dict[str, list[StreamsTaskId]] = {name: [] for name in sorted(load)}
+    share = (sum(load.values()) + len(left)) // len(dealt)
+
+    def with_less(most: int) -> list[str]:
+        return [name for name in dealt if load[name] < most]
+
+    def give(task: StreamsTaskId, name: str) -> None:
+        left.remove(task)
+        dealt[name].append(task)
+        load[name] += 1
+
+    had = [(name, task) for name in dealt for task in previous.get(name, ()) if task in left]
+    for name, task in had:
+        if name in with_less(share):
+            give(task, name)
+    while left and (below := with_less(share)):
+        for task, name in zip(list(left), below, strict=False):
+            give(task, name)
+    for name, task in sorted(had, key=lambda each: each[1]):  # one more each, as long as there are some
+        if task in left and name in with_less(share + 1):
+            give(task, name)
+    for task, name in zip(list(left), with_less(share + 1), strict=False):
+        give(task, name)
     return dealt

@@ -295,7 +295,6 @@ CONNECT = Setting(
     {
         "configure": (says("group", "connectors configured"),),
         "start": (becomes("back"), hops(WHO, "group", "question", "join")),
-        "leave": (hops(WHO, "group", "question", "leave"), becomes("away")),
         "kill": (becomes("down"), drops(WHO, _work)),
         "evict": (says("group", "removes {member}", True),),
         "prepare": (says("group", "rebalance"),),
