@@ -190,9 +190,7 @@ def test_names_and_sentences_of_a_hostile_run_stay_text(chromium: Browser, tmp_p
 
 DRAWN = {
     "zombie": ("transaction:0", "transaction 0", "TransactionalProducer.begin"),
-    "poll_too_late": ("partition:orders/0", "partition orders/0", "start_position"),
     "unclean_election": ("process:broker 3", "broker 3", "decide"),
-    "linger_and_batches": ("batch:0", "batch 0", "RecordAccumulator.append"),
     "streams_failover": ("task:0_1", "task 0_1", "StreamsApp._read_changelogs"),
     "tuple_tree": ("tuple:1", "tuple 1", "SpoutCollector.emit"),
 }
@@ -200,7 +198,7 @@ DRAWN = {
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_whatever_stands_in_a_picture_is_asked_without_a_kernel(chromium: Browser, tmp_path: Path, name: str) -> None:
-    """In a saved page, too, a click on a transaction, an assignment, a broker, a batch, a task or a tuple tells its life with rule and line."""
+    """In a saved page, too, a click on a transaction, a broker, a task or a tuple tells its life with rule and line."""
     ref, title, rule = DRAWN[name]
     trace = get(name).run(max_steps=400)
     with visiting(chromium, tmp_path.as_uri(), viewport={"width": 1100, "height": 900}) as visit:

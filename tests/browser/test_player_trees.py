@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from kitlib.experiments import get
 from tests.browser.conftest import Lab, MakePage, Watched
-from tests.browser.players import ROOT, attribute, drawn, open_player, press
+from tests.browser.players import ROOT, attribute, open_player, press
 
 pytestmark = pytest.mark.browser
 
@@ -68,36 +68,3 @@ def test_a_kept_tree_stays_when_a_knob_is_turned(page: Page) -> None:
     press(page, "End")
     assert name_of(page).split(":")[0] == kept
     page.get_by_label("tree shown").select_option("-1")
-
-
-def test_fork_of_a_tree_run_and_its_sliders(page: Page) -> None:
-    """A fork keeps the trees before it, another knob changes those after it, and starting over undoes it."""
-    press(page, "Home", *["Shift+ArrowRight"] * 6)
-    before = drawn(page)
-    page.get_by_role("button", name="Fork here").click()
-    page.wait_for_function("document.querySelector('.kit-mood').textContent !== ''")
-    assert attribute(page, "step") == "60" and drawn(page)[0][:5] == before[0][:5]
-    answered = int(attribute(page, "answered"))
-    page.locator("input[data-knob=fail_percent]").focus()
-    page.keyboard.press("End")
-    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    assert attribute(page, "step") == "60" and page.locator(".kit-error").is_hidden()
-    page.wait_for_selector(f"{ROOT}[data-whole=true]")
-    page.locator(ROOT).focus()
-    press(page, "End")
-    assert drawn(page) != before
-    page.get_by_role("button", name="Start over").click()
-    page.wait_for_function("document.querySelector('.kit-mood').textContent === ''")
-
-
-def test_sliders_come_from_the_experiments_knobs(page: Page) -> None:
-    """Fan-out, depth, failures, time-out, ackers, bits and max spout pending each have a control; other bits, other cells."""
-    names = page.evaluate("[...document.querySelectorAll('[data-knob]')].map((knob) => knob.dataset.knob)")
-    wanted = "fan_out depth fail_percent topology_message_timeout_secs topology_ackers id_bits max_spout_pending"
-    assert set(wanted.split()) <= set(names)
-    answered = int(attribute(page, "answered"))
-    page.locator("input[data-knob=id_bits]").focus()
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_selector(f"{ROOT}[data-answered='{answered + 1}']")
-    press(page, "ArrowLeft")
-    assert page.locator(".kit-error").is_hidden()

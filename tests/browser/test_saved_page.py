@@ -25,7 +25,7 @@ def opened(visit: Visit, folder: Path, page: str | bytes) -> None:
     visit.page.goto(path.as_uri())
 
 
-@pytest.mark.parametrize("name", [SMALL, "word_count", "answers_lost", "zombie"])
+@pytest.mark.parametrize("name", [SMALL, "word_count"])
 def test_a_saved_run_is_scrubbed_and_played_without_any_server(chromium: Browser, tmp_path: Path, name: str) -> None:
     """Each kind of picture opens from a file, moves by keyboard, and shows the last step's sentence; nothing else is asked for."""
     trace = get(name).run(max_steps=800)

@@ -164,20 +164,17 @@ DEEDS: dict[str, tuple[str, str, dict[str, Any], dict[str, int]]] = {
 def test_intervention_changes_what_it_says_and_nothing_before_it(
     base: str, line: str, told: dict[str, Any], counts: dict[str, int]
 ) -> None:
-    """The steps up to the fate of what was named are those of the run without the intervention; then comes the step that tells of it."""
+    """The steps up to the fate of what was named are those of the run without the intervention; then comes the step that tells of it.
+
+    The script that the recorded trace tells of runs to the same trace, and no anomaly of it is without a reason.
+    """
     trace = run(script=f"{base}\n{line}")
     parted = differs_at(run(script=base), trace)
     assert {"what": parted.what, **parted.data}.items() >= told.items()
-    assert {kind: count for kind, count in judge(trace).counts.items() if count} == counts
-
-
-@pytest.mark.parametrize(("base", "line"), [deed[:2] for deed in DEEDS.values()], ids=DEEDS)
-def test_script_of_a_run_replays_to_the_same_trace(base: str, line: str) -> None:
-    """The script that a trace tells of runs to the same trace: from its text and from the recorded file."""
-    trace = run(script=f"{base}\n{line}")
-    read = Trace.from_json_lines(trace.to_json_lines())
-    for script in (Script.of(trace), Script.of(read), str(Script.of(trace))):
-        assert [*run(script=script).to_json_lines()] == [*trace.to_json_lines()]
+    verdict = judge(trace)
+    assert ({kind: count for kind, count in verdict.counts.items() if count}, verdict.violations) == (counts, ())
+    lines = [*trace.to_json_lines()]
+    assert [*run(script=str(Script.of(Trace.from_json_lines(lines)))).to_json_lines()] == lines
 
 
 @pytest.mark.parametrize("experiment", [*every()], ids=lambda experiment: experiment.name)
@@ -185,11 +182,6 @@ def test_script_of_every_experiment_is_its_run(experiment: Any) -> None:
     """Without interventions a script is experiment, seed and changed knobs, and each experiment's replays to its trace."""
     trace = experiment.run(seed=7, max_steps=experiment.run().settings.max_steps - 1)
     assert run(script=str(Script.of(trace))) == trace
-
-
-def test_no_intervention_leaves_an_anomaly_without_its_reason() -> None:
-    """What a script does to a run is a reason that the verdict knows: nothing that follows from it counts as a violation."""
-    assert not [name for name, (base, line, _, _) in DEEDS.items() if judge(run(script=f"{base}\n{line}")).violations]
 
 
 # One experiment of each kind of run that takes interventions -> processes in it, and its length in ms.

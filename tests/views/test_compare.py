@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kitlib.errors import TraceError
-from kitlib.experiments import every, get, names, run
+from kitlib.experiments import get, run
 from kitlib.trace import Trace
 from kitlib.views import Player
 from kitlib.views.browser.compared import Compared, compare, ticks_of
@@ -40,12 +40,6 @@ def changed(trace: Trace, number: int, **fields: Any) -> Trace:
             deepcopy(step.data) | own.get("data", {}), deepcopy(step.state) | own.get("state", {}),
         )  # fmt: skip
     return copy
-
-
-@pytest.mark.parametrize("name", names())
-def test_a_run_and_its_repetition_do_not_part(name: str) -> None:
-    """The same knobs and the same seed: the same steps, whatever the experiment."""
-    assert parting(get(name).run(), get(name).run()) is None
 
 
 @pytest.mark.parametrize(
@@ -164,18 +158,3 @@ def test_ticks_show_each_step_once_and_both_runs_at_the_same_time(a_ms: list[int
         for trace, step in ((a, at), (b, to)):
             if step + 1 < len(trace):
                 assert trace.at(step + 1).at_ms >= min(now, trace.at(step + 1).at_ms)
-
-
-def test_runs_of_each_domain_can_be_compared(close: list[Any]) -> None:
-    """Every experiment with another of its settings: a sentence, two pictures, and no error."""
-    seen: set[str] = set()
-    for experiment in every():
-        trace = experiment.run()
-        if trace.domain in seen:
-            continue
-        seen.add(trace.domain)
-        other = get(experiment.name).run(seed=2, max_steps=max(10, len(trace) // 2))
-        found = compare(trace, other)
-        close.append(found)
-        assert found.sentence.startswith(("The runs part at step", "The two runs are the same", "Both runs do the same")), experiment
-        assert found.svg.startswith("<svg")

@@ -116,35 +116,27 @@ def test_changes_are_those_that_comparing_whole_strips_finds() -> None:
         assert {offset: name for offset, name in shown.items() if name != "no record"} == expected, step
 
 
-def test_life_of_a_tuple_has_its_parent_its_children_and_its_ack() -> None:
-    """A tuple is sent, executed, an anchor of others, and acked."""
-    trace = get("tuple_tree").run()
-    told = life(trace, "tuple:4")
-    assert verbs(trace, told) == ["send", "execute", "send", "send", "bolt_ack"]
-    assert told[0].why.endswith("BoltCollector.emit")
+# Run, thing -> verbs of its life in their order, and a verb that is none of it.
+LIVES = {
+    "a tuple with its parent, its children and its ack": ("tuple_tree", "tuple:4", "send execute send send bolt_ack", "emit"),
+    "a batch with its lost answer and its retry": (
+        "answers_lost", "batch:4", "request write lose_answer no_answer requeue recognise answer delivered", "read"),
+    "a record has what becomes of its batch": ("answers_lost", "record:events/0/20", "lose_answer requeue", "read"),
+    "a record of another batch has not": ("answers_lost", "record:events/0/2", "write", "lose_answer"),
+    "a record of an aborted transaction has its marker": ("zombie", "record:output/0/0", "write marker", "poll"),
+    "a member and what is done to it": ("poll_too_late", "member:A", "join assigned late evict lost", "append"),
+    "a partition and its owners, not its records": ("poll_too_late", "partition:orders/0", "assigned lost commit", "process"),
+}
 
 
-def test_life_of_a_tree_begins_with_its_record_and_ends_with_its_ack() -> None:
-    """A tree's life has the spout tuple, each message to the acker, and the end."""
-    trace = get("tuple_tree").run()
-    root = trace.steps[next(step.number for step in trace if step.what == "emit")].data["root"]
-    told = verbs(trace, life(trace, f"tree:{root}"))
-    assert (told[0], told[-1]) == ("emit", "ack") and {"acker_init", "acker_ack"} <= set(told)
-
-
-def test_life_of_a_batch_has_its_lost_answer_and_its_retry() -> None:
-    """A batch whose answer is lost is sent again, and recognised."""
-    trace = get("answers_lost").run()
-    told = verbs(trace, life(trace, "batch:4"))
-    order = [told.index(verb) for verb in ("request", "write", "lose_answer", "no_answer", "requeue", "recognise", "answer", "delivered")]
-    assert order == sorted(order)
-
-
-def test_life_of_a_record_in_a_batch_has_what_becomes_of_the_batch() -> None:
-    """What happens to a batch happens to its records, even where a step names the batch alone."""
-    trace = get("answers_lost").run()
-    assert "lose_answer" in verbs(trace, life(trace, "record:events/0/20"))
-    assert "lose_answer" not in verbs(trace, life(trace, "record:events/0/2"))
+@pytest.mark.parametrize("case", LIVES)
+def test_life_of_a_thing_has_what_happens_to_it_in_order(case: str) -> None:
+    """Also where a step names what the thing is a part of, and nothing of its neighbours."""
+    name, ref, expected, other = LIVES[case]
+    trace = get(name).run()
+    told = iter(verbs(trace, life(trace, ref)))
+    assert all(verb in told for verb in expected.split()), "each after the one before"
+    assert other not in verbs(trace, life(trace, ref))
 
 
 def test_batches_of_two_producers_with_the_same_number_have_lives_of_their_own() -> None:
@@ -153,28 +145,6 @@ def test_batches_of_two_producers_with_the_same_number_have_lives_of_their_own()
     first, second = life(trace, "batch:0"), life(trace, "batch:producer 2/0")
     assert not {each.step for each in first} & {each.step for each in second}
     assert verbs(trace, first) == verbs(trace, second) == ["send", "request", "write", "answer", "delivered"]
-
-
-def test_record_of_an_aborted_transaction_is_told_of_the_marker() -> None:
-    """The marker that ends a transaction is in the life of each record that was written in it."""
-    trace = get("zombie").run()
-    told = life(trace, "record:output/0/0")
-    marker = next(each for each in told if trace.steps[each.step].what == "marker")
-    assert "ABORT" in marker.said
-
-
-def test_life_of_a_member_has_what_it_does_and_what_is_done_to_it() -> None:
-    """A member joins, is assigned partitions, is evicted by the coordinator and loses them."""
-    trace = get("poll_too_late").run()
-    told = life(trace, "member:A")
-    assert {"join", "assigned", "poll", "late", "evict", "lost"} & set(verbs(trace, told)) >= {"join", "assigned", "late", "evict", "lost"}
-    assert any(trace.steps[each.step].actor == "coordinator" for each in told)
-
-
-def test_life_of_a_partition_names_its_owners_one_after_the_other() -> None:
-    """A partition's life has assignments, losses and commits, and not each record's."""
-    trace = get("poll_too_late").run()
-    assert {"assigned", "lost", "commit"} <= set(verbs(trace, life(trace, "partition:orders/0"))).difference({"process", "emit"})
 
 
 def test_models_of_other_releases_decide_in_runs_that_have_them() -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from kitlib import experiments
-from kitlib.errors import KitError, KnobError
+from kitlib.errors import KnobError
 from kitlib.experiments import get, names
 from kitlib.experiments.knobs import UNLIMITED, Knob, bind
 from kitlib.monitor.delivery import judge
@@ -190,13 +190,6 @@ def test_a_recorded_trace_has_no_knobs() -> None:
         Player(story(), records=3)
 
 
-def test_player_refuses_bad_arguments_at_once() -> None:
-    """A wrong name or value is a KitError where the player is made."""
-    for what, arguments in (("nothing", {}), (SMALL, {"records": 0}), (SMALL, {"backend": "paper"})):
-        with pytest.raises(KitError):
-            Player(what, **arguments)
-
-
 @pytest.mark.parametrize("name", names())
 def test_stops_lead_from_end_to_end_and_all_are_allowed(name: str) -> None:
     """A slider stops at the ends, at the default and at the value it stands on; every stop is a good value."""
@@ -232,13 +225,13 @@ def test_an_empty_trace_can_be_played() -> None:
 
 
 def test_script_is_complete_readable_and_puts_text_in_as_text() -> None:
-    """The JavaScript needs nothing from elsewhere, never writes markup, and no part is longer than 400 lines."""
-    for name in (*SCRIPTS, *STYLES):
+    """The JavaScript, of the pages too, needs nothing from elsewhere, never writes markup, and no part is longer than 400 lines."""
+    for name in (*SCRIPTS, *STYLES, "page_model.js", "saved_page.js", "site.js", "site_worker.js"):
         text = (HERE / name).read_text(encoding="utf-8")
         assert len(text.splitlines()) <= 400, name
         found = re.findall(
             r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|\bimport\b|https?://[^w]|@import|url\(h",
             text,
         )
-        assert found == [], (name, found)
+        assert {*found} <= ({"import"} if name.startswith("site") else set()), (name, found)
     assert Player._esm.count("export default") == 1

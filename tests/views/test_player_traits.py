@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ipywidgets
 import pytest
 
 from kitlib.errors import KnobError
@@ -70,17 +69,6 @@ def test_a_step_outside_of_the_run_is_its_nearest_end(player: Player) -> None:
         player.step = asked
         assert player.step == shown
     assert Player(SMALL, open_at="anomaly").step > 0
-
-
-def test_a_player_can_be_linked_with_another_widget(player: Player) -> None:
-    """`link` of traitlets keeps a slider's value and the player's step the same, from either side."""
-    slider = ipywidgets.IntSlider(max=500)
-    link = ipywidgets.link((slider, "value"), (player, "step"))
-    slider.value = 40
-    assert player.step == 40
-    player.step = 7
-    assert slider.value == 7
-    link.unlink()
 
 
 def test_whole_numbers_arrive_exactly(player: Player) -> None:
