@@ -5,8 +5,7 @@ sides are seen in the same words, a dict by name. The first field that differs i
 shows a difference is searched: a recorded one, with calls left out and numbers made smaller while it still shows one (ddmin, Zeller
 and Hildebrandt 2002). Its picture is a table: what the original and the learner's code have after each call.
 
-An answer must be the learner's own: not the kit's class, not built on it, and not around it. A subclass is seen from here. What calls
-the kit's class in its own methods is seen over there: the class is closed before the learner's code runs.
+An answer must be the learner's own: not the kit's class, and not built on it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
 from kitlib.exercises import prose, sandbox
@@ -35,10 +34,6 @@ LARGE = 2**32  # from here on numbers are random ones, of which no sum may be an
 Script = dict[str, Any]  # name, meaning, config and steps: {op, args, and what the original did}
 Step = dict[str, Any]
 Seen = dict[str, Any]  # by its name what others see after a step; None: the learner's code does not show it, which is right
-
-
-class ItIsTheKitsError(Exception):
-    """The learner's code has made the kit's own, or called it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +56,6 @@ class Recording:
     def right(self) -> Any:
         """An answer that repeats every step."""
         return prose.answers()[self.exercise].solution
-
-    @property
-    def there(self) -> dict[str, Any]:
-        """What the learner's process is told of it: where it is, and what to close."""
-        return {"recording": self.name, "kits": self.kits}
 
     def given(self, script: Script) -> list[str]:
         """With what a script begins, where that does not go without saying."""
@@ -122,25 +112,9 @@ def named(where: str) -> Any:
     return found
 
 
-def close(kits: Sequence[str]) -> None:
-    """From now on these raise when they are made or called."""
-
-    def refuse(*given: Any, **named: Any) -> NoReturn:
-        raise ItIsTheKitsError
-
-    for where in kits:
-        found = named(where)
-        if isinstance(found, type):
-            found.__init__ = refuse  # type: ignore[misc]
-        else:
-            holder, _, name = where.rpartition(".")
-            setattr(named(holder), name, refuse)
-
-
 def play(make: Any, script: Script) -> Iterator[Seen]:
     """What is seen of the learner's code after each step."""
     recording: Recording = named(script["recording"])
-    close(script["kits"])
     for done in recording.replay(script, make):
         yield recording.seen(script, done)
 
@@ -159,7 +133,6 @@ def played(recording: Recording, make: Any, script: Script) -> list[Seen]:
 def shrink(make: Any, asked: Script) -> Iterator[dict[str, Any]]:
     """The shortest script found on which the two part in the same way, and what is seen of the learner's code."""
     recording: Recording = named(asked["recording"])
-    close(asked["kits"])
     until = time.monotonic() + SECONDS
 
     def differs(script: Script) -> int | None:
@@ -223,17 +196,16 @@ def operations(script: Script) -> Script:
 
 
 def built_on(answer: Any, kits: Sequence[str]) -> bool:
-    """Whether the answer is one of these, or a subclass of one."""
+    """Whether the answer is one of these, has one as its own method, or is a subclass of one."""
     own = [named(each) for each in kits]
-    return any(answer is each or (isinstance(answer, type) and isinstance(each, type) and issubclass(answer, each)) for each in own)
+    has = any(each in (answer, getattr(answer, each.__name__, None)) for each in own)
+    return has or (isinstance(answer, type) and issubclass(answer, tuple(each for each in own if isinstance(each, type))))
 
 
 def first_difference(recording: Recording, make: Any) -> NotYet | None:
     """The first step that differs; None when every recorded step is repeated. NotYet is raised when the code breaks a limit."""
     scripts = recording.scripts()
-    outcome = sandbox.run_steps(play, make, [{**operations(script), **recording.there} for script in scripts])
-    if any(raised and raised.kind == ItIsTheKitsError.__name__ for raised in outcome.raised):
-        return NotYet(*KITS)
+    outcome = sandbox.run_steps(play, make, [{**operations(script), "recording": recording.name} for script in scripts])
     if not outcome.is_slow:
         unbroken(outcome)
     compared = compare(recording, scripts, outcome)
@@ -279,7 +251,7 @@ def told_of(
     alike = [each for each, kind in zip(compared.differences, kinds, strict=True) if kind == kinds[0]]
     cut = [(scripts[numbers[each.trace]], each.step + 1) for each in sorted(alike, key=lambda each: each.step)[:FEWEST]]
     histories = [operations({**script, "steps": script["steps"][:end]}) for script, end in cut]
-    return f"The first that does not: {where}: {said}.", look, {**recording.there, "kind": kinds[0], "scripts": histories}
+    return f"The first that does not: {where}: {said}.", look, {"recording": recording.name, "kind": kinds[0], "scripts": histories}
 
 
 def shortest(recording: Recording, make: Any, asked: Script) -> tuple[str, Trace | None]:

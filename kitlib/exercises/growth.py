@@ -1,13 +1,12 @@
-"""What a learner's code costs when much is open, and what it still holds when all is done: told as a sentence, not as a time-out.
+"""What a learner's code costs when much is open: told as a sentence, not as a time-out.
 
-A mechanism that sees millions of records a day may go through what is open at no message, and keep nothing of what is finished.
-Both are measured in the learner's process, at 10,000 and at 100,000: a ratio, so the machine's pace does not matter.
+A mechanism that sees millions of records a day may go through what is open at no message. That is measured in the learner's process,
+at 10,000 and at 100,000: a ratio, so the machine's pace does not matter.
 """
 
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +22,6 @@ from kitlib.exercises.your_spout import Whole, built_with
 
 FEW, MANY = 10_000, 100_000  # open
 MOST_TIMES, LEAST_US = 5, 30.0  # so many times as long a message may take, and shorter than this it is never too long
-FINISHED = 20_000
-MOST_BYTES = 8 * FINISHED  # that may be left of them
 ROUNDS, MESSAGES = 5, 200
 LOOK = "What does it go through at each message? Look it up by its number instead."
 
@@ -36,10 +33,9 @@ class Growth:
     name: str  # module:name
     opened: Callable[[Any, int], Callable[[int], Any]]  # (the learner's code, how much is open) -> one more message, by its number
     noun: str  # of what is open
-    kept: str = ""  # what each message begins and finishes, so that nothing of it may stay; "": its offset stays acked
 
     def rows(self, made: Any) -> Rows:
-        """What is wrong, if time or memory grow."""
+        """What is wrong, if the time grows."""
         scripts = [{"growth": self.name, "name": f"{count:,} open {self.noun}", "open": count} for count in (FEW, MANY)]
         outcome = run_steps(message_us, made, scripts)
         if outcome.breach is not None and outcome.breach.kind == "time":
@@ -55,13 +51,6 @@ class Growth:
             f"{many:,.0f} µs; expected about the same.",
             LOOK,
         )
-        if not self.kept:
-            return
-        left = sum(unbroken(run_steps(bytes_left, made, [{"growth": self.name, "name": self.kept}])).answers[0])
-        yield left > MOST_BYTES and HalfRight(
-            f"right, and it grows: after {FINISHED:,} more {self.kept} your code holds {left / 1_000:,.0f} kB more; expected none.",
-            "What do you still keep of something that is over?",
-        )
 
 
 # In the learner's process.
@@ -76,21 +65,6 @@ def message_us(make: Any, script: dict[str, Any]) -> Iterator[float]:
             message(each)
         best = min(best, time.perf_counter() - begin)
     yield best / MESSAGES * 1e6
-
-
-def bytes_left(make: Any, script: dict[str, Any]) -> Iterator[int]:
-    """The bytes that so many more leave behind, apart from what the first ones do."""
-    finish, first = named(script["growth"]).opened(make, 1), FINISHED // 10
-    tracemalloc.start()
-    try:
-        for number in range(first):
-            finish(number)
-        before, _ = tracemalloc.get_traced_memory()
-        for number in range(first, first + FINISHED):
-            finish(number)
-        yield tracemalloc.get_traced_memory()[0] - before
-    finally:
-        tracemalloc.stop()
 
 
 def open_trees(make: Any, count: int) -> Callable[[int], None]:
@@ -127,7 +101,7 @@ def open_in_class(make: Any, count: int) -> Callable[[int], Any]:
     return open_offsets(partial(Whole, make), count)
 
 
-ACKER_GROWTH = Growth(f"{__name__}:ACKER_GROWTH", open_trees, "trees", "trees that are done")
-STATE_GROWTH = Growth(f"{__name__}:STATE_GROWTH", open_producers, "producers", "batches of one producer")
+ACKER_GROWTH = Growth(f"{__name__}:ACKER_GROWTH", open_trees, "trees")
+STATE_GROWTH = Growth(f"{__name__}:STATE_GROWTH", open_producers, "producers")
 SPOUT_GROWTH = Growth(f"{__name__}:SPOUT_GROWTH", open_offsets, "offsets")
 MANAGER_GROWTH = Growth(f"{__name__}:MANAGER_GROWTH", open_in_class, "offsets")

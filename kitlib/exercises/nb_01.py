@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from kitlib.exercises.answers import HalfRight, NotYet, a_class, as_text, expected, numbers_in, plain_name, whole_number
-from kitlib.exercises.door import Recorded, built_on, first_difference
-from kitlib.exercises.frame import Given, Half, Knobs, Miss, Right, Rows, Turned, exercise, unbroken
+from kitlib.exercises.answers import (
+    NotYet,
+    a_class,
+    a_function,
+    as_text,
+    expected,
+    numbers_in,
+    plain_name,
+    whole_number,
+)
+from kitlib.exercises.door import Recorded
+from kitlib.exercises.frame import Given, Half, Knobs, Miss, Right, Rows, Turned, exercise
 from kitlib.exercises.growth import MANAGER_GROWTH, SPOUT_GROWTH
-from kitlib.exercises.sandbox import run_steps
 from kitlib.exercises.spouts import emitted_spout, spout_on
-from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT, built_with
+from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT
 from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from kitlib.monitor.delivery import judge
@@ -25,11 +33,6 @@ FEW = 10  # so many repeated records are too many
 TOPIC_RECORDS = 2  # in the topic of the third exercise
 MAX_CALLS = 40
 LIMIT, HANDED_OUT, ONLY_ACKED = 8, 50, 37  # the fourth exercise's numbers
-ACKS = (  # of own_ack: bound, records emitted, offset acked. The recorded scripts have no bound between 100,000 and unlimited.
-    (LIMIT, HANDED_OUT, ONLY_ACKED),
-    (200_000, 10, 150_000),
-    (150_000, 10, 150_005),
-)
 
 
 @exercise(Given(whole_number))
@@ -150,45 +153,9 @@ def forgotten_too_much(offsets: list[int]) -> Rows:
     )
 
 
-def ack_or_class(answer: Any, what: str = "the answer") -> Any:
-    """A learner's ack, or a whole PartitionManager; NotYet otherwise."""
-    if not callable(answer):
-        raise expected(what, "your ack or your class", answer, "Give its name without parentheses.")
-    return answer
-
-
-@exercise(Given(ack_or_class))
+@exercise(Recorded(SPOUT, a_function, grows=SPOUT_GROWTH.rows))
 def own_ack(answer: Any) -> Rows:
-    yield (built_on(answer, SPOUT.kits) or getattr(answer, "ack", None) is PartitionManager.ack) and Miss("kits own")
-    found = first_difference(SPOUT, answer)
-    scripts = [{"name": f"ack {acked}", "limit": limit, "emitted": emitted, "acked": acked} for limit, emitted, acked in ACKS]
-    outcome = unbroken(run_steps(pending_after, answer, scripts))
-    storm = [next(pending_after(PartitionManager, script)) for script in scripts]
-    yours = [answers[0] if answers else None for answers in outcome.answers]  # None where the code raised
-    if found is not None:
-        half = _half(storm[0], yours[0])
-        yield HalfRight(found.said, f"{half}{found.look}", found.picture, found.history) if half else found
-    for each, wanted, had in zip(scripts, storm, yours, strict=True):
-        yield wanted != had and Miss("huge bound", each=each, wanted=as_text(wanted), had=as_text(had))
-    yield from SPOUT_GROWTH.rows(answer)
-    yield Right()
-
-
-def pending_after(make: Any, script: Mapping[str, Any]) -> Iterator[list[int]]:
-    """What is pending after one ack, with the learner's ack or class; runs in the learner's process."""
-    spout = emitted_spout(script["emitted"], built_with(make), max_offset_behind=script["limit"])
-    spout.ack(script["acked"])
-    yield sorted(spout.pending)
-
-
-def _half(storm: list[int], yours: Any) -> str:
-    """Which of the two mistakes is fixed, when it is one."""
-    if not isinstance(yours, list):
-        return ""
-    is_cleared, is_done = set(yours) - {ONLY_ACKED} == set(storm), ONLY_ACKED not in yours
-    mistakes = ["what an ack clears", "whether the acked offset itself leaves pending"]
-    right, wrong = mistakes if is_cleared else mistakes[::-1]
-    return "" if is_cleared is is_done else f"Half of it is right by now: {right}. Still wrong: {wrong}. "
+    yield None  # every near miss is a recorded step
 
 
 @exercise(Recorded(MANAGER, a_class, METHODS, MANAGER_GROWTH.rows))

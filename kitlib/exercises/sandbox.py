@@ -1,11 +1,12 @@
-"""A learner's code runs in a process of its own, with a deadline, a memory cap and an output cap; its answers come back as plain values.
+"""A learner's code runs in a process of its own, with a deadline and a memory cap; its answers come back as plain values.
 
     outcome = run_steps(driver, make, scripts)    # driver(make, script) yields one answer for each step
     outcome = call(function, [[trace], [trace]])  # a function that is called once for each list of arguments
 
 It guards a notebook's kernel from a loop, not a computer from an enemy: the cell beside it may do anything anyway. The code is sent by
 value (cloudpickle) and loaded in the other process alone; what is right stays here. Over there `main` adds each answer to a file,
-which is read here when the process has ended, or had to be.
+which is read here when the process has ended. That process keeps its limits by itself: an alarm ends it when its time is over, even
+when the kernel is gone by then, and the operating system gives it no more memory.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
-import psutil
 
-from kitlib.lab import supervisor
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 
@@ -39,27 +38,16 @@ Driver = Callable[[Any, Any], Iterable[Any]]
 
 CHANGED = "ArgumentChangedError"  # the kind of what is raised when a call has changed an argument
 DEADLINE_S, STARTUP_S = 10.0, 60.0  # a fresh Python takes 0.3 s, and longer on a computer that is busy with Spark
-MOST_BYTES = 64_000_000  # of answers
-LOOK_S = 0.05  # between two looks at the process
-MOST_CPU_S = 600  # for a loop that outlives even the kernel and its guard
+MOST_MEMORY, MOST_BYTES = 2_000_000_000, 64_000_000  # bytes of data in memory, and of what is answered or printed
 MAX_MESSAGE = 160  # characters of an exception's message
 KIT = str(Path(__file__).resolve().parents[1]) + os.sep  # the frames of a traceback in here are not the learner's
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a learner's code may use, all its scripts together."""
-
-    deadline_s: float = DEADLINE_S  # of wall-clock time, from the moment the process is ready
-    memory_bytes: int = 1_000_000_000  # resident, of the process and all that it started
-    printed_bytes: int = 64_000
-
-
-@dataclass(frozen=True, slots=True)
 class Breach:
-    """Why a learner's process was ended, or how it ended by itself: two sentences for the learner."""
+    """Why a learner's process came to no proper end: two sentences for the learner."""
 
-    kind: str  # "time", "memory", "printed", "ended", ...
+    kind: str  # "time", "ended", "loaded", "start" or "unsent"
     said: str  # "your code did not finish in 10 s, at step 7 of script 'fan_out'."
     look: str  # what to do about it
 
@@ -95,17 +83,17 @@ class Foreign:
 heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)  # what the learner's code printed during one check
 
 
-def run_steps(driver: Driver, make: Any, scripts: Sequence[Mapping[str, Any]], *, limits: Limits | None = None) -> Outcome:
+def run_steps(driver: Driver, make: Any, scripts: Sequence[Mapping[str, Any]], *, deadline_s: float | None = None) -> Outcome:
     """Run each script on the learner's `make`; never raises for what the code does.
 
     `driver` is a function of the kit: `driver(make, script)` yields the answer to each step. A script holds operations and no expected
-    answers; its "name" stands in the sentence of a breach.
+    answers; its "name" stands in the sentence of a breach. The deadline is for all scripts together, in seconds.
     """
     places = [f", at step {{}} of script '{plain_text(str(script['name']), 60)}'" if "name" in script else "" for script in scripts]
-    return _run(driver, make, scripts, places, limits or Limits(DEADLINE_S))
+    return _run(driver, make, scripts, places, deadline_s or DEADLINE_S)
 
 
-def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limits | None = None) -> Outcome:
+def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, deadline_s: float | None = None) -> Outcome:
     """Call the learner's function once for each list of arguments; the value of call i is `outcome.answers[i][0]`.
 
     Arguments are plain values or Traces. Of a value comes over what `plain` makes of it. A call that leaves an argument other than it
@@ -113,15 +101,15 @@ def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, limits: Limi
     """
     count = len(argument_lists)
     places = [f", in call {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
-    return _run(called, function, argument_lists, places, limits or Limits(DEADLINE_S))
+    return _run(called, function, argument_lists, places, deadline_s or DEADLINE_S)
 
 
-def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str], limits: Limits) -> Outcome:
+def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str], deadline_s: float) -> Outcome:
     outcome = Outcome([[] for _ in scripts], [None for _ in scripts])
     with tempfile.TemporaryDirectory(prefix="kit-sandbox-", ignore_cleanup_errors=True) as room:
         answers, printed = Path(room, "answers"), Path(room, "printed")
         try:
-            Path(room, "parcel").write_bytes(pickle.dumps(driver) + _parcel(make, scripts))
+            Path(room, "parcel").write_bytes(pickle.dumps((driver, deadline_s)) + _parcel(make, scripts))
         except Exception as error:  # noqa: BLE001 - pickling it runs the learner's code
             said = f"your code uses something that cannot be sent to the process that checks it: {told(error.with_traceback(None))[1]}."
             outcome.breach = Breach("unsent", said, "Pass it as an argument, or create it inside your code.")
@@ -129,65 +117,32 @@ def _run(driver: Driver, make: Any, scripts: Sequence[Any], places: Sequence[str
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path)), "TMPDIR": room}
         with printed.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main({os.getpid()})"], env=environment,
+                [sys.executable, "-P", "-X", "utf8", "-u", "-c", f"from {__name__} import main; main()"], env=environment,
                 cwd=tempfile.mkdtemp(dir=room), start_new_session=True, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
-        guard = supervisor.guard("kill", "-KILL", f"-{process.pid}")  # ends its group with a kernel that is killed
         try:
-            why = _watched(process, answers, printed, limits)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STARTUP_S + deadline_s)
         finally:
-            _end(process)
-            supervisor.release(guard)
+            with suppress(OSError):  # nothing of its group is left
+                os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
         at, last = _take(outcome, answers)
-        if why == "time":
-            outcome.is_slow = time.time() - answers.stat().st_mtime < limits.deadline_s / 4
         words = printed.read_bytes()[:2_000].decode("utf-8", "replace")
+        if at < len(scripts):
+            kind = "time" if status == -signal.SIGALRM else last
+            outcome.breach = _breach(kind, status, places[at].format(len(outcome.answers[at])), words, deadline_s)
+            outcome.is_slow = kind == "time" and time.time() - answers.stat().st_mtime < deadline_s / 4
     if (listening := heard.get()) is not None and words:
         listening.append(words)
-    if why or at < len(scripts):
-        where = places[at].format(len(outcome.answers[at])) if at < len(scripts) else ""
-        outcome.breach = _breach(why or last or "start", process.returncode, where, words, limits)
     return outcome
-
-
-def _watched(process: subprocess.Popen[bytes], answers: Path, printed: Path, limits: Limits) -> str | None:
-    """Wait for the end of the process: None, or why it has to be ended."""
-    learner, began, is_ready = psutil.Process(process.pid), time.monotonic(), False
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_S)
-        now = time.monotonic()
-        if not is_ready and answers.exists():
-            began, is_ready = now, True
-        if printed.stat().st_size > limits.printed_bytes:
-            return "printed"
-        if is_ready and answers.stat().st_size >= MOST_BYTES:
-            return "answers"
-        if process.returncode is not None:
-            return None
-        if now - began > (limits.deadline_s if is_ready else STARTUP_S):
-            return "time" if is_ready else "start"
-        with suppress(psutil.Error):
-            if sum(each.memory_info().rss for each in (learner, *learner.children(recursive=True))) > limits.memory_bytes:
-                return "memory"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and what it has started; what has taken leave of both its parent and its group is left alone."""
-    with suppress(psutil.Error):
-        for child in psutil.Process(process.pid).children(recursive=True):
-            with suppress(psutil.Error):
-                child.kill()
-    with suppress(OSError):  # none of them is left
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _parcel(make: Any, scripts: Sequence[Any]) -> bytes:
     """Both by value, with the learner's own module that holds the code; the kit's and installed packages go by name."""
     module = sys.modules.get(str(getattr(make, "__module__", "")))
-    is_known = module is None or module.__name__.partition(".")[0] in {"__main__", "kitlib", *sys.stdlib_module_names}
-    if module is None or is_known or {"site-packages", "dist-packages"} & set(Path(getattr(module, "__file__", "") or "").parts):
+    file = getattr(module, "__file__", None)
+    if not file or module is sys.modules["__main__"] or file.startswith((KIT, sys.prefix, sys.base_prefix)):
         return bytes(cloudpickle.dumps((make, scripts)))
     cloudpickle.register_pickle_by_value(module)
     try:
@@ -197,12 +152,12 @@ def _parcel(make: Any, scripts: Sequence[Any]) -> bytes:
 
 
 def _take(outcome: Outcome, answers: Path) -> tuple[int, str]:
-    """What the process has written; the number of the script that it was at, and in a word how it ended by itself."""
-    at, last = 0, ""
+    """What the process has written; the number of the script that it was at, and in a word how far it came."""
+    at, last = 0, "start"
     with suppress(FileNotFoundError, EOFError, pickle.UnpicklingError), answers.open("rb") as file:
         while True:
             what, *rest = pickle.load(file)  # noqa: S301 - `main` has written it, of plain values
-            last = "ready" if what == "ready" else "ended"
+            last = "loaded" if what == "ready" else "ended"
             if what == "answer":
                 outcome.answers[at] += rest
             elif what in ("end", "raised"):
@@ -211,41 +166,34 @@ def _take(outcome: Outcome, answers: Path) -> tuple[int, str]:
     return at, last
 
 
-def _breach(kind: str, status: int, where: str, words: str, limits: Limits) -> Breach:
+def _breach(kind: str, status: int, where: str, words: str, deadline_s: float) -> Breach:
     """The sentences for one kind of end, and where it was."""
     error = plain_text(words.strip().rpartition("\n")[2], MAX_MESSAGE)
     if kind == "start":
         said = f"the process that checks your code did not start ({error})."
         return Breach(kind, said, "Run this cell again; if that does not help, run `kit doctor`.")
-    grows, end = "Look for something that grows and never shrinks.", f"signal {-status}" if status < 0 else "os._exit"
+    end = f"signal {-status}" if status < 0 else "os._exit"
     said, look = {
-        "time": (f"did not finish in {limits.deadline_s:g} s", "Look for a loop that never ends."),
-        "memory": (f"used more than {limits.memory_bytes / 1e6:,.0f} MB of memory", grows),
-        "printed": (f"printed more than {limits.printed_bytes / 1e3:,.0f} kB", "Remove the prints: they run at every step."),
-        "answers": (f"returned more than {MOST_BYTES / 1e6:,.0f} MB", grows),
-        "ready": (f"cannot be loaded in the process that checks it ({error})", "Define everything it needs in cells, or import it inside."),
+        "time": (f"did not finish in {deadline_s:g} s", "Look for a loop that never ends."),
+        "loaded": (f"cannot be loaded in the process that checks it ({error})", "Define all that it needs in cells, or import it inside."),
         "ended": (f"ended the Python process ({end})", "Return instead, or raise an exception that says what is wrong."),
     }[kind]  # fmt: skip
     return Breach(kind, f"your code {said}{where}.", look)
 
 
-def main(kernel: int) -> None:
+def main() -> None:
     """In the learner's process: run what the parcel asks for, and add each answer to the file."""
-    own, answers, parcel = os.getpid(), Path("../answers").resolve(), Path("../parcel").open("rb")  # noqa: SIM115
-    for what, most in ((resource.RLIMIT_CPU, MOST_CPU_S), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
-        hard = resource.getrlimit(what)[1]
-        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    if os.getppid() != kernel:
-        return  # it has ended already
+    answers, parcel = Path("../answers").open("wb", 0), Path("../parcel").open("rb")  # noqa: SIM115
+    driver, deadline_s = pickle.load(parcel)  # noqa: S301 - the kit's own
 
     def send(*parts: Any) -> None:
-        if os.getpid() != own:
-            os._exit(0)  # a copy that the learner's code forked: only the first one answers
-        with open(answers, "ab", 0) as file:  # nothing that the learner's code could close or write to is left open
-            file.write(pickle.dumps(parts))
+        answers.write(pickle.dumps(parts))
 
-    driver = pickle.load(parcel)  # noqa: S301 - the kit's own
+    for what, most in ((resource.RLIMIT_DATA, MOST_MEMORY), (resource.RLIMIT_FSIZE, MOST_BYTES), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(what)[1]
+        resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
     send("ready")
+    signal.setitimer(signal.ITIMER_REAL, deadline_s)
     make, scripts = cloudpickle.load(parcel)
     send("loaded")
     for script in scripts:
@@ -254,6 +202,7 @@ def main(kernel: int) -> None:
                 send("answer", plain(answer))
             send("end")
         except BaseException as error:  # noqa: BLE001 - the learner's code may raise anything
+            traceback.clear_frames(error.__traceback__)  # they may hold all the memory that there is
             send("raised", *told(error))
     os._exit(0)
 

@@ -31,7 +31,6 @@ METHODS = ("before_run", "may_leave", "number", "place", "stored", "refused", "f
 SEQUENCES = 2**31
 ORDINALS = ("oldest", "2nd", "3rd", "4th", "5th", "6th")
 PLAIN = {**{name: getattr(ProducerConfig(), name) for name in CONFIG_NAMES.values()}, "linger_ms": 0, "retry_backoff_ms": 0}
-_begin = TransactionManager.__init__  # of the kit's own, before a learner's process closes it to them
 
 
 @cache
@@ -112,7 +111,7 @@ class Numbered(TransactionManager):
     """The kit's id and states; every number is the learner's."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        _begin(self)
+        super().__init__()
         self.numbers, self.first_epoch = make(), 0
         self.seen: dict[int, Batch] = {}  # by a batch's number
 

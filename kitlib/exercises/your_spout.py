@@ -42,7 +42,6 @@ LEDGERS = {  # the recording's word -> the learner's, in the order in which a di
     "numberAcked": "number_acked",
     "numberFailed": "number_failed",
 }
-_fetch = PartitionManager.fetch  # which error is which, taken before a learner's process closes the class to them
 
 
 @cache
@@ -92,7 +91,7 @@ class Log:
     def fetch(self, offset: int) -> list[Record] | None:
         """The records from `offset` on; None when it is out of range and the settings allow to go on."""
         asks: Any = SimpleNamespace(config=self.config, log=self.log, failed_fetch=self._failed)
-        fetched = _fetch(asks, offset)
+        fetched = PartitionManager.fetch(asks, offset)  # which error is which
         return None if fetched.error is FetchError.OFFSET_OUT_OF_RANGE else list(fetched.records)
 
     def offset_at(self, time: int) -> int:

@@ -70,23 +70,6 @@ class HoldsATreeTwice(WithLists):
         return [self.young, {**self.young, **self.old}]
 
 
-def around(kits: type, *methods: str) -> type:
-    """A wrapper: the methods do nothing, and what they should have done is the kit's."""
-
-    class AroundTheKits:
-        epoch = 0
-
-        def __init__(self, *given: Any) -> None:
-            self.kits = kits(*given)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.kits, name)
-
-    for method in methods:
-        setattr(AroundTheKits, method, lambda self, *given: None)
-    return AroundTheKits
-
-
 ACKERS = [Acker, FromScratch, WithLists, WithAPendingOfItsOwn]
 NEVER_RENEWS = (
     "newer[root] = newer.get(root) or older.pop(root, None) or [0, None, False]",

@@ -45,7 +45,7 @@ def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ())
 
 def shrunk(recording: Recording, make: Any, asked: Script) -> tuple[Script, Trace]:
     """The shortest script on which the two part, and its history."""
-    [answer] = shrink(make, {**asked, "kits": []})
+    [answer] = shrink(make, asked)
     script, got = answer["script"], answer["got"]
     right = played(recording, recording.right, script)
     kind, said = differing(right[-1], got[-1])

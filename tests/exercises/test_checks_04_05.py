@@ -10,7 +10,7 @@ from kitlib.mechanisms.acker import Acker
 from kitlib.monitor.delivery import judge
 from kitlib.more.topology import BasicBolt, FailedError
 from kitlib.more.topology.later_acker import LaterAcker
-from tests.exercises import planted, solutions
+from tests.exercises import planted
 from tests.exercises.solutions import slip, slips
 
 
@@ -30,7 +30,6 @@ class BasicSplit(BasicBolt):
 # Slips of own_split.
 SENT = '        if given["sentence"].endswith("?"):', "        if False:"
 ACKED = "anchors=given)\n        self.collector.ack(given)"
-IN_ONE = 'word in given["sentence"].split():', 'word in [given["sentence"].split()]:', "if len(word) >= 3", "if word"
 IF_NOT_AGAIN = "self.collector.ack(given)", '''
         known = vars(self).setdefault("known", set())
         (self.collector.fail if given["sentence"] in known else self.collector.ack)(given)
@@ -38,7 +37,6 @@ IF_NOT_AGAIN = "self.collector.ack(given)", '''
 # Slips of own_batch, and other right answers.
 ADD, CLEAR, CLASS = "        self.held.append(given)", "            self.held = []", 'what is written."""'
 IN_THE_CLASS = "self.held: list[Any] = []", "pass", CLASS, f"{CLASS}\n\n    held = []"
-AS_DEFAULT = "self.held: list[Any] = []", "pass", CLASS, f"{CLASS}\n\n    def __init__(self, held=[]):\n        self.held = held"
 CLEARED = CLEAR, "            self.held.clear()"
 NUMBERS_TOO = (
     ADD, f'{ADD}\n        self.numbers.append(given["number"])', '[held["number"] for held in self.held]', "self.numbers",
@@ -85,15 +83,9 @@ WRONG: list[tuple[str, Any, str]] = [
     ("zero_too_early", (1, 2, 4), "the number is 0111"),
     ("zero_too_early", (1, 1, 2), "the same id"),
     ("zero_too_early", (1, 2), "but you gave 2 ids"),
-    ("zero_too_early", (0, 1, 2), "from 1 to 15"),
-    ("zero_too_early", (16, 17, 1), "from 1 to 15"),
-    ("zero_too_early", 7, "should be 3 ids"),
     ("bits_for_ten_years", 41, "every 7.0 years"),
     ("bits_for_ten_years", 43, "fewer are enough"),
     ("bits_for_ten_years", 64, "fewer are enough"),
-    ("bits_for_ten_years", 0, "1 to 64 bits"),
-    ("bits_for_ten_years", 65, "1 to 64 bits"),
-    ("bits_for_ten_years", 41.5, "a whole number"),
     ("when_it_fails", 67, "each tuple had its own clock"),
     ("when_it_fails", 87, "longer than any tuple waits"),
     ("when_it_fails", 60, "not thrown out yet"),
@@ -102,27 +94,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("when_it_fails", 70, "at second 70 no bucket rotates"),
     *slips(
         "own_split",
-        (", anchors=given", "", "was acked after"),
+        (", anchors=given", "", "should get ack; with yours it gets an ack, before the last word was written."),
         ("anchors=given", '**({"anchors": given} if word == given["sentence"].split()[-1] else {})',
-         "failed further on, but the spout got an ack after 56 ms"),
-        (ACKED, "anchors=given)", "        for word", "        self.collector.ack(given)\n        for word", "was acked after"),
-        (ACKED, "anchors=given)", *SENT, "timed out after 60,000 ms"),
-        ("        self.collector.ack", '        any(len(each) >= 3 for each in given["sentence"].split()) and self.collector.ack',
-         "'so it is'"),
-        (">= 3", ">= 0", *SENT, "the word 'of' of 'streams of tuples grow into trees' was sent"),
-        (">= 3", ">= 4", "was never sent"),
-        ("collector.fail", "collector.ack", "was acked"),
-        (*SENT, "of the question"),
-        ("self.collector.fail(given)", "pass", "that was the timeout"),
-        ("collector.ack", "collector.fail", "failed after"),
+         "a word of which fails further on, the spout, which sends a failed one once more, should get fail, ack; with yours it gets ack."),
+        (ACKED, "anchors=given)", *SENT, "a fail, when the tuple timed out"),
+        (">= 3", ">= 4", "the words sent should be"),
+        (*SENT, "for the sentence 'we ask why?' the spout"),
+        ("self.collector.fail(given)", "pass", "should get fail, fail; with yours it gets a fail, when the tuple timed out."),
         ("[word]", "[word, 1]", "TopologyError"),
-        (*IN_ONE, "['streams', 'of', 'tuples', 'grow', 'into', 'trees'] was sent as the value of one tuple, expected one word"),
-        ("[word]", '[{"word": word}]', "was sent as the value of one tuple, expected one word"),
-        (*IF_NOT_AGAIN, "came again after its word had failed, and failed again"),
-        ("collector.ack", "collector.akc", "AttributeError"),
+        (*IF_NOT_AGAIN, "should get fail, ack; with yours it gets fail, fail"),
     ),
     ("own_split", type("NoBolt", (), {}), "your code raised"),
-    ("own_split", solutions.Split(), "should be your class"),
     *slips(
         "own_acker",
         (*planted.NEVER_RENEWS, "recorded steps agree"),
@@ -138,31 +120,20 @@ WRONG: list[tuple[str, Any, str]] = [
     ("largest_pending", 299, "299 is not the largest"),
     ("largest_pending", 301, "time out in 400 s"),
     ("largest_pending", 600, "of the work is useless"),
-    ("largest_pending", 0, "expected 1 to 5,000"),
     ("quiet_fault", "fail", "and none of them happens again later"),
     ("quiet_fault", "lose", "only 23 of 24"),
     ("quiet_fault", "raise", "in the first second"),
     ("quiet_fault", "hang", "in the first second"),
     ("cheap_spout_crash", {}, "28 effects happen twice (default"),
     ("cheap_spout_crash", {"max_spout_pending": 1}, "the last record is acked at"),
-    ("cheap_spout_crash", {"commit_every_ms": 0}, "expected"),
-    ("cheap_spout_crash", "max_spout_pending", "a dict of knobs"),
     ("end_the_livelock", {"topology_ackers": 5}, "trees time out"),
     ("end_the_livelock", {"topology_message_timeout_secs": 45}, "trees time out"),
-    ("end_the_livelock", {"parallelism": 0}, "expected"),
-    ("end_the_livelock", 2, "a dict of knobs"),
     *slips(
         "own_batch",
         (ADD, f"{ADD}\n        self.collector.ack(given)", "self.collector.ack(held)", "pass", "acked after"),
         ("            self.write()\n", "", CLEAR, f"            self.write()\n{CLEAR}",
          "number 0 is acked after 7 ms and only then written, in the same millisecond; expected"),
-        ("            self.write()", "            self.collector.ack(given)\n            self.write()",
-         "in self.held:", "in self.held[:-1]:",
-         "number 4 is acked after 7 ms and only then written"),
         (*IN_THE_CLASS, *CLEARED, "when two tasks share the numbers, batch-2 writes number 1, which it has not been given since"),
-        (*IN_THE_CLASS, "== 5", ">= 5", "batch-2 writes number 1, which it has not been given since it started; expected only its own"),
-        (*AS_DEFAULT, *CLEARED, "batch-2 writes number 1, which it has not been given since it started"),
-        (*NUMBERS_TOO, CLASS, f"{CLASS}\n\n    numbers = []", "batch-2 writes number 1, which it has not been given since it started"),
         (*WRITTEN, *unless('given["number"] in self.written'),
          "when five messages to the acker are lost, number 0 is written, but it comes 30 times"),
         (*unless('given["number"] in {held["number"] for held in self.held}'),
@@ -170,12 +141,8 @@ WRONG: list[tuple[str, Any, str]] = [
         ("in self.held:", "in self.held[-1:]:", "came again"),
         ("self.collector.ack(held)", "pass", "came again"),
         (*unless('given["number"] >= 35'), "number 35 is never written"),
-        ("self.write()", "pass", "never written: it is lost"),
         ("== 5", "== 1", "a batch of 1"),
         ('[held["number"]', "[repr(held)", "expected a list of 5 numbers"),
-        ('numbers=[held["number"] for held in self.held]', 'number=self.held[0]["number"]', "expected a list of 5 numbers"),
-        ("== 5", ">= 5", "in self.held:", "in self.held[-1:]:", CLEAR, "", "a batch of 6"),
-        ("number\"]", "nubmer\"]", "has no field 'nubmer'"),
     ),
 ]  # fmt: skip
 

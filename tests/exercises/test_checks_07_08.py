@@ -9,7 +9,6 @@ from kitlib.mechanisms.broker.producer_state import ProducerStateManager
 from kitlib.mechanisms.producer.transaction_manager import TransactionManager
 from kitlib.mechanisms.protocol import ErrorCode
 from tests.exercises import solutions
-from tests.exercises.planted import around
 from tests.exercises.solutions import slip, slips
 from tests.exercises.steps import judged_here
 
@@ -58,21 +57,16 @@ WRONG: list[tuple[str, Any, str]] = [
     ("how_many_copies", [2, 2, 1, 2], "situation 1"),
     ("how_many_copies", [1, 2, 2, 2], "situation 3"),
     ("how_many_copies", [1, 2, 1, 1], "situation 4"),
-    ("how_many_copies", [1, 2, 1], "the answer should be a list of 4 numbers"),
-    ("how_many_copies", 2, "the answer should be a list of 4 numbers"),
     ("safe_kill", {}, "25 duplicated"),
     ("safe_kill", {"max_in_flight": 2}, "10 duplicated"),
     ("safe_kill", {"retries": 0}, "25 indefinite"),
     ("safe_kill", {"delivery_timeout_ms": 100}, "25 indefinite"),
     ("safe_kill", {"idempotence": False}, "25 duplicated"),
-    ("safe_kill", {"max_in_flight": 0}, "expected"),
     ("quiet_switch", {"enable.idempotence": False}, "enable.idempotence=False says so openly"),
     ("quiet_switch", {"max.in.flight.requests.per.connection": 6}, "does not start: ConfigException"),
     ("quiet_switch", {"linger.ms": 5}, "enable.idempotence is true"),
     ("quiet_switch", {"max_in_flight": 6}, "has no setting max_in_flight"),
-    ("quiet_switch", {"acks": 1, "retries": 0}, "a dict with one setting"),
     ("quiet_switch", {"acks": None}, "a name and its value"),
-    ("quiet_switch", "acks=1", "a dict with one setting"),
     *slips(
         "own_check_sequence",
         ("(entry.last_seq + 1)", "(entry.batches[-1].first_seq + 1)",  # the bug of kafkajs#598, on the other side
@@ -90,18 +84,14 @@ WRONG: list[tuple[str, Any, str]] = [
         ('None:\n        return "append"', "None:\n        return True", "yours is True"),
         ("entry is None", "False", "your code raised AttributeError"),
     ),
-    ("own_check_sequence", solutions.BrokerState, "should be your function"),
     ("order_in_log", [0, 1, 2, 3, 4, 5], "the order with idempotence"),
     ("order_in_log", [0, 2, 3, 4, 5, 1], "place 3 of the log does not hold batch 4"),
     ("order_in_log", [0, 2, 1, 3, 4, 5], "place 2 of the log does not hold batch 1"),
     ("order_in_log", [1, 0, 2, 3, 4, 5], "place 0 of the log does not hold batch 1"),
     ("order_in_log", [0, 2, 3, 4, 5], "each of the batches 0 to 5 once"),
-    ("order_in_log", [1, 2, 3, 4, 5, 6], "each of the batches 0 to 5 once"),
-    ("order_in_log", "023145", "should be a list of batch numbers"),
     ("enough_memory", 5, "50 records are written twice"),
     ("enough_memory", 9, "50 records are written twice"),
     ("enough_memory", 11, "11 is not the smallest"),
-    ("enough_memory", "ten", "should be a number"),
     ("in_flight_needed", 1, "100 records a second"),
     ("in_flight_needed", 5, "500 records a second"),
     ("in_flight_needed", 7, "7 is not the smallest: 6 works too (600 records a second)"),
@@ -113,7 +103,6 @@ WRONG: list[tuple[str, Any, str]] = [
         (LATE, "any(number < other for other in seen)", "only 0 first copies lie behind a higher number; yours counts 2"),
     ),
     ("copies_and_order", lambda numbers: solutions.copies_and_order(numbers)[::-1], "should return (3, 0); yours returns (0, 3)"),
-    ("copies_and_order", lambda numbers: len(numbers), "should be a list of 2 counts"),
     *slips(
         "send_again",
         ('step.what == "send"', 'step.what == "undelivered"', NOT_THERE, "", "which is in the topic already"),
@@ -124,7 +113,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("send_again", lambda trace: [], "your function leaves it out"),
     ("send_again", lambda trace: [*solutions.send_again(trace), 1_000], "which was never sent before"),
     ("send_again", lambda trace: trace.steps[-1].data["ranges"], "your code raised KeyError"),
-    ("send_again", [5, 6], "should be a function"),
     *slips(
         "own_broker_state",
         ("remembered = 5", "remembered = 6", "the answer should now be out of order; yours is 1"),
@@ -146,7 +134,6 @@ WRONG: list[tuple[str, Any, str]] = [
      "(epoch 0, 0), send 1 (epoch 0, 1); yours is send 1 (epoch 0, 1), send 0 (epoch 0, 0)."),
     *slips("own_sender", ("return sum(", 'raise LookupError("not yet written")\n        return sum(',
                           "your code raised LookupError: not yet written")),
-    ("own_sender", around(TransactionManager, *SENDER), "this is the kit's own, or built on it."),
     ("own_sender", TransactionManager, "this is the kit's own, or built on it."),
 ]  # fmt: skip
 

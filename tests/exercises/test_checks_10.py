@@ -33,11 +33,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("committable", lambda first, finished: finished[-1] + 1 if finished else first, "is not finished: a crash would lose it"),
     ("committable", lambda first, finished: solutions.committable(first, finished) - 1, "The committed offset is the next to be read"),
     ("committable", lambda first, finished: first, "repeat more than it must"),
-    ("committable", lambda first, finished: "45", "what your function returns should be a number"),
     ("stand_still", {"eager": 6, "cooperative": 3}, "cooperative members do not give up 3 partitions"),
     ("stand_still", {"eager": 3, "cooperative": 2}, "eager members do not give up 3 partitions"),
-    ("stand_still", {"eager": 6}, "the answer should be a dict with the keys 'eager'"),
-    ("stand_still", 6, "the answer should be a dict with the keys 'eager'"),
     ("which_clock", ["session", "nobody", "session", "session"], "situation 1, a batch takes 2.6 s"),
     ("which_clock", ["poll", "poll", "session", "session"], "situation 2"),
     ("which_clock", ["poll", "nobody", "poll", "session"], "situation 3"),
@@ -45,8 +42,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("poll_size", 20, "with 20 records in a poll 240"),
     ("poll_size", 18, "18 is not the largest"),
     ("poll_size", 25, "How long does such a batch take?"),
-    ("poll_size", 18.5, "should be a whole number"),
-    ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
     *slips(
         "own_assignor",
         ("owned[name][:room]", "[]", "stay where they are"),
@@ -55,7 +50,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("own_assignor", lambda partitions, owned: {name: list(has) for name, has in owned.items()}, "each partition should be assigned once"),
     ("own_assignor", lambda partitions, owned: {name: list(range(partitions)) for name in owned}, "each partition should be assigned once"),
-    ("own_assignor", lambda partitions, owned: {"A": list(range(partitions))}, "a list for each of"),
+    ("own_assignor", lambda partitions, owned: [], "a dict with a list for each member"),
 ]
 
 

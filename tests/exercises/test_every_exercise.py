@@ -98,7 +98,7 @@ def test_check_stub_or_nonsense_fails(exercise: Exercise, answer: Any) -> None:
 def test_exercise_has_a_solution_wrong_answers_and_hints(exercise: Exercise) -> None:
     """Each exercise is in both tables, its declared solution too, and its hints can be asked for."""
     assert any(name == exercise.name and answer is ... for name, answer, _ in SOLUTIONS)
-    assert sum(name == exercise.name for name, _, _ in WRONG) >= 4
+    assert sum(name == exercise.name for name, _, _ in WRONG) >= 2
     assert [hint(exercise.name, number) for number in range(1, len(exercise.told.hints) + 1)] == list(exercise.told.hints)
     assert len(exercise.told.hints) >= 2
 
