@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader, Restart
+from kitlib.experiments.idempotence.leader import PARTITION, ModelLeader
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader
 from kitlib.experiments.script import ScriptError
 from kitlib.lab import kafka_server
@@ -33,25 +33,22 @@ from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
 LONGEST_DELAY_MS = 10_000  # of a script's message
-EXPIRY_MS = 1_000  # for as long as an idle id is kept while `expire` waits for the broker to forget it
+EXPIRY_MS = 1_000  # for as long as an idle id is kept while `forget` waits for the broker to forget it
 
 
-@dataclass(slots=True)
-class KafkaLeader:
+@dataclass(slots=True, kw_only=True)
+class KafkaLeader(ModelLeader):
     """The partitions of a real topic, by a connection of one's own. The lab's broker leads all of them."""
 
-    topic: str
     cluster: Cluster
     reader: TopicReader
-    model: ModelLeader
     proxy: ChaosProxy | None = None  # where a script does something to messages
     began_ms: int = field(default_factory=lambda: int(time.time() * 1000))  # real time of the run's virtual 0
     ends: dict[int, int] = field(default_factory=lambda: defaultdict(int))  # of the logs, by partition
 
     @classmethod
     def open(
-        cls, backend: KafkaBackend, topic: str, config: BrokerConfig | None = None, is_attacked: bool = False,
-        is_ended: bool = False, partitions: int = 1,
+        cls, backend: KafkaBackend, config: BrokerConfig, partitions: int, *, is_attacked: bool = False, is_ended: bool = False
     ) -> KafkaLeader:
         """Create the topic and connect to its leader, through the proxy if it is attacked.
 
@@ -59,20 +56,18 @@ class KafkaLeader:
         """
         if is_ended:
             must_be_own(backend.cluster, "a run that restarts the broker or changes its settings")
-        if config not in (None, BrokerConfig()):
+        if config != BrokerConfig():
             raise KnobError(
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "
                 "older_is_duplicate and release are knobs of the model. Use their defaults, or backend='model'."
             )
-        topic, cluster = KafkaTopic.create(backend, topic, partitions=partitions).name, backend.cluster
-        model = ModelLeader(topic, partitions=partitions)
-        if not is_attacked:
-            return cls(topic, cluster, TopicReader.open(cluster, topic), model)
+        topic, cluster = KafkaTopic.create(backend, "events", partitions=partitions).name, backend.cluster
         with ExitStack() as undo:
-            proxy = undo.enter_context(ChaosProxy.before(cluster))
-            leader = cls(topic, proxy.cluster, TopicReader.open(proxy.cluster, topic), model, proxy)
+            proxy = undo.enter_context(ChaosProxy.before(cluster)) if is_attacked else None
+            cluster = proxy.cluster if proxy else cluster
+            reader = TopicReader.open(cluster, topic)
             undo.pop_all()
-        return leader
+        return cls(config, partitions, topic=topic, cluster=cluster, reader=reader, proxy=proxy)
 
     @property
     def wire(self) -> Wire:
@@ -83,9 +78,10 @@ class KafkaLeader:
         error, producer_id, epoch = self.wire.init_producer_id()
         return InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch)
 
-    def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> AppendResult:
+    def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> dict[int, PartitionAnswer]:
         (batch,), sent, deeds = request.batches, self._on_wire(request), deeds or {}
-        expected, partition = self.model.produce(request, now_ms), batch.partition
+        expected, partition = ModelLeader.produce(self, request, now_ms), batch.partition
+        self.differs = ""
         if "second_copy" in deeds:  # the proxy has sent it with the first one
             return self._seen(expected, batch)
         longest_ms = max(deeds.values(), default=0)
@@ -102,22 +98,24 @@ class KafkaLeader:
         if request.acks == 0:
             self.wire.send_produce(self.topic, [sent], acks=0)
             self.reader.bounds()  # asked on the same connection, so after it
-            self.ends[partition] += batch.count
-            return AppendResult(Outcome.APPENDED, PartitionAnswer(base_offset=self.ends[partition] - batch.count))
-        answers = self.wire.produce(self.topic, [sent], acks=request.acks, timeout_s=DEADLINE_S + longest_ms / 1000)
-        error, base_offset, log_start = answers[partition]
-        answer = PartitionAnswer(ErrorCode.of(error), base_offset, log_start)
-        outcome = Outcome.REJECTED if error else Outcome.APPENDED if base_offset >= self.ends[partition] else Outcome.DUPLICATE
-        if outcome is Outcome.APPENDED:
-            self.ends[partition] = base_offset + batch.count
-        told, model = (
-            (outcome, answer.error, base_offset),
-            (expected.outcome, expected.answer.error, expected.answer.base_offset),
+            answer = PartitionAnswer(base_offset=self.ends[partition])
+        else:
+            answers = self.wire.produce(self.topic, [sent], acks=request.acks, timeout_s=DEADLINE_S + longest_ms / 1000)
+            error, base_offset, log_start = answers[partition]
+            answer = PartitionAnswer(ErrorCode.of(error), base_offset, log_start)
+        outcome = (
+            Outcome.REJECTED if answer.error else Outcome.APPENDED if answer.base_offset >= self.ends[partition] else Outcome.DUPLICATE
         )
-        if told == model:
-            return AppendResult(outcome, answer)
-        texts = (f"{done.name} {code.name} at offset {offset}" for done, code, offset in (told, model))
-        return AppendResult(outcome, answer, "the broker says {}, the model {}".format(*texts))
+        if outcome is Outcome.APPENDED:
+            self.ends[partition] = answer.base_offset + batch.count
+        told, model = (
+            f"{done.name} {said.error.name} at offset {said.base_offset}"
+            for done, said in ((outcome, answer), (self.last_outcomes[partition], expected[partition]))
+        )
+        if told != model and request.acks:
+            self.differs = f"the broker says {told}, the model {model}"
+        self.last_outcomes[partition] = outcome
+        return {partition: answer}
 
     def lose(self, request: ProduceRequest) -> None:
         """It leaves, and the proxy loses it. A story's is not sent."""
@@ -146,41 +144,42 @@ class KafkaLeader:
         self.reader.close()
         self.reader = TopicReader.open(self.cluster, self.topic)
 
-    def _seen(self, expected: AppendResult, batch: Batch) -> AppendResult:
+    def _seen(self, expected: dict[int, PartitionAnswer], batch: Batch) -> dict[int, PartitionAnswer]:
         """What the broker made of a request without an answer: its log has grown or it has not; for the rest it is the model's word."""
         partition, end = batch.partition, self.reader.bounds(batch.partition)[1]
         grown, self.ends[partition] = end - self.ends[partition], end
-        wanted = batch.count if expected.outcome is Outcome.APPENDED else 0
-        differs = "" if grown == wanted else f"the broker's log grew by {grown} records, the model's by {wanted}"
-        return AppendResult(expected.outcome, expected.answer, differs)
+        wanted = batch.count if self.last_outcomes[partition] is Outcome.APPENDED else 0
+        if grown != wanted:
+            self.differs = f"the broker's log grew by {grown} records, the model's by {wanted}"
+        return expected
 
-    def restart(self, how: Restart, now_ms: int) -> None:
+    def restart(self, how: str, now_ms: int) -> None:
         self.reader.close()
-        kafka_server.restart(how)
+        kafka_server.restart("kill" if how == "kill" else "clean")
         self.reader = TopicReader.open(self.cluster, self.topic)
-        self.model.restart(how, now_ms)
+        ModelLeader.restart(self, how, now_ms)
 
     def fail_over(self, now_ms: int) -> None:
         raise KnobError(
             "the kit's own broker has no replica to fail over to. Use restart='clean' or 'kill', or backend='model'."
         )
 
-    def expire(self, producer_id: int, now_ms: int) -> None:
+    def forget(self, producer_id: int, now_ms: int) -> None:
         """Waits until the broker has forgotten the id, with a short producer.id.expiration.ms meanwhile."""
         with broker_setting(self.cluster, EXPIRATION, str(EXPIRY_MS)):
             wait_until(lambda: producer_id not in self._known(), DEADLINE_S, f"the broker forgets producer id {producer_id}")
-        self.model.expire(producer_id, now_ms)
+        ModelLeader.forget(self, producer_id, now_ms)
 
     def _known(self) -> set[int]:
         """The producer ids that the broker remembers."""
         return {found.producer_id for found in self.wire.describe_producers(self.topic, PARTITION)}
 
-    def delete_before(self, offset: int) -> None:
-        self.wire.delete_records(self.topic, PARTITION, offset)
-        self.model.delete_before(offset)
+    def delete_before(self, partition: int, offset: int) -> int:
+        self.wire.delete_records(self.topic, partition, offset)
+        return ModelLeader.delete_before(self, partition, offset)
 
     def shown(self, producer_id: int, partition: int = PARTITION) -> dict[str, Any]:
-        return self.model.shown(producer_id, partition) | {"log_end": self.ends[partition]}
+        return ModelLeader.shown(self, producer_id, partition) | {"log_end": self.ends[partition]}
 
     def read(self, partition: int = PARTITION) -> tuple[int, list[bytes]]:
         return self.reader.read(partition)
@@ -190,4 +189,3 @@ class KafkaLeader:
         self.reader.close()
         if self.proxy is not None:
             self.proxy.stop()
-

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from kitlib.experiments.idempotence.leader import PARTITION, AppendResult, ModelLeader
+from kitlib.experiments.idempotence.leader import PARTITION, ModelLeader
 from kitlib.experiments.idempotence.producer_knobs import producer_config
 from kitlib.experiments.script import Intervention
 from kitlib.experiments.world import NEVER, Action, Line, World
@@ -51,7 +51,7 @@ class Flight:
     data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last
     attempt: int  # 0 for the first one
     refused: PartitionAnswer | None = None  # an error that it gets instead of the broker's answer
-    handled: AppendResult | None = None  # once the broker has dealt with it
+    handled: PartitionAnswer | None = None  # once the broker has dealt with it
     deeds: dict[str, int] = field(default_factory=dict)  # what a script does to it, by the proxy's words, with their ms
     is_lost: bool = False  # it never reaches the broker
 
@@ -76,10 +76,9 @@ class Flight:
     @property
     def answer(self) -> PartitionAnswer:
         """What the broker says of it, once it has arrived."""
-        if self.refused is not None:
-            return self.refused
-        assert self.handled is not None, "a flight is answered after it has arrived"
-        return self.handled.answer
+        found = self.refused or self.handled
+        assert found is not None, "a flight is answered after it has arrived"
+        return found
 
 
 # What becomes of a request: "", "lose_request" (and what follows it on its connection), "cut_after_answer" (the connection ends),
@@ -165,9 +164,7 @@ class ProducerRun(World):
         config = BrokerConfig(**settings.given("remembered_batches", "older_is_duplicate", "release"))
         attacked = bool(self.interventions.by_target)
         ended = settings.restart in ("clean", "kill") or settings.expires or bool(self.interventions.breaks)
-        self.leader = self.backend.provide(
-            ModelLeader, "events", config, is_attacked=attacked, is_ended=ended, partitions=len(self.partitions)
-        )
+        self.leader = self.backend.provide(ModelLeader, config, len(self.partitions), is_attacked=attacked, is_ended=ended)
         producer = self.add_producer()
         self.run_for(BEGIN_MS)
         return producer
@@ -262,13 +259,13 @@ class ProducerRun(World):
 
     def expire(self, client: Client) -> None:
         """The broker forgets the producer's id."""
-        self._led.expire(client.identity[0], self.now_ms)
+        self._led.forget(client.identity[0], self.now_ms)
         self._record("broker", "expire", client, topic=self._led.topic, partition=PARTITION, pid=client.identity[0])
 
     def delete_all(self) -> None:
         """Retention: the records are gone, every one."""
         end = self._led.shown(-1)["log_end"]
-        self._led.delete_before(end)
+        self._led.delete_before(PARTITION, end)
         self._record("broker", "delete", None, topic=self._led.topic, partition=PARTITION, to=end)
 
     def read(self) -> None:
@@ -484,16 +481,16 @@ class ProducerRun(World):
             self.withheld_left = 0
             self.cut()
 
-    def _handle(self, flight: Flight) -> AppendResult:
+    def _handle(self, flight: Flight) -> PartitionAnswer:
         """What the leader does with a request."""
-        handled = self._led.produce(flight.request, self.now_ms, flight.deeds)
+        answer = self._led.produce(flight.request, self.now_ms, flight.deeds)[flight.partition]
         flight.deeds = {"second_copy": 0} if "duplicate_request" in flight.deeds else {}
-        what = {Outcome.REJECTED: "refuse", Outcome.APPENDED: "write"}.get(handled.outcome, "recognise")
-        told = {"error": handled.answer.error.name} if what == "refuse" else {"offset": handled.answer.base_offset}
+        what = {Outcome.REJECTED: "refuse", Outcome.APPENDED: "write"}.get(self._led.last_outcomes[flight.partition], "recognise")
+        told = {"error": answer.error.name} if what == "refuse" else {"offset": answer.base_offset}
         self._record("broker", what, flight.client, **flight.data, **flight.numbers, **told)
-        if handled.differs:
-            self._record("broker", "differs", flight.client, **flight.where, from_the_model=handled.differs)
-        return handled
+        if self._led.differs:
+            self._record("broker", "differs", flight.client, **flight.where, from_the_model=self._led.differs)
+        return answer
 
     def _record(self, actor: str, what: str, client: Client | None, **data: Any) -> None:
         """Write a step that is about one producer, or about none."""
