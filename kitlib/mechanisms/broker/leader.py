@@ -169,7 +169,7 @@ class Leader:
     def restart(self, how: str, now_ms: int) -> None:
         """The broker goes down ("clean" or "kill") and comes up again: one batch of each producer is left, and a new block of ids."""
         for log in self.logs.values():
-            log.restart(how, now_ms)  # KnobError for another word
+            log.restart(how, now_ms)
         self.producer_ids.restart()
 
     def fail_over(self, now_ms: int) -> None:

@@ -10,14 +10,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.append_checks import OffsetOutOfRangeError, is_older
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.entry import EndTransactionMarker, ProducerStateEntry, VerificationGuard
 from kitlib.mechanisms.broker.producer_state import Outcome, ProducerStateManager
 from kitlib.mechanisms.protocol import INVALID_OFFSET, NO_PRODUCER_ID, NO_SEQUENCE, Batch
-
-RESTARTS = ("clean", "kill")
 
 
 @dataclass(slots=True)
@@ -143,13 +140,10 @@ class UnifiedLog:
         """The broker goes down and comes up again with this log: "clean", or "kill".
 
         A clean one leaves a snapshot. After the other the log is read from its segment's first batch, and a
-        snapshot of that is taken, and loaded: so both remember one batch of each producer. KnobError for
-        another word. InvalidTxnStateError when the segment holds, below the start, a transaction without its
-        end, whose producer wrote outside transactions when all of it was deleted and forgotten: with such
-        a log a real broker does not come up.
+        snapshot of that is taken, and loaded: so both remember one batch of each producer. InvalidTxnStateError
+        when the segment holds, below the start, a transaction without its end, whose producer wrote outside
+        transactions when all of it was deleted and forgotten: with such a log a real broker does not come up.
         """
-        if how not in RESTARTS:
-            raise KnobError(f"a broker restarts {how!r}, expected one of {', '.join(RESTARTS)}.")
         state = self.state
         if how == "kill":
             state = self._replayed(self.batches)

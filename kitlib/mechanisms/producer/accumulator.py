@@ -41,12 +41,12 @@ class RecordAccumulator:
 
     # The user's side
 
-    def send(self, partition: int, values: Sequence[bytes], count: int, now_ms: int) -> ProducerBatch:
+    def send(self, partition: int, values: Sequence[bytes], now_ms: int) -> ProducerBatch:
         """Queue a whole batch. KnobError when it is empty, too large or for a partition that is not there."""
         queue = self._queue(partition)
-        if count < 1 or (values and len(values) != count):
-            raise KnobError(f"a batch of {count} records with {len(values)} values: give one record or more.")
-        batch = closed_batch(self._next_number(), self.sends, partition, values, count, now_ms)
+        if not values:
+            raise KnobError("a batch of no records: give one record or more.")
+        batch = closed_batch(self._next_number(), self.sends, partition, values, now_ms)
         if batch.max_record_bytes > self.config.max_request_size:
             raise self._too_large(batch.max_record_bytes)
         self.sends += 1
@@ -185,11 +185,6 @@ class RecordAccumulator:
         """How long a retry waits: twice as long each time, up to retry_backoff_max_ms."""
         longest = self.config.retry_backoff_max_ms
         return min(self.config.retry_backoff_ms << min(max(batch.attempts - 1, 0), 40), longest)
-
-    @property
-    def has_undrained(self) -> bool:
-        """Whether a batch waits in any queue."""
-        return any(self.queues.values())
 
     def _queue(self, partition: int) -> deque[ProducerBatch]:
         queue = self.queues.get(partition)

@@ -22,10 +22,7 @@ from kitlib.mechanisms.protocol import (
 )
 
 MAX_RECORD_OVERHEAD_BYTES = 21  # what Java reserves for a record's own numbers before it knows them
-MOST_AROUND_A_VALUE = (
-    BATCH_OVERHEAD_BYTES + MAX_RECORD_OVERHEAD_BYTES + 1 + 5 + 1
-)  # `batch_upper_bound` minus the value
-NOMINAL_VALUE_BYTES = 4  # a record of a run that only counts weighs as much as one with such a value
+MOST_AROUND_A_VALUE = BATCH_OVERHEAD_BYTES + MAX_RECORD_OVERHEAD_BYTES + 1 + 5 + 1  # `batch_upper_bound` minus the value
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -43,7 +40,7 @@ class ProducerBatch:
     first: int  # index of its first record within the send: above 0 in the later parts of a split one
     count: int  # records, at least 1
     created_ms: int  # of the send, also in parts; the delivery timeout counts from here
-    values: list[bytes] = field(default_factory=list)  # empty in runs that only count
+    values: list[bytes] = field(default_factory=list)
     capacity_bytes: int = 0  # an open batch takes records up to here
     size_bytes: int = BATCH_OVERHEAD_BYTES  # as it would lie on the wire
     longest_value_bytes: int = 0  # of its records
@@ -166,7 +163,7 @@ class ProducerBatch:
         Differs: nothing.
         """
         parts: list[ProducerBatch] = []
-        lengths = [len(value) for value in self.values] or [NOMINAL_VALUE_BYTES] * self.count
+        lengths = [len(value) for value in self.values]
         begins = 0
         while begins < self.count:
             capacity = max(batch_upper_bound(lengths[begins]), target_bytes)
@@ -196,12 +193,10 @@ class ProducerBatch:
         return parts
 
 
-def closed_batch(
-    number: int, send: int, partition: int, values: Sequence[bytes], count: int, now_ms: int
-) -> ProducerBatch:
-    """A batch that the user hands over whole: `count` records, with these values or, if none, only counted."""
-    batch = ProducerBatch(number, send, partition, 0, count, now_ms, list(values))
-    lengths = [len(value) for value in values] if values else [NOMINAL_VALUE_BYTES] * count
+def closed_batch(number: int, send: int, partition: int, values: Sequence[bytes], now_ms: int) -> ProducerBatch:
+    """A batch that the user hands over whole."""
+    batch = ProducerBatch(number, send, partition, 0, len(values), now_ms, list(values))
+    lengths = [len(value) for value in values]
     batch.size_bytes += sum(record_bytes(length, index) for index, length in enumerate(lengths))
     batch.longest_value_bytes = max(lengths)
     return batch

@@ -148,13 +148,10 @@ class Sender:
 
     # The user's side
 
-    def send(self, partition: int, now_ms: int, values: Sequence[bytes] = (), count: int | None = None) -> int:
-        """Hand over one closed batch, of `values` or, where only numbers matter, of `count` records.
-
-        Returns the send's number, from 0.
-        """
+    def send(self, partition: int, now_ms: int, values: Sequence[bytes]) -> int:
+        """Hand over one closed batch; the send's number, from 0."""
         self._wake()
-        return self.accumulator.send(partition, values, len(values) if count is None else count, now_ms).send
+        return self.accumulator.send(partition, values, now_ms).send
 
     def append(self, partition: int, value: bytes, now_ms: int) -> int:
         """Hand over one record; it joins the partition's open batch. Returns the number of that batch's send."""
@@ -167,12 +164,6 @@ class Sender:
         for queue in self.accumulator.queues.values():
             if queue:
                 queue[-1].is_open = False
-
-    @property
-    def has_unfinished(self) -> bool:
-        """Whether the user is still waiting for any batch to complete."""
-        out = (batch for batches in self.in_flight_batches.values() for batch in batches)
-        return self.accumulator.has_undrained or any(not batch.is_done for batch in out)
 
     def completed(self) -> list[Completion]:
         """What completed since the last call."""

@@ -28,27 +28,6 @@ def state_of(leader: Leader) -> object:
     return copy.deepcopy([(log.start, log.end, log.batches, log.state) for log in leader.logs.values()])
 
 
-def test_produce_new_batch_then_its_duplicate() -> None:
-    """Both are a success with the same offset; `last_outcomes` tells them apart."""
-    leader = Leader()
-    for outcome in (Outcome.APPENDED, Outcome.DUPLICATE):
-        assert leader.produce(ProduceRequest(0, (batch(0, count=3),)), NOW) == {
-            0: PartitionAnswer(ErrorCode.NONE, 0, 0)
-        }
-        assert leader.last_outcomes == {0: outcome}
-    assert leader.logs[0].end == 3
-
-
-def test_produce_refused_sequence_answers_no_offset_and_the_logs_start() -> None:
-    """An error has offset -1, and says where the log begins: release 2.0's client asks for that."""
-    leader = Leader()
-    leader.produce(ProduceRequest(0, (batch(0),)), NOW)
-    leader.delete_before(0, 1)
-    found = leader.produce(ProduceRequest(1, (batch(5),)), NOW)
-    assert found == {0: PartitionAnswer(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1, 1)}
-    assert leader.last_outcomes == {0: Outcome.REJECTED}
-
-
 def test_produce_partitions_are_answered_on_their_own() -> None:
     """One partition's error does not stop another's batch."""
     leader = Leader(partitions=2)

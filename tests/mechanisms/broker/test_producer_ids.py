@@ -15,22 +15,6 @@ from kitlib.mechanisms.broker.producer_ids import (
 )
 
 
-def test_zk_two_brokers_take_blocks_that_follow_each_other() -> None:
-    """The first broker has 0 to 999, the second 1000 to 1999, and each gives out its own."""
-    node = ProducerIdNode()
-    first, second = ZkProducerIdManager(1, node), ZkProducerIdManager(2, node)
-    assert [first.generate(), first.generate(), second.generate()] == [0, 1, 1000]
-    assert node.block == ProducerIdBlock(2, 1000) and node.block.last == 1999
-
-
-def test_zk_block_used_up_takes_the_next_free_one() -> None:
-    """Id 999 is given out, and the one after it is the first of a block that nobody has."""
-    node = ProducerIdNode()
-    first = ZkProducerIdManager(1, node)
-    ZkProducerIdManager(2, node)
-    assert [first.generate() for _ in range(1_001)][-2:] == [999, 2000]
-
-
 def test_zk_lost_race_reads_again_and_wastes_nothing() -> None:
     """Both have read version 1; who writes second is refused, and takes the block after it."""
     node = ProducerIdNode(ProducerIdBlock(0, 0), version=1)
@@ -44,14 +28,6 @@ def test_zk_lost_race_reads_again_and_wastes_nothing() -> None:
         (1000, 1999),
         (2000, 2999),
     ]
-
-
-def test_zk_restart_wastes_what_was_left_of_the_block() -> None:
-    """Three ids were given out; 997 never will be."""
-    broker = ZkProducerIdManager(1, ProducerIdNode())
-    assert [broker.generate() for _ in range(3)] == [0, 1, 2] and broker.left == 997
-    broker.restart()
-    assert broker.generate() == 1000
 
 
 @pytest.mark.parametrize(("last", "fits"), [(MAX_PRODUCER_ID - 1_000, True), (MAX_PRODUCER_ID - 999, False)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.append_checks import (
     InvalidTxnStateError,
 )
@@ -83,12 +82,6 @@ def test_restart_kill_with_a_forgotten_transaction_below_the_start_fails() -> No
     with pytest.raises(InvalidTxnStateError, match="has one open since offset 0"):
         log.restart("kill", 0)
     assert remembered(log) == [(1, 1, 1, 1)]
-
-
-def test_restart_in_another_way_is_an_error() -> None:
-    """There are two ways to go down."""
-    with pytest.raises(KnobError, match="expected one of clean, kill"):
-        UnifiedLog().restart("gently", 0)
 
 
 def test_2_0_deleted_records_make_their_producer_unknown() -> None:

@@ -40,7 +40,7 @@ class Rig:
 
     def send(self, count: int = 1, partition: int = 0) -> ProduceRequest | None:
         """Hand over a closed batch and let it leave, if it may."""
-        self.sender.send(partition, self.now_ms, count=count)
+        self.sender.send(partition, self.now_ms, [b"0000"] * count)
         made = self.poll()
         return made[0] if made else None
 
@@ -78,3 +78,9 @@ def numbers(request: ProduceRequest | None) -> list[tuple[int, int, int]]:
 def refused(error: str) -> PartitionAnswer:
     """An answer with this error and nothing else."""
     return PartitionAnswer(ErrorCode[error])
+
+
+def unfinished(sender: Sender) -> bool:
+    """Whether the user is still waiting for any batch."""
+    out = (batch for batches in sender.in_flight_batches.values() for batch in batches)
+    return any(sender.accumulator.queues.values()) or any(not batch.is_done for batch in out)

@@ -22,14 +22,14 @@ def wire_bytes(values: list[bytes]) -> int:
 @given(VALUES)
 def test_closed_batch_weighs_what_the_wire_carries(values: list[bytes]) -> None:
     """The size, by which batches are closed and split, and by which a broker refuses them, is that of the real format."""
-    assert closed_batch(0, 0, 0, values, len(values), 0).size_bytes == wire_bytes(values)
+    assert closed_batch(0, 0, 0, values, 0).size_bytes == wire_bytes(values)
     assert Batch(0, len(values), values=tuple(values)).size_bytes == wire_bytes(values)
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 100_000])
 def test_closed_batch_of_one_large_value_weighs_what_the_wire_carries(length: int) -> None:
     """Lengths at which a number takes one byte more."""
-    assert closed_batch(0, 0, 0, [b"x" * length], 1, 0).size_bytes == wire_bytes([b"x" * length]) <= batch_upper_bound(length)
+    assert closed_batch(0, 0, 0, [b"x" * length], 0).size_bytes == wire_bytes([b"x" * length]) <= batch_upper_bound(length)
 
 
 @given(VALUES, st.integers(0, 500))
@@ -45,7 +45,7 @@ def test_open_batch_takes_what_fits_and_always_the_first(values: list[bytes], ba
 @given(VALUES, st.integers(0, 600), st.integers(0, 2**31 - 1))
 def test_split_keeps_every_record_in_order_and_shares_out_the_sequences(values: list[bytes], target: int, base: int) -> None:
     """The parts are the same records in the same order, each but one that cannot be smaller within the target."""
-    batch = closed_batch(0, 3, 0, values, len(values), 17)
+    batch = closed_batch(0, 3, 0, values, 17)
     batch.number_from(7, 1, base)
     parts = batch.split(target, 10)
     assert [value for part in parts for value in part.values] == values

@@ -76,6 +76,6 @@ def test_retention_renumbers_in_the_heaps_order() -> None:
 
 def numbered(sequence: int) -> ProducerBatch:
     """A batch of one record with this sequence."""
-    batch = closed_batch(0, 0, 0, [], 1, 0)
+    batch = closed_batch(0, 0, 0, [b""], 0)
     batch.number_from(7, 0, sequence)
     return batch

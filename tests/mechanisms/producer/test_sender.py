@@ -18,18 +18,8 @@ from kitlib.mechanisms.protocol import (
     InitProducerIdAnswer,
     InitProducerIdRequest,
     PartitionAnswer,
-    ProduceRequest,
 )
-from tests.mechanisms.producer.rig import Rig, numbers, rig
-
-
-def test_poll_without_an_id_asks_for_one_and_sends_nothing() -> None:
-    """No batch leaves before the id is there, and it is asked for once."""
-    sender = Sender(ProducerConfig())
-    sender.send(0, 0, count=1)
-    assert sender.poll(0) == [InitProducerIdRequest()] and sender.poll(5) == []
-    sender.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 7, 0))
-    assert [numbers(request) for request in sender.poll(6) if isinstance(request, ProduceRequest)] == [[(7, 0, 0)]]
+from tests.mechanisms.producer.rig import Rig, numbers, refused, rig, unfinished
 
 
 @pytest.mark.parametrize("error", [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT])
@@ -44,7 +34,7 @@ def test_receive_id_with_a_retriable_error_asks_again_after_the_back_off(error: 
 def test_receive_id_refused_fails_what_waits_and_asks_again() -> None:
     """CLUSTER_AUTHORIZATION_FAILED for the id is told to the user, and is not for ever."""
     sender = Sender(ProducerConfig())
-    sender.send(0, 0, count=2)
+    sender.send(0, 0, [b"0000"] * 2)
     sender.poll(0)
     sender.receive_id(InitProducerIdAnswer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     assert sender.poll(1) == [] and sender.completed() == [Completion(0, 0, 2, "ClusterAuthorizationException", -1)]
@@ -64,17 +54,9 @@ def test_receive_id_with_a_fatal_error_fails_every_send_for_ever(error: str, exc
     sender.poll(0)
     sender.receive_id(InitProducerIdAnswer(ErrorCode[error]))
     for send in range(2):
-        sender.send(0, send, count=1)
+        sender.send(0, send, [b"0000"])
         assert sender.poll(send) == []
     assert [told.error for told in sender.completed()] == [exception] * 2
-
-
-def test_disconnect_while_the_id_is_asked_for_asks_again() -> None:
-    """A request for an id that went down with its connection is made anew."""
-    sender = Sender(ProducerConfig())
-    assert sender.poll(0) == [InitProducerIdRequest()]
-    sender.disconnect()
-    assert sender.poll(1) == [InitProducerIdRequest()]
 
 
 @pytest.mark.parametrize(
@@ -95,17 +77,6 @@ def test_answer_fatal_fails_what_waits_and_what_is_in_flight(error: str, excepti
     assert made.errors() == dict.fromkeys(range(3), exception)
     made.send()
     assert made.errors()[3] == exception
-
-
-@pytest.mark.parametrize("error", ["OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"])
-def test_answer_gap_after_the_last_retry_fails_and_bumps(error: str) -> None:
-    """Out of retries at a gap: the user is told, and the sequences begin anew although the batch is in doubt."""
-    made = rig(retries=0)
-    made.send()
-    made.answer(0, error, log_start=0)
-    assert list(made.errors()) == [0] and made.sender.producer_id_and_epoch == (1_000, 0)
-    made.poll()
-    assert made.sender.producer_id_and_epoch == (1_000, 1) and numbers(made.send()) == [(1_000, 1, 0)]
 
 
 def at_the_wrap() -> Rig:
@@ -152,11 +123,11 @@ def test_retries_across_the_wrap_come_back_in_the_wrong_order() -> None:
 def test_answer_for_some_partitions_completes_these() -> None:
     """A partition that the answer does not name stays in flight until it expires."""
     made = rig((0, 1))
-    made.sender.send(0, made.now_ms, count=1)
-    made.sender.send(1, made.now_ms, count=1)
+    made.sender.send(0, made.now_ms, [b"0000"])
+    made.sender.send(1, made.now_ms, [b"0000"])
     made.poll()
     made.answer(0, "NONE", 0)
-    assert made.errors() == {0: None} and made.sender.has_unfinished
+    assert made.errors() == {0: None} and unfinished(made.sender)
     made.now_ms += 120_000
     made.poll()
     assert made.errors() == {0: None, 1: "TimeoutException"}
@@ -175,7 +146,7 @@ def test_receive_none_loses_one_request() -> None:
 def test_next_event_after_an_idle_disconnect_is_now() -> None:
     """What waits while the connection breaks may leave with the poll after the next one, and nothing else wakes the client."""
     made = rig()
-    made.sender.send(0, made.now_ms, count=1)
+    made.sender.send(0, made.now_ms, [b"0000"])
     made.sender.disconnect()
     assert made.poll() == [] and made.sender.next_event_ms(made.now_ms) == made.now_ms
     assert len(made.poll()) == 1
@@ -184,7 +155,7 @@ def test_next_event_after_an_idle_disconnect_is_now() -> None:
 def test_poll_of_a_driver_without_a_connection_is_idle_until_it_has_one() -> None:
     """A driver that cannot connect yet holds requests back; polls that do nothing leave the client idle."""
     made = rig()
-    made.sender.send(0, made.now_ms, count=1)
+    made.sender.send(0, made.now_ms, [b"0000"])
     for _ in range(3):
         assert made.poll(connected=False) == [] and made.sender.is_idle
     assert len(made.poll()) == 1
@@ -208,19 +179,15 @@ def test_events_name_what_the_last_poll_did() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "values", "count", "words"),
-    [
-        (7, [], 1, "there is no partition 7"), (0, [], 0, "a batch of 0 records"), (0, [], None, "a batch of 0 records"),
-        (0, [b"a"], 2, "a batch of 2 records with 1 values"), (0, [], -1, "a batch of -1 records"),
-        (0, [b"x" * 1_048_576], None, "max_request_size is 1048576"),
-    ],
-)  # fmt: skip
-def test_send_bad_argument_is_refused_and_nothing_changes(partition: int, values: list[bytes], count: int | None, words: str) -> None:
+    ("partition", "values", "words"),
+    [(7, [b"a"], "there is no partition 7"), (0, [], "a batch of no records"), (0, [b"x" * 1_048_576], "max_request_size is 1048576")],
+)
+def test_send_bad_argument_is_refused_and_nothing_changes(partition: int, values: list[bytes], words: str) -> None:
     """A batch that cannot be sent is refused in a sentence, and the next send has the number that it would have had."""
     made = rig()
     with pytest.raises(KitError, match=words):
-        made.sender.send(partition, 0, values, count)
-    assert made.queue() == [] and made.sender.send(0, 0, count=1) == 0
+        made.sender.send(partition, 0, values)
+    assert made.queue() == [] and made.sender.send(0, 0, [b"0000"]) == 0
 
 
 def test_append_bad_argument_is_refused() -> None:
@@ -266,7 +233,7 @@ def test_response_wakes_an_idle_loop_and_a_loss_outlasts_it() -> None:
     made.sender.receive(0, {0: PartitionAnswer(ErrorCode.NONE, 0)})
     assert made.sender.state is LoopState.AWAKE
     made.sender.disconnect()
-    made.sender.send(0, made.now_ms, count=1)
+    made.sender.send(0, made.now_ms, [b"0000"])
     assert made.sender.state is LoopState.DISCONNECTED and made.poll() == []
     assert made.sender.state is LoopState.AWAKE
 
@@ -277,3 +244,83 @@ def test_id_that_comes_after_a_fatal_error_does_not_end_it() -> None:
     manager.transition_to(ProducerState.FATAL_ERROR, "ProducerFencedException")
     manager.receive_id(InitProducerIdAnswer(ErrorCode.NONE, 9, 0))
     assert manager.has_fatal_error and manager.has_producer_id and not manager.id_request_due
+
+
+def test_gap_without_idempotence_is_a_failure() -> None:
+    """Nothing but retriable errors is retried without idempotence."""
+    made = rig(enable_idempotence=False)
+    made.send()
+    made.answer(0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
+    assert made.errors() == {0: "OutOfOrderSequenceException"}
+
+
+def test_acks_0_completes_with_the_request_and_knows_no_offset() -> None:
+    """Nobody answers, so the user is told with the next answers; nothing stays in flight."""
+    made = rig(enable_idempotence=False, acks=0)
+    request = made.send(2)
+    assert request is not None and request.acks == 0 and made.told == [Completion(0, 0, 2, None, -1)]
+    assert not made.sender.in_flight_requests and not unfinished(made.sender)
+
+
+def test_retry_waits_for_a_back_off_that_doubles() -> None:
+    """100, 200, 400 ... ms and never more than the longest one."""
+    made = rig(retry_backoff_ms=100, retry_backoff_max_ms=300)
+    made.send()
+    for number, backoff in enumerate((100, 200, 300, 300)):
+        made.answer(number, "NOT_LEADER_OR_FOLLOWER")
+        made.poll()
+        assert made.sender.next_event_ms(made.now_ms) == made.now_ms + backoff
+        made.now_ms += backoff - 1
+        assert made.poll() == []
+        made.now_ms += 1
+        assert len(made.poll()) == 1
+
+
+def test_append_lingers_until_the_time_is_over_or_the_batch_is_full() -> None:
+    """An open batch waits for linger_ms; one that is full, or has another behind it, does not."""
+    made = rig(linger_ms=5, batch_size=200)
+    assert made.sender.append(0, b"a", made.now_ms) == 0 and made.sender.append(0, b"b", made.now_ms) == 0
+    assert made.poll() == [] and made.poll() == [] and made.sender.next_event_ms(made.now_ms) == made.now_ms + 5
+    made.now_ms += 5
+    assert [batch.values for request in made.poll() for batch in request.batches] == [(b"a", b"b")]
+    assert made.sender.append(0, b"c" * 120, made.now_ms) == 1 and made.sender.append(0, b"d" * 120, made.now_ms) == 2
+    assert [batch.values for request in made.poll() for batch in request.batches] == [(b"c" * 120,)]
+
+
+def test_flush_lets_an_open_batch_leave_and_closes_it() -> None:
+    """After a flush nothing lingers; the next record begins a batch of its own."""
+    made = rig(linger_ms=1_000)
+    made.sender.append(0, b"a", made.now_ms)
+    assert made.poll() == []
+    made.sender.flush()
+    assert made.sender.append(0, b"b", made.now_ms) == 1 and len(made.poll()) == 1
+
+
+def test_drained_batch_takes_no_more_records() -> None:
+    """A record that comes while its batch is out, or waits for a retry, begins a new one."""
+    made = rig()
+    made.sender.append(0, b"a", made.now_ms)
+    made.poll()
+    made.answer(0, "NOT_LEADER_OR_FOLLOWER")
+    assert made.sender.append(0, b"b", made.now_ms) == 1
+    assert [batch.count for batch in made.sender.accumulator.queues[0]] == [1, 1]
+
+
+def test_answer_too_large_for_one_record_is_a_failure() -> None:
+    """There is nothing to split: the user is told, and the hole in the sequences is closed by a bump."""
+    made = rig()
+    made.send()
+    made.answer(0, "MESSAGE_TOO_LARGE")
+    assert made.errors() == {0: "RecordTooLargeException"} and numbers(made.send()) == [(1_000, 1, 0)]
+
+
+def test_answer_too_large_without_idempotence_keeps_the_order_of_the_parts() -> None:
+    """The parts come back at the front, the first one first."""
+    made = rig(enable_idempotence=False, batch_size=100)
+    made.sender.send(0, made.now_ms, [b"a" * 60, b"b" * 60])
+    made.poll()
+    made.sender.send(0, made.now_ms, [b"0000"])
+    made.sender.receive(0, {0: refused("MESSAGE_TOO_LARGE")})
+    made.sender.disconnect()
+    made.poll()
+    assert [batch.first for batch in made.sender.accumulator.queues[0]] == [0, 1, 0]
