@@ -53,7 +53,7 @@ docker: ## Build the Docker image and run all notebooks in it, alone and beside 
 	@exec $(PYTHON) scripts/try_docker.py $(ARGS)
 
 notebooks: setup ## Measure the table of guarantees, run all notebooks again and save their outputs
-	@if [ -z "$(ARGS)" ]; then $(BIN)/kit guarantees --out notebooks/data/guarantees.json; fi
+	@if [ -z "$(ARGS)" ]; then $(BIN)/kit guarantees --out notebooks/data/guarantees.jsonl; fi
 	@exec $(BIN)/kit notebooks $(ARGS)
 
 page: setup ## Build a site of all experiments in build/page: Python in the browser, no server of its own

@@ -17,14 +17,14 @@ from kitlib.lab import workspace
 @app.command()
 def guarantees(
     records: Annotated[int, typer.Option(help="How many records each producer sends.")] = 20_000,
-    out: Annotated[Path | None, typer.Option(help="Also keep the table as JSON in this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also keep the table in this file, as JSON lines.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the runs' topics, for `kit audit RUN`.")] = False,
 ) -> None:
     """Measure records lost, duplicated, out of order and wrongly reported as failed, for each setting and each fault."""
     if out:
         workspace.check_writable(out, "--out")
-    from kitlib.experiments.idempotence.guarantees import all_cells
+    from kitlib.experiments.idempotence.guarantees import all_cells, in_words
     from kitlib.pipelines.guarantees import measure_guarantees
     from kitlib.spark import sessions  # here, because Spark takes a while to load and other commands do without
 
@@ -40,13 +40,14 @@ def guarantees(
                     bar.update(task, description="Spark counts")
 
             table = measure_guarantees(records, cells, progress, keep)
+    text = table.to_json(orient="records", lines=True)
     if as_json:
-        typer.echo(table.to_text(), nl=False)
+        typer.echo(text, nl=False)
     else:
-        head, *lines = table.rows()
-        shown = Table(*head, title=table.sentence, show_lines=True)
-        for line in lines:
+        read = in_words(table)
+        shown = Table("producer", *(fault.replace("_", " ") for fault in read), title=f"{records:,} records each", show_lines=True)
+        for line in read.itertuples():
             shown.add_row(*line)
         Console(markup=False, width=max(Console().width, 100)).print(shown)
     if out:  # last, so that minutes of work are seen even when the disk is full by now
-        workspace.write_atomic(out, table.to_text())
+        workspace.write_atomic(out, text)

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import confluent_kafka
+import pandas as pd
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import LabError
-from kitlib.experiments.idempotence.guarantees import Cell, GuaranteeTable, Setting, all_cells, run_cells
+from kitlib.experiments.idempotence.guarantees import Setting, all_cells, cell, run_cells
 from kitlib.lab import jars, kafka_server
 from kitlib.lab.clients import client_config
 from kitlib.monitor.delivery import judge
@@ -31,15 +32,14 @@ def measure_guarantees(
     cells: Iterable[tuple[Setting, str]] | None = None,
     progress: Callable[[int], None] = lambda done: None,
     keep: bool = False,
-) -> GuaranteeTable:
-    """Run the cells of a table (all of them if none are given) and count them on Spark.
+) -> pd.DataFrame:
+    """Run the cells of a table (all of them if none are given) and count them on Spark: a row for each.
 
     `progress` hears how many more cells have run. With `keep` their topics stay, for `kit audit`. KnobError for too few
     records, or a setting with which a client refuses to start; LabError when no broker of the kit's can be had, or when
     audit and trace of any run disagree: it tells all that differs, and the topics of all runs stay, to be looked at.
     """
-    wanted = all_cells() if cells is None else list(cells)
-    done = run_cells(records, wanted, progress)
+    done = run_cells(records, all_cells() if cells is None else cells, progress)
     traces = [trace for _, _, trace in done]
     audits = audit_all([trace.run for trace in traces], spark=kit_spark.session())
     differing = {trace.run: found for trace in traces if (found := audits[trace.run].differences(judge(trace)))}
@@ -48,12 +48,8 @@ def measure_guarantees(
         raise LabError(f"{told}. Run `kit audit {next(iter(differing))}` and look at the trace; the topics are still there.")
     if not keep:
         _delete(traces)
-    versions = {
-        "Kafka": jars.KAFKA_VERSION,
-        "librdkafka": confluent_kafka.libversion()[0],
-    }
-    counted = (Cell.of(setting, fault, audits[trace.run].counts, trace) for setting, fault, trace in done)
-    return GuaranteeTable(records, tuple(counted), versions)
+    rows = [cell(setting, fault, audits[trace.run].counts, trace) for setting, fault, trace in done]
+    return pd.DataFrame(rows).assign(records=records, Kafka=jars.KAFKA_VERSION, librdkafka=confluent_kafka.libversion()[0])
 
 
 def _delete(traces: Iterable[Trace]) -> None:

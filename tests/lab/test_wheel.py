@@ -52,7 +52,7 @@ def test_wheel_holds_every_notebook_what_they_read_and_nothing_of_the_tests(whee
     """All notebooks with their sums, the data beside them, the package's JavaScript and recordings; no tests, no learner's copies."""
     names = zipfile.ZipFile(wheel).namelist()
     shipped = {name.rpartition("share/delivery-lab/notebooks/")[2] for name in names if "share/delivery-lab" in name}
-    wanted = {path.name for path in REPOSITORY.glob("notebooks/*.ipynb")} | {"data/guarantees.json", ".sha256"}
+    wanted = {path.name for path in REPOSITORY.glob("notebooks/*.ipynb")} | {"data/guarantees.jsonl", ".sha256"}
     wanted |= {f"answers/{path.name}" for path in REPOSITORY.glob("notebooks/answers/*.md")}
     assert shipped == wanted
     held = [path for path in (REPOSITORY / "kitlib").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
@@ -72,7 +72,7 @@ def test_lab_of_the_wheel_opens_the_notebooks_from_an_empty_folder(python: Path,
         code, copy = lab.ask("api/contents/00_start_here.ipynb")
         assert code == 200 and all(cell["metadata"]["trusted"] for cell in copy["content"]["cells"] if cell["cell_type"] == "code")
         kernel = lab.kernel("08c_what_is_promised.ipynb")
-        assert kernel.run("import kitlib; from pathlib import Path; print(kitlib.__file__, Path('data/guarantees.json').is_file())") == (
+        assert kernel.run("import kitlib; from pathlib import Path; print(kitlib.__file__, Path('data/guarantees.jsonl').is_file())") == (
             f"{next(python.parent.parent.glob('lib/python*/site-packages'))}/kitlib/__init__.py True"
         )
     finally:

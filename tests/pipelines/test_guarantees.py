@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,13 +11,24 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from kitlib.cli.guarantees import guarantees
-from kitlib.errors import DiskError, KnobError, LabError, TraceError
+from kitlib.errors import DiskError, KnobError, LabError
 from kitlib.experiments.idempotence import guarantees as cells_of
-from kitlib.experiments.idempotence.guarantees import SETTINGS, Cell, GuaranteeTable, Setting, all_cells, run_cells
+from kitlib.experiments.idempotence.client_faults import FAULTS
+from kitlib.experiments.idempotence.guarantees import (
+    IN_WORDS,
+    SETTINGS,
+    Setting,
+    all_cells,
+    cell,
+    differences,
+    in_words,
+    run_cells,
+)
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
@@ -26,47 +38,33 @@ from kitlib.pipelines.guarantees import measure_guarantees
 from kitlib.trace import Step, Trace
 from tests.conftest import REPOSITORY, wait_for
 
-STORED = REPOSITORY / "notebooks" / "data" / "guarantees.json"
+STORED = REPOSITORY / "notebooks" / "data" / "guarantees.jsonl"
 IDEMPOTENT, PLAIN = Setting(), Setting(idempotence=False)
 ACKS_0, NO_RETRIES = Setting(acks="0", idempotence=False), Setting(idempotence=False, retries=0)
 KIT_5, KIT_10 = Setting("kit"), Setting("kit", max_in_flight=10)
 
 
-def cell_of(fault: str, duplicated: int, reordered: int, indefinite: int) -> Cell:
+def table_of(fault: str, duplicated: int, reordered: int, indefinite: int) -> pd.DataFrame:
     counts = {"lost": 0, "told_failed": 0, "duplicated": duplicated, "reordered": reordered, "indefinite": indefinite}
-    return Cell(PLAIN, fault, counts)
+    return pd.DataFrame([{"producer": str(PLAIN), "fault": fault, **counts}])
 
 
-def test_stored_table_has_every_cell_and_survives_its_file() -> None:
-    """The table that the notebook shows is complete, and reading it gives what was written."""
-    table = GuaranteeTable.load(STORED)
-    assert [(cell.setting, cell.fault) for cell in table.cells] == all_cells()
-    assert table.records == 20_000
-    assert table.to_text() == STORED.read_text(encoding="utf-8")
-    assert all(not any(cell.signs.values()) for cell in table.cells if cell.fault == "none")
-    assert len(table.rows()) == len(SETTINGS) + 1
+def test_stored_table_has_every_cell_and_nothing_goes_wrong_where_nothing_does() -> None:
+    """The table that the notebook shows is complete."""
+    table = pd.read_json(STORED, lines=True)
+    assert [*zip(table.producer, table.fault, strict=True)] == [(str(setting), fault) for setting, fault in all_cells()]
+    assert {*table.records} == {20_000} and not table[table.fault == "none"][list(IN_WORDS)].to_numpy().any()
+    assert in_words(table).shape == (len(SETTINGS), len(FAULTS))
 
 
 def test_table_shows_words_for_counts_and_finds_differences_by_sign() -> None:
     """0 is shown as 0; two tables differ where one has a 0 and the other not, whatever the numbers are."""
-    none, some = cell_of("none", 0, 0, 0), cell_of("connection_cut", 2_500, 1, 7)
-    table = GuaranteeTable(20_000, (none, some), {"<b>": "1"})
-    assert str(none) == "0"
-    assert str(some) == "2,500 doubled, 1 out of order, 7 told failed, yet stored"
-    assert "<b>" not in table._repr_html_()
-    assert "librdkafka: acks=all, not idempotent, 5 in flight" in repr(table)
-    assert table.differences(GuaranteeTable(10, (none, cell_of("connection_cut", 9, 9, 9)))) == ()
-    (told,) = table.differences(GuaranteeTable(10, (cell_of("connection_cut", 0, 9, 9),)))
-    assert told.startswith("librdkafka: acks=all, not idempotent, 5 in flight, connection_cut: 2,500 doubled")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"records": 1, "versions": {}, "cells": [{}]}', "[" * 10_000, '{"records": "?"}'])
-def test_table_from_something_else_is_refused(text: str, tmp_path: Path) -> None:
-    """A damaged file ends in one sentence that says how to make another."""
-    with pytest.raises(TraceError, match="Make one with `kit guarantees"):
-        GuaranteeTable.from_json(text)
-    with pytest.raises(DiskError, match="Make one with"):
-        GuaranteeTable.load(tmp_path / "nothing")
+    table = pd.concat([table_of("none", 0, 0, 0), table_of("connection_cut", 2_500, 1, 7)])
+    [(name, *told)] = in_words(table).itertuples()
+    assert name == "librdkafka: acks=all, not idempotent, 5 in flight"
+    assert told == ["0", "2,500 doubled, 1 out of order, 7 told failed, yet stored"]
+    assert differences(table, pd.concat([table_of("none", 0, 0, 0), table_of("connection_cut", 9, 9, 9)])).empty
+    assert [*differences(table, table_of("connection_cut", 0, 9, 9)).fault] == ["connection_cut"]
 
 
 def test_cell_tells_what_was_lost_in_silence_from_what_was_told_as_failed() -> None:
@@ -77,9 +75,8 @@ def test_cell_tells_what_was_lost_in_silence_from_what_was_told_as_failed() -> N
         ("read", {"first_offset": 0, "records": [[0, 4], [7, 7]]}),
     ):  # fmt: skip
         trace.steps.append(Step(len(trace), 0, "producer", what, {"topic": "t", "partition": 0, **data}))
-    cell = Cell.of(PLAIN, "none", judge(trace).counts, trace)
-    assert cell.counts == {"lost": 2, "told_failed": 2, "duplicated": 0, "reordered": 0, "indefinite": 1}
-    assert str(cell) == "2 lost, 2 told failed, not stored, 1 told failed, yet stored"
+    found = {"lost": 2, "told_failed": 2, "duplicated": 0, "reordered": 0, "indefinite": 1}
+    assert cell(PLAIN, "none", judge(trace).counts, trace) == {"producer": str(PLAIN), "fault": "none", **found}
 
 
 def test_too_few_records_are_refused() -> None:
@@ -125,10 +122,10 @@ def test_kit_guarantees_looks_at_out_first_and_writes_it_last(
     """A file that cannot be written is told before a minute is spent; what was measured is printed before it is written."""
     measured: list[int] = []
 
-    def measure(records: int, *_: Any, **__: Any) -> GuaranteeTable:
+    def measure(records: int, *_: Any, **__: Any) -> pd.DataFrame:
         measured.append(records)
         (tmp_path / "later").mkdir()
-        return GuaranteeTable(records, (cell_of("none", 0, 0, 0),))
+        return table_of("none", 0, 0, 0)
 
     monkeypatch.setattr(pipeline, "measure_guarantees", measure)
     monkeypatch.setattr(pipeline.kit_spark, "stop", lambda: None)  # the session of the other tests goes on
@@ -141,7 +138,7 @@ def test_kit_guarantees_looks_at_out_first_and_writes_it_last(
     assert measured == []
     with pytest.raises(DiskError, match="is a folder"):
         guarantees(records=800, out=tmp_path / "later", as_json=True)  # by now a folder
-    assert GuaranteeTable.from_json(capsys.readouterr().out).records == 800
+    assert json.loads(capsys.readouterr().out)["fault"] == "none"
 
 
 def tables_topics(broker: Cluster) -> set[str]:
@@ -160,18 +157,18 @@ def test_measured_cells_have_the_signs_of_the_stored_table(broker: Cluster, spar
     table = measure_guarantees(
         2_000, [*cut, (IDEMPOTENT, "answers_lost"), (PLAIN, "request_refused"), (ACKS_0, "request_lost")], progress.append
     )
-    assert sum(progress) == len(table.cells) == 8
-    assert table.differences(GuaranteeTable.load(STORED)) == ()
-    wrong = {(cell.setting, cell.fault): {name for name, is_there in cell.signs.items() if is_there} for cell in table.cells}
+    assert sum(progress) == len(table) == 8
+    assert differences(table, pd.read_json(STORED, lines=True)).empty
+    wrong = {(row.producer, row.fault): {name for name in IN_WORDS if getattr(row, name)} for row in table.itertuples()}
     assert wrong == {
-        (IDEMPOTENT, "connection_cut"): set(),
-        (PLAIN, "connection_cut"): {"duplicated"},
-        (NO_RETRIES, "connection_cut"): {"indefinite"},
-        (KIT_5, "connection_cut"): set(),
-        (KIT_10, "connection_cut"): {"duplicated"},
-        (IDEMPOTENT, "answers_lost"): set(),
-        (PLAIN, "request_refused"): {"reordered"},
-        (ACKS_0, "request_lost"): {"lost"},
+        (str(IDEMPOTENT), "connection_cut"): set(),
+        (str(PLAIN), "connection_cut"): {"duplicated"},
+        (str(NO_RETRIES), "connection_cut"): {"indefinite"},
+        (str(KIT_5), "connection_cut"): set(),
+        (str(KIT_10), "connection_cut"): {"duplicated"},
+        (str(IDEMPOTENT), "answers_lost"): set(),
+        (str(PLAIN), "request_refused"): {"reordered"},
+        (str(ACKS_0), "request_lost"): {"lost"},
     }
     assert wait_for(lambda: tables_topics(broker) <= before, 30)
 

@@ -2,27 +2,23 @@
 
 What acks, idempotence, requests in flight and retries promise is written in many places. Here it is
 measured: each cell of the table is a run of its own, with a real client, through the proxy, to the real
-broker. `run_cells` makes the runs; the counts come from the audit on Spark
-(`kitlib.pipelines.guarantees`); `GuaranteeTable` holds them, and is what a notebook shows and keeps.
+broker. `run_cells` makes the runs; the counts come from the audit on Spark (`kitlib.pipelines.guarantees`).
+A table is a DataFrame with a row for each cell.
 
 Left out: more than one broker, so acks=1 and acks=all differ in nothing that a table could show.
 """
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from os import PathLike
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from kitlib.errors import DiskError, KnobError, TraceError
+import pandas as pd
+
+from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.client_faults import DEFAULT_REQUEST_TIMEOUT_MS, FAULTS, fault_named
 from kitlib.experiments.idempotence.client_run import MAX_RETRIES, run_together
-from kitlib.lab import workspace
-from kitlib.text import html_table
 from kitlib.trace import Trace
 
 IN_WORDS = {
@@ -69,121 +65,28 @@ SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One run of the table: its setting, its fault, and what was counted."""
-
-    setting: Setting
-    fault: str
-    counts: dict[str, int]  # by the names of IN_WORDS, in their order
-
-    @classmethod
-    def of(cls, setting: Setting, fault: str, counts: Mapping[str, int], trace: Trace) -> Cell:
-        """The cell of a run with these counts, in which the trace tells apart what is lost and what was told as failed."""
-        told = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered") - counts["indefinite"]
-        found = {**counts, "lost": counts["lost"] - told, "told_failed": told}
-        return cls(setting, fault, {name: found[name] for name in IN_WORDS})
-
-    @property
-    def signs(self) -> dict[str, bool]:
-        """Which of the counts are not 0: what does not depend on how many records were sent."""
-        return {name: count > 0 for name, count in self.counts.items()}
-
-    def __str__(self) -> str:
-        told = [f"{count:,} {IN_WORDS[name]}" for name, count in self.counts.items() if count]
-        return ", ".join(told) or "0"
+def cell(setting: Setting, fault: str, counts: Mapping[str, int], trace: Trace) -> dict[str, Any]:
+    """A run's row of the table; the trace tells apart what is lost and what was told as failed."""
+    told = sum(step.data["last"] - step.data["first"] + 1 for step in trace if step.what == "undelivered") - counts["indefinite"]
+    found = {**counts, "lost": counts["lost"] - told, "told_failed": told}
+    return {"producer": str(setting), "fault": fault, **{name: found[name] for name in IN_WORDS}}
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteeTable:
-    """The cells of a table, in its order, and with what they were measured."""
+def in_words(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is read: a line for each producer, a column for each fault, with what was not 0."""
 
-    records: int
-    cells: tuple[Cell, ...]
-    versions: dict[str, str] = field(default_factory=dict)
+    def told(row: pd.Series[int]) -> str:
+        return ", ".join(f"{count:,} {IN_WORDS[str(name)]}" for name, count in row.items() if count) or "0"
 
-    @property
-    def settings(self) -> tuple[Setting, ...]:
-        """The lines."""
-        return tuple(dict.fromkeys(cell.setting for cell in self.cells))
+    read = table.assign(told=table[list(IN_WORDS)].apply(told, axis=1)).pivot(index="producer", columns="fault", values="told")
+    return read.reindex(index=table["producer"].unique(), columns=table["fault"].unique())
 
-    @property
-    def faults(self) -> tuple[str, ...]:
-        """The columns."""
-        return tuple(dict.fromkeys(cell.fault for cell in self.cells))
 
-    def cell(self, setting: Setting, fault: str) -> Cell | None:
-        """What was counted there; None when it was not measured."""
-        return next((cell for cell in self.cells if (cell.setting, cell.fault) == (setting, fault)), None)
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """The table in words, its head first."""
-        head = ("producer", *(fault.replace("_", " ") for fault in self.faults))
-        lines = [(str(line), *(str(self.cell(line, fault) or "") for fault in self.faults)) for line in self.settings]
-        return [head, *lines]
-
-    def differences(self, other: GuaranteeTable) -> tuple[str, ...]:
-        """Where a count is 0 in one of the two tables and not in the other, among the cells that both have."""
-        pairs = ((cell, other.cell(cell.setting, cell.fault)) for cell in self.cells)
-        return tuple(
-            f"{mine.setting}, {mine.fault}: {mine} here, {theirs} there"
-            for mine, theirs in pairs if theirs is not None and mine.signs != theirs.signs
-        )  # fmt: skip
-
-    @property
-    def sentence(self) -> str:
-        """With what it was measured."""
-        told = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        return f"Of {self.records:,} records each, counted by Spark in the topics ({told}):"
-
-    def to_json(self) -> dict[str, Any]:
-        """The table as JSON values; nothing in it says when or where it was made."""
-        return {
-            "records": self.records,
-            "versions": self.versions,
-            "faults": {fault: FAULTS[fault].meaning for fault in self.faults},
-            "cells": [{**asdict(cell.setting), "fault": cell.fault, **cell.counts} for cell in self.cells],
-        }
-
-    def to_text(self) -> str:
-        """`to_json` as text, a line for each cell, so that a change shows where it is."""
-        row = self.to_json()
-        cells = ",\n".join(f"  {json.dumps(cell)}" for cell in row.pop("cells"))
-        return json.dumps(row, indent=1).removesuffix("\n}") + f',\n "cells": [\n{cells}\n ]\n}}\n'
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> GuaranteeTable:
-        """The table in a file. DiskError when it cannot be read, TraceError when it is none."""
-        try:
-            return cls.from_json(workspace.read_regular(Path(path), 10_000_000))
-        except OSError as error:
-            raise DiskError(f"{path} cannot be read ({error.strerror}). Make one with `kit guarantees --out FILE`.") from error
-
-    @classmethod
-    def from_json(cls, text: str) -> GuaranteeTable:
-        """Read what `to_json` gave, as text. TraceError when it is something else."""
-        try:
-            row = json.loads(text)
-            names = [each.name for each in fields(Setting)]
-            cells = [
-                Cell(Setting(**{name: cell[name] for name in names}), fault_named(cell["fault"]).name,
-                     {name: int(cell[name]) for name in IN_WORDS})
-                for cell in row["cells"]
-            ]  # fmt: skip
-            return cls(int(row["records"]), tuple(cells), dict(row["versions"]))
-        except (ValueError, TypeError, KeyError, RecursionError, KnobError) as error:
-            raise TraceError(f"this is not a table of guarantees ({str(error)[:80]}). Make one with `kit guarantees --out FILE`.") from None
-
-    def __repr__(self) -> str:
-        told = [self.sentence]
-        for setting in self.settings:
-            cells = (cell for cell in self.cells if cell.setting == setting)
-            told += [str(setting), *(f"    {cell.fault.replace('_', ' '):<15} {cell}" for cell in cells)]
-        return "\n".join(told)
-
-    def _repr_html_(self) -> str:
-        head, *lines = self.rows()
-        return f"<div><p>{html.escape(self.sentence)}</p>{html_table(head, lines)}</div>"
+def differences(table: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """The cells of both in which one table has a 0 and the other has none: counts depend on how many records were sent."""
+    both = table.merge(other, on=["producer", "fault"], suffixes=("", " there"))
+    here, there = both[list(IN_WORDS)] > 0, both[[f"{name} there" for name in IN_WORDS]] > 0
+    return both[(here.to_numpy() != there.to_numpy()).any(axis=1)]
 
 
 def run_cells(
