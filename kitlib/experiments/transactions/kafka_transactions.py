@@ -51,7 +51,6 @@ from kitlib.mechanisms.transactions.metadata import TopicPartition as Place
 from kitlib.mechanisms.transactions.metadata import TransactionState
 from kitlib.mechanisms.transactions.offsets import GroupIdentity
 from kitlib.mechanisms.transactions.producer import Api, TransactionalProducer
-from kitlib.mechanisms.transactions.reader import AbortedTxn
 from kitlib.more.hashes import group_partition
 
 VERIFICATION = "transaction.partition.verification.enable"
@@ -219,7 +218,7 @@ class KafkaTransactions:
             wait_until(self._is_quiet, DEADLINE_S, "the coordinator has written its markers")
             steps = len(self.steps)
             end = self._read_log()
-            _, aborted, lso = self.wire.fetch_committed(self.topic, 0)
+            lso = self.wire.list_offsets(self.topic, PARTITION, committed=True)
             if self._is_quiet() and len(self.steps) == steps:
                 break
             if time.monotonic() > deadline:
@@ -231,8 +230,7 @@ class KafkaTransactions:
             raise LabError(
                 f"{self.group}: the broker answers {ErrorCode.of(error).name} to OffsetFetch. Look at `kit status`."
             )
-        gone = [AbortedTxn(producer, first, self._marker_of(producer, first)) for producer, first in aborted]
-        return Snapshot(self.log, lso, end, gone, self.steps, None if committed[self.input] < 0 else committed[self.input])
+        return Snapshot(self.log, lso, end, self.steps, None if committed[self.input] < 0 else committed[self.input])
 
     def _read_log(self) -> int:
         """Read on in the output's log; where it ends now."""
@@ -257,11 +255,6 @@ class KafkaTransactions:
                     state = TransactionState(found.state)
                     self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
             self.state_read_to[partition] = batches[-1].last_offset + 1 if batches else at
-
-    def _marker_of(self, producer_id: int, first: int) -> int:
-        """Where the marker of an aborted transaction lies; -1 when it is not read yet."""
-        markers = (each.base_offset for each in self.log if each.marker and each.batch.producer_id == producer_id)
-        return next((offset for offset in markers if offset > first), -1)
 
     def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:
         """What librdkafka's consumer is given, up to the end that the broker shows to it."""
@@ -321,7 +314,7 @@ class KafkaTransactions:
                 answers = self.wire.produce(self.topic, [sent], transactional_id=name, version=PRODUCE[by.version])
                 error = answers[PARTITION][0]
             case Api.ADD_PARTITIONS:
-                error = coordinator.add_partitions(name, *identity, self.topic)
+                error = coordinator.add_partition(name, *identity, self.topic, PARTITION)
             case Api.ADD_OFFSETS:
                 error = coordinator.add_offsets(name, *identity, self.group)
             case Api.TXN_OFFSET_COMMIT:
@@ -330,10 +323,6 @@ class KafkaTransactions:
                     name, *identity, self.group, self.input[0], asked.offset, group.member, group.generation, by.version
                 )
         return ErrorCode.of(error), given[0], given[1]
-
-    def verify(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
-        """What the coordinator tells a leader that asks about the output's partition."""
-        return ErrorCode.of(self.coordinator(transactional_id).verify_partitions(transactional_id, producer_id, epoch, self.topic))
 
 
 def _stored(batch: FetchedBatch) -> StoredBatch:

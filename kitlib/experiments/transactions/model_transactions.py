@@ -21,7 +21,6 @@ from kitlib.mechanisms.producer.transaction_manager import ProducerState
 from kitlib.mechanisms.protocol import Batch, ErrorCode
 from kitlib.mechanisms.transactions.coordinator import (
     OFFSETS_TOPIC,
-    CoordinatorConfig,
     TransactionCoordinator,
     Transition,
     UnsentMarkers,
@@ -29,7 +28,7 @@ from kitlib.mechanisms.transactions.coordinator import (
 from kitlib.mechanisms.transactions.metadata import TopicPartition
 from kitlib.mechanisms.transactions.offsets import GroupIdentity, GroupOffsets
 from kitlib.mechanisms.transactions.producer import Api, Meaning, ProducerMisusedError, TransactionalProducer
-from kitlib.mechanisms.transactions.reader import AbortedTxn, Reader, aborted_transactions, last_stable_offset
+from kitlib.mechanisms.transactions.reader import Reader, last_stable_offset
 
 PARTITION = 0
 GROUP_PARTITION = 0  # the model's offsets' topic has one
@@ -158,7 +157,6 @@ class Snapshot:
     log: Sequence[StoredBatch]
     lso: int
     high_watermark: int
-    aborted: Sequence[AbortedTxn]
     transitions: Sequence[Transition]  # of the coordinator, all so far
     committed_input: int | None  # the group's committed offset
 
@@ -191,7 +189,7 @@ class ModelTransactions:
 
     def __post_init__(self) -> None:
         self.output = UnifiedLog(BrokerConfig(transaction_verification=self.verification))
-        self.coordinator = TransactionCoordinator(count().__next__, CoordinatorConfig())
+        self.coordinator = TransactionCoordinator(count().__next__)
         self.offsets = GroupOffsets(self.group)
 
     @property
@@ -241,9 +239,6 @@ class ModelTransactions:
                     pass
             self.coordinator.marker_written(sending, partition)
 
-    def _spend(self) -> None:
-        self.pass_ms(self.delay_ms)
-
     def carry(self, by: str, request: Request) -> Answer | None:
         """The answer to a request; None when it is lost, or the request is, or no one will ever be there to ask."""
         if not self._is_up():
@@ -277,16 +272,14 @@ class ModelTransactions:
         """Records outside of any transaction, on the output topic."""
         if not self._is_up():
             return CallResult(ErrorCode.REQUEST_TIMED_OUT.name)
-        self._spend()
+        self.pass_ms(self.delay_ms)
         self.output.append(Batch(PARTITION, len(records), values=tuple(b"%d" % record for record in records)))
         return CallResult()
 
     def snapshot(self) -> Snapshot:
         output = self.output
-        return Snapshot(
-            output.batches, last_stable_offset(output), output.end, aborted_transactions(output.batches),
-            self.coordinator.transitions, self.offsets.committed.get(self.input),
-        )  # fmt: skip
+        committed = self.offsets.committed.get(self.input)
+        return Snapshot(output.batches, last_stable_offset(output), output.end, self.coordinator.transitions, committed)
 
     def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:
         """(offset, record) of all that a reader of this isolation is given from `position` on, and its position afterwards."""
@@ -298,13 +291,13 @@ class ModelTransactions:
         """The group's offset, outside of any transaction, by the consumer beside this producer if it is a member."""
         if not self._is_up():
             return CallResult(ErrorCode.REQUEST_TIMED_OUT.name)
-        self._spend()
+        self.pass_ms(self.delay_ms)
         error = self.offsets.commit({self.input: offset}, who)
         return CallResult(error.name if error else "")
 
     def join(self, producer: KitTransactionalProducer) -> GroupIdentity:
         """The producer's process joins the group and gets the input in a new generation, once whoever had it is out."""
-        self._spend()
+        self.pass_ms(self.delay_ms)
         member = producer.name
         self.offsets.generation += 1 if self.offsets.generation >= 0 else 2
         self.offsets.members = {member}
@@ -312,7 +305,7 @@ class ModelTransactions:
 
     def write_marker(self, producer_id: int, epoch: int, commit: bool, version: int) -> CallResult:
         """A marker of one's own making arrives at the output topic: late, or by an administrator's hand."""
-        self._spend()
+        self.pass_ms(self.delay_ms)
         marker = EndTransactionMarker(producer_id, epoch, self.coordinator.epoch, commit, version, self.now_ms)
         try:
             self.output.append_marker(marker)
@@ -322,7 +315,7 @@ class ModelTransactions:
 
     def answer(self, asked: Request) -> Answer:
         """The broker's answer to a producer's request: to a batch it is the leader's, else that of one of the coordinators."""
-        self._spend()
+        self.pass_ms(self.delay_ms)
         by, coordinator = asked.by, self.coordinator
         name, producer_id, epoch = by.transactional_id, by.producer_id, by.epoch
         match asked.api:
@@ -341,7 +334,7 @@ class ModelTransactions:
             case Api.ADD_PARTITIONS:
                 error = coordinator.add_partitions(name, producer_id, epoch, [(self.topic, PARTITION)], self.now_ms)
             case Api.ADD_OFFSETS:
-                error = coordinator.add_offsets(name, producer_id, epoch, GROUP_PARTITION, self.now_ms)
+                error = coordinator.add_partitions(name, producer_id, epoch, [(OFFSETS_TOPIC, GROUP_PARTITION)], self.now_ms)
             case Api.TXN_OFFSET_COMMIT:
                 assert asked.group is not None
                 error = self._joined(name, producer_id, epoch, (OFFSETS_TOPIC, GROUP_PARTITION), by.version)
@@ -361,11 +354,6 @@ class ModelTransactions:
         except BatchRefusedError as refused:
             return refused.error
         return ErrorCode.NONE
-
-    def verify(self, transactional_id: str, producer_id: int, epoch: int) -> ErrorCode:
-        """What the coordinator tells a leader that asks about the output's partition."""
-        place = (self.topic, PARTITION)
-        return self.coordinator.verify_partitions(transactional_id, producer_id, epoch, [place])[place]
 
     def _joined(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition, version: int

@@ -22,7 +22,6 @@ from kitlib.experiments.transactions.model_transactions import (
     Snapshot,
 )
 from kitlib.mechanisms.broker.unified_log import StoredBatch
-from kitlib.mechanisms.protocol import Batch
 from kitlib.mechanisms.transactions.offsets import GroupIdentity
 from kitlib.mechanisms.transactions.producer import TransactionalProducer
 from kitlib.mechanisms.transactions.reader import ISOLATION
@@ -32,27 +31,14 @@ UNKIND = ("delayed_marker", "hanging_transaction")
 
 
 @dataclass(slots=True)
-class Sent:
-    """Records that a producer handed over, as long as not all of them were found in the log."""
-
-    tx: int | None
-    records: list[int]
-
-
-@dataclass(slots=True)
 class Actor:
     """One producer in the story, with what its user knows of it."""
 
     actor: str
     producer: KitTransactionalProducer  # on a real broker also its own
     tx: int | None = None  # its open transaction
-    sent: list[Sent] = field(default_factory=list)
     is_closed: bool = False  # it was told of a fatal error, and can do nothing more
     status: str = "runs"  # "runs", "freeze", "kill": the last thing that was done to its process
-
-    @property
-    def identity(self) -> tuple[int, int] | None:
-        return self.producer.identity
 
 
 @dataclass(slots=True)
@@ -70,6 +56,7 @@ class TransactionRun(Run):
     place: ModelTransactions = field(init=False)  # or its twin on Kafka
     actors: list[Actor] = field(default_factory=list)
     transactions: int = 0  # begun so far
+    sent_tx: int | None = None  # that of the last batch that was sent, which no log knows; None: outside of transactions
     ids: list[int] = field(default_factory=list)  # producer ids in the order of their appearance
     # Each batch that was told of, as a step holds it: first and last offset, producer, epoch, transaction, marker. Another list once
     # it has grown; and so many transitions, with what they make of the coordinator's entries.
@@ -146,8 +133,8 @@ class TransactionRun(Run):
         told = who.producer.do("init")
         self.look()
         if not self._note_error(who, told):
-            identity = {} if who.identity is None else {"pid": self.number_of(who.identity[0]), "epoch": who.identity[1]}
-            self.record(who.actor, "id", transactional_id=transactional_id, **identity)
+            assert who.producer.identity is not None, "who is initialized has an id"
+            self.record(who.actor, "id", transactional_id=transactional_id, **self.named(*who.producer.identity))
         return who
 
     def start_plain(self) -> Actor:
@@ -192,7 +179,7 @@ class TransactionRun(Run):
         if not records:
             return CallResult()
         self._free(who)
-        who.sent.append(Sent(who.tx, list(records)))
+        self.sent_tx = who.tx
         more = {"held": True} if hold else {}
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=who.tx, **more)
         told = who.producer.do("send", records, hold)
@@ -226,7 +213,7 @@ class TransactionRun(Run):
     def write_plainly(self, who: Actor, records: Sequence[int]) -> CallResult:
         """Records outside of any transaction."""
         self._free(who)
-        who.sent.append(Sent(None, list(records)))
+        self.sent_tx = None
         self.record(who.actor, "send", **self.where, first=records[0], last=records[-1], tx=None)
         told = self.place.write_plainly(records)
         self.after(who, told)
@@ -283,8 +270,7 @@ class TransactionRun(Run):
         """A marker for this (producer id, epoch) arrives at the log, as if it had been on its way for long."""
         told = self.place.write_marker(*of, commit, version)
         kind = "COMMIT" if commit else "ABORT"
-        data = {"kind": kind, "pid": self.number_of(of[0]), "epoch": of[1], "version": version}
-        self.record("network", "late_marker", **self.where, **data, error=told.error or "NONE")
+        self.record("network", "late_marker", **self.where, kind=kind, **self.named(*of), version=version, error=told.error or "NONE")
         self.look()
         return told
 
@@ -293,13 +279,12 @@ class TransactionRun(Run):
         self.record("database", "effect", topic=self.place.topic.removesuffix("output") + "charges", partition=PARTITION, record=record,
                     charged=charged, by=who.actor)  # fmt: skip
 
-    def wait_until(self, condition: Callable[[Snapshot], bool], most_ms: int) -> bool:
-        """Let time pass until it holds of what there is to see; whether it did."""
+    def settle(self, most_ms: int) -> None:
+        """Let time pass until no transaction holds readers back any more."""
         end_ms = self.now_ms + most_ms
-        while not (held := condition(self.place.snapshot())) and self.now_ms < end_ms:
+        while (seen := self.place.snapshot()).lso < seen.high_watermark and self.now_ms < end_ms:
             self.place.pass_ms(STEP_MS)
         self.look()
-        return held
 
     def pass_ms(self, ms: int) -> None:
         self.place.pass_ms(ms)
@@ -329,8 +314,7 @@ class TransactionRun(Run):
             if is_decided and step.state.is_complete and any(stored.marker for stored in look.log[len(self.log) :]):
                 return
             self.told_transitions += 1
-            name = step.transactional_id.removeprefix(f"{self.trace.run}-")
-            identity = {"pid": self.number_of(step.producer_id), "epoch": step.producer_epoch}
+            name, identity = step.transactional_id.removeprefix(f"{self.trace.run}-"), self.named(step.producer_id, step.producer_epoch)
             self.entries = self.entries | {name: {"state": step.state.value} | identity}
             why = {"why": step.why} if step.why else {}
             self.record("coordinator", "transition", transactional_id=name, to=step.state.value, **identity, **why)
@@ -338,37 +322,16 @@ class TransactionRun(Run):
     def _tell_batch(self, stored: StoredBatch) -> None:
         """Write and marker; a marker belongs to no transaction of a user's."""
         batch, first, kind = stored.batch, stored.base_offset, None
-        identity = {"pid": self.number_of(batch.producer_id), "epoch": batch.producer_epoch}
+        identity = self.named(batch.producer_id, batch.producer_epoch)
         if stored.marker is not None:
             kind = "COMMIT" if stored.marker.is_commit else "ABORT"
         records = [*map(int, batch.values)]
-        tx = self._tx_of(batch, records) if kind is None else None
+        tx = self.sent_tx if kind is None else None
         self.log = [*self.log, [first, stored.last_offset, *identity.values(), tx, kind]]
         if kind is not None:
             self.record("broker", "marker", **self.where, offset=first, kind=kind, **identity)
         else:
             self.record("broker", "write", **self.where, first=records[0], last=records[-1], offset=first, **identity, tx=tx)
-
-    def _tx_of(self, batch: Batch, records: list[int]) -> int | None:
-        """The user's transaction, which no log knows: the first of its producer that has these records and is not in the log yet."""
-        count, producer_id = len(records), batch.producer_id
-        for who in self.actors:
-            if producer_id >= 0 and who.identity is not None and who.identity[0] != producer_id:
-                continue
-            for sent in who.sent:
-                is_same = (sent.tx is None) == (producer_id < 0) and sent.records[:count] == records
-                if is_same and self._may_be(who, batch):
-                    del sent.records[:count]
-                    return sent.tx
-        return None
-
-    def _may_be(self, who: Actor, batch: Batch) -> bool:
-        """Of two producers under one transactional id, which differ in their epochs alone, the one that has this epoch."""
-        if who.identity is None or batch.producer_id < 0:
-            return True
-        own_id, own_epoch = who.identity
-        epochs = [each.identity[1] for each in self.actors if each is not who and each.identity and each.identity[0] == own_id]
-        return not epochs or (own_epoch >= batch.producer_epoch and not any(batch.producer_epoch <= epoch < own_epoch for epoch in epochs))
 
     def _read(self, isolation: str, look: Snapshot) -> None:
         end = look.lso if isolation == "read_committed" else look.high_watermark
@@ -385,13 +348,11 @@ class TransactionRun(Run):
                 self.record(isolation, "waits", **self.where, at=look.lso, high_watermark=look.high_watermark)
             self.waits_at = waits_at
 
-    def number_of(self, producer_id: int) -> int:
-        """The number by which the trace calls a producer id; -1 for none."""
-        if producer_id < 0:
-            return -1
-        if producer_id not in self.ids:
+    def named(self, producer_id: int, epoch: int) -> dict[str, int]:
+        """A producer's id, by the number by which the trace calls it (-1 for none), and its epoch."""
+        if producer_id >= 0 and producer_id not in self.ids:
             self.ids.append(producer_id)
-        return self.ids.index(producer_id)
+        return {"pid": self.ids.index(producer_id) if producer_id >= 0 else -1, "epoch": epoch}
 
     def _note_error(self, who: Actor, told: CallResult, tried: str = "") -> bool:
         """Whether a call failed; `fenced` when somebody else has the id, `unknown` for every other error."""
@@ -414,9 +375,7 @@ class TransactionRun(Run):
     def state(self) -> dict[str, Any]:
         """The log as far as it was told of, and what goes with it."""
         look, end = self.last, self.log[-1][1] + 1 if self.log else 0
-        aborted = [each for each in look.aborted if each.last_offset < end] if look else []
         return {
             "log": self.log, "lso": min(look.lso, end) if look else 0, "high_watermark": end,
-            "aborted": [[self.number_of(each.producer_id), each.first_offset, each.last_offset] for each in aborted],
             "coordinator": self.entries, "committed_input": look.committed_input if look else None, "positions": dict(self.positions),
         }  # fmt: skip

@@ -99,11 +99,6 @@ def _batches(run: TransactionRun, from_: int) -> list[range]:
     return [range(at, min(at + size, end)) for at in range(from_, end, size)]
 
 
-def _settled(run: TransactionRun) -> bool:
-    """Wait until no transaction holds readers back any more."""
-    return run.wait_until(lambda look: look.lso == look.high_watermark, run.settings.transaction_timeout_ms + WAIT_MS)
-
-
 Records = Annotated[int, Knob("How many records the input has.", "records", 1, 200)]
 Offsets = Annotated[
     Literal["inside", "outside"], Knob("Whether the group's offset is committed in the transaction, or separately.")
@@ -211,7 +206,7 @@ def zombie(
         run.begin_tx(second, each)
         _end(run, second, each.stop, heir)
     if pause == "beyond the timeout":
-        _settled(run)
+        run.settle(transaction_timeout_ms + WAIT_MS)
     run.thaw(first)
     _end(run, first, batch.stop, who)
     run.finish()
@@ -257,11 +252,11 @@ def transaction_timeout(
     if cause != "slow":
         (run.kill if cause == "kill" else run.freeze)(first)
         if successor == "after the timeout":
-            _settled(run)
+            run.settle(transaction_timeout_ms + WAIT_MS)
         worker = run.start(WORKER)
         left = _batches(run, run.position())
     else:
-        _settled(run)
+        run.settle(transaction_timeout_ms + WAIT_MS)
         told = run.send(first, batches[0][half:])
         if told.must_abort:
             run.abort(first)

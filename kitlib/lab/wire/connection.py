@@ -355,15 +355,20 @@ class Wire:
 
         return self._ask(request, read, timeout_s)
 
-    def list_offsets(self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None) -> int:
+    def list_offsets(
+        self, topic: str, partition: int, time_ms: int = LATEST, timeout_s: float | None = None, committed: bool = False
+    ) -> int:
         """The offset of the first record at or after `time_ms`, -1 if there is none; LATEST: the end, EARLIEST: the start of the log.
 
+        To a reader of `committed` records the last stable offset is the end.
         A broker serves a moment before it knows that it leads: it is asked again while it says so. LabError when it refuses.
         """
         deadline = self._deadline(timeout_s)
 
         def ask() -> Any:
-            request = ListOffsetsRequest(max_version=5, replica_id=-1, isolation_level=0, topics=[(topic, [(partition, -1, time_ms)])])
+            request = ListOffsetsRequest(
+                max_version=5, replica_id=-1, isolation_level=int(committed), topics=[(topic, [(partition, -1, time_ms)])]
+            )
             return self._ask(request, lambda answer: answer.topics, deadline - time.monotonic())
 
         found = until_ready(ask, lambda topics: int(topics[0].partitions[0].error_code), deadline, NOT_LEADING)
@@ -376,26 +381,13 @@ class Wire:
 
         LabError when the broker refuses (an offset outside of the log: error 1).
         """
-        return decode_batches(self._fetch(topic, partition, offset, max_bytes, timeout_s).records or b"")
-
-    def fetch_committed(self, topic: str, offset: int) -> tuple[list[FetchedBatch], list[tuple[int, int]], int]:
-        """(batches, [(producer id, first offset) of aborted transactions], last stable offset) of partition 0.
-
-        That is what a reader of committed records gets. LabError when the broker refuses.
-        """
-        found = self._fetch(topic, 0, offset, FETCH_BYTES, None, committed=True)
-        aborted = [(each.producer_id, each.first_offset) for each in found.aborted_transactions or ()]
-        return decode_batches(found.records or b""), aborted, int(found.last_stable_offset)
-
-    def _fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int, timeout_s: float | None, committed: bool = False
-    ) -> Any:
         request = FetchRequest(
-            max_version=11, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=int(committed),
+            max_version=11, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=max_bytes, isolation_level=0,
             session_id=0, session_epoch=-1, forgotten_topics_data=[], rack_id="",
             topics=[(topic, [(partition, -1, offset, -1, max_bytes)])],
         )  # fmt: skip
-        return self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
+        found = self._ask(request, lambda answer: self._one_partition("Fetch", answer.responses), timeout_s)
+        return decode_batches(found.records or b"")
 
     def read_on(self, topic: str, partition: int, offset: int, timeout_s: float | None = None) -> list[FetchedBatch]:
         """The batches from the one that holds `offset` on, up to the end that the log has now; fewer if the broker gives no more."""

@@ -248,30 +248,15 @@ class CoordinatorWire(Wire):
 
     # Transactions
 
-    def add_partitions(
-        self, transactional_id: str, producer_id: int, epoch: int, topic: str, partitions: Sequence[int] = (0,)
-    ) -> int:
-        """AddPartitionsToTxn as a client says it; the error of the first partition."""
+    def add_partition(self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int) -> int:
+        """AddPartitionsToTxn of one; the error."""
         request = AddPartitionsToTxnRequest(
             version=3, v3_and_below_transactional_id=transactional_id, v3_and_below_producer_id=producer_id,
-            v3_and_below_producer_epoch=epoch, v3_and_below_topics=[(topic, list(partitions))],
+            v3_and_below_producer_epoch=epoch, v3_and_below_topics=[(topic, [partition])],
         )  # fmt: skip
 
         def read(answer: Any) -> int:
             return int(answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
-
-        return self._ask(request, read)
-
-    def verify_partitions(self, transactional_id: str, producer_id: int, epoch: int, topic: str) -> int:
-        """AddPartitionsToTxn as a partition's leader says it, which only asks."""
-        request = AddPartitionsToTxnRequest(
-            version=5, transactions=[(transactional_id, producer_id, epoch, True, [(topic, [0])])]
-        )
-
-        def read(answer: Any) -> int:
-            if answer.error_code:
-                return int(answer.error_code)
-            return int(answer.results_by_transaction[0].topic_results[0].results_by_partition[0].partition_error_code)
 
         return self._ask(request, read)
 

@@ -8,7 +8,8 @@ visible; `unsent` holds the markers still to be written, and their writer report
 `marker_written`.
 
 Left out: the coordinator's own log (a step is written as soon as it is decided), a coordinator that
-moves to another broker, who may do what (ACLs), and transactions prepared for an outside coordinator (KIP-939).
+moves to another broker, ids that are forgotten when they were idle for a week, who may do what (ACLs), and transactions
+prepared for an outside coordinator (KIP-939).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.broker.entry import EndTransactionMarker
 from kitlib.mechanisms.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ErrorCode, InitProducerIdAnswer
 from kitlib.mechanisms.transactions.metadata import (
@@ -29,31 +29,6 @@ from kitlib.mechanisms.transactions.metadata import (
 )
 
 OFFSETS_TOPIC = "__consumer_offsets"
-VERSIONS = (1, 2)
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorConfig:
-    """What a coordinator is told. KnobError for a value that no broker takes.
-
-    Source: Apache Kafka 4.3.1, `transaction.max.timeout.ms`, `transactional.id.expiration.ms`, the feature `transaction.version`.
-    Differs: nothing.
-    """
-
-    max_timeout_ms: int = 900_000  # TransactionStateManagerConfig.TRANSACTIONS_MAX_TIMEOUT_MS_DEFAULT
-    id_expiration_ms: int = 604_800_000  # TransactionStateManagerConfig.TRANSACTIONAL_ID_EXPIRATION_MS_DEFAULT
-    transaction_version: int = (
-        2  # of the cluster: the highest that a client may use; the coordinator's own aborts use it
-    )
-
-    def __post_init__(self) -> None:
-        if self.transaction_version not in VERSIONS:
-            raise KnobError(
-                f"transaction_version is {self.transaction_version!r}, expected one of {', '.join(map(str, VERSIONS))}."
-            )
-        for name in ("max_timeout_ms", "id_expiration_ms"):
-            if getattr(self, name) < 1:
-                raise KnobError(f"{name} is {getattr(self, name)!r}, expected at least 1 ms.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +72,8 @@ class TransactionCoordinator:
     """
 
     new_producer_id: Callable[[], int]
-    config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    max_timeout_ms: int = 900_000  # TransactionStateManagerConfig.TRANSACTIONS_MAX_TIMEOUT_MS_DEFAULT
+    transaction_version: int = 2  # of the cluster: the highest that a client may use; the coordinator's own aborts use it
     epoch: int = 0  # of the coordinator: markers of an older one are refused
     entries: dict[str, TransactionMetadata] = field(default_factory=dict)
     unsent: list[UnsentMarkers] = field(default_factory=list)
@@ -114,11 +90,11 @@ class TransactionCoordinator:
         """
         if not transactional_id:
             return InitProducerIdAnswer(ErrorCode.INVALID_REQUEST)
-        if not 0 < timeout_ms <= self.config.max_timeout_ms:
+        if not 0 < timeout_ms <= self.max_timeout_ms:
             return InitProducerIdAnswer(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         entry = self.entries.get(transactional_id)
         if entry is None:
-            entry = TransactionMetadata(transactional_id, self.new_producer_id(), timeout_ms, last_update_ms=now_ms)
+            entry = TransactionMetadata(transactional_id, self.new_producer_id(), timeout_ms)
             self.entries[transactional_id] = entry
         if entry.state.is_preparing:
             return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -129,9 +105,9 @@ class TransactionCoordinator:
             return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
         try:
             if entry.is_epoch_exhausted and (expected is None or expected[1] == entry.producer_epoch):
-                entry.rotate_producer_id(self.new_producer_id(), timeout_ms, now_ms, expected is not None)
+                entry.rotate_producer_id(self.new_producer_id(), timeout_ms, expected is not None)
             else:
-                entry.begin(timeout_ms, expected and expected[1], now_ms)
+                entry.begin(timeout_ms, expected and expected[1])
         except TransactionRefusedError as refused:
             return InitProducerIdAnswer(refused.error)
         self._note(entry)
@@ -146,7 +122,7 @@ class TransactionCoordinator:
         now_ms: int,
         version: int = 1,
     ) -> ErrorCode:
-        """Partitions join the transaction. With version 2 their leaders ask this when the first batch comes.
+        """Partitions join the transaction, a group's one of the offsets' topic too. With version 2 their leaders ask when a batch comes.
 
         Errors: INVALID_REQUEST for an empty id, INVALID_PRODUCER_ID_MAPPING for an unknown one or another producer
         id, PRODUCER_FENCED for another epoch, CONCURRENT_TRANSACTIONS while the last transaction is being ended.
@@ -161,14 +137,6 @@ class TransactionCoordinator:
             entry.add_partitions(added, now_ms, version)
             self._note(entry)
         return ErrorCode.NONE
-
-    def add_offsets(
-        self, transactional_id: str, producer_id: int, epoch: int, group_partition: int, now_ms: int, version: int = 1
-    ) -> ErrorCode:
-        """A group's partition of the offsets' topic joins the transaction, as any other does."""
-        return self.add_partitions(
-            transactional_id, producer_id, epoch, [(OFFSETS_TOPIC, group_partition)], now_ms, version
-        )
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: Iterable[TopicPartition]
@@ -206,10 +174,6 @@ class TransactionCoordinator:
             return EndTxnAnswer(ErrorCode.NONE, entry.producer_id, entry.producer_epoch)
         return EndTxnAnswer(error)
 
-    def describe(self, transactional_id: str) -> TransactionMetadata | None:
-        """The entry, as DescribeTransactions shows it; None for an id that is not known."""
-        return self.entries.get(transactional_id)
-
     def abort_timed_out(self, now_ms: int) -> list[str]:
         """Abort what has been open for longer than its producer's timeout; a broker looks every few seconds. The ids."""
         late = [
@@ -219,18 +183,6 @@ class TransactionCoordinator:
         for entry in late:
             self._fence(entry, now_ms, "transaction.timeout.ms")
         return [entry.transactional_id for entry in late]
-
-    def expire(self, now_ms: int) -> list[str]:
-        """Forget the ids that have been idle for too long; their names."""
-        gone = [
-            entry for entry in self.entries.values()
-            if entry.state.is_expiration_allowed and entry.last_update_ms <= now_ms - self.config.id_expiration_ms
-        ]  # fmt: skip
-        for entry in gone:
-            entry.move_to(TransactionState.DEAD)
-            self._note(entry, "transactional.id.expiration.ms")
-            del self.entries[entry.transactional_id]
-        return [entry.transactional_id for entry in gone]
 
     def marker_written(self, sending: UnsentMarkers, partition: TopicPartition) -> None:
         """One of the markers is in its partition's log; with the last one the transaction has ended."""
@@ -253,7 +205,7 @@ class TransactionCoordinator:
 
     def _fence(self, entry: TransactionMetadata, now_ms: int, why: str) -> None:
         """Raise the epoch and abort: the producer that has this transaction open is shut out."""
-        version = self.config.transaction_version
+        version = self.transaction_version
         if not supports_epoch_bump(version):  # version 2 raises the epoch with the abort itself
             entry.fence()
         self._end(entry, False, now_ms, version, why)

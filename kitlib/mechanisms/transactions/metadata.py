@@ -114,7 +114,6 @@ class TransactionMetadata:
     state: TransactionState = TransactionState.EMPTY  # only `move_to` changes it
     partitions: frozenset[TopicPartition] = field(default_factory=frozenset)  # those that still need a marker
     txn_start_ms: int = NO_TIMESTAMP  # when the first partition was added; timeouts count from here
-    last_update_ms: int = NO_TIMESTAMP  # an id that has been idle since is forgotten
     client_version: int = 1  # of whoever caused the last step: 1, or 2
 
     @property
@@ -138,7 +137,7 @@ class TransactionMetadata:
         self.state, self.prev_producer_id = state, self.producer_id
         self.producer_id = self.producer_id if producer_id is None else producer_id
 
-    def begin(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> None:
+    def begin(self, timeout_ms: int, expected_epoch: int | None) -> None:
         """A producer begins: the next epoch is its own. With `expected_epoch` it is one that goes on after an error.
 
         Its current epoch leads to the next one. Its last epoch: it asks for the second time, and gets the same answer. Any other
@@ -156,17 +155,17 @@ class TransactionMetadata:
                     f"{self.transactional_id}: epoch {expected_epoch}, expected {self.producer_epoch}. Another producer has taken over.",
                 )
         self.move_to(TransactionState.EMPTY)
-        self._begin_empty(epoch, last, timeout_ms, now_ms)
+        self._begin_empty(epoch, last, timeout_ms)
 
-    def rotate_producer_id(self, new_producer_id: int, timeout_ms: int, now_ms: int, record_last_epoch: bool) -> None:
+    def rotate_producer_id(self, new_producer_id: int, timeout_ms: int, record_last_epoch: bool) -> None:
         """The epochs ran out: another producer id, with epoch 0."""
         last = self.producer_epoch if record_last_epoch else NO_PRODUCER_EPOCH
         self.move_to(TransactionState.EMPTY, new_producer_id)
-        self._begin_empty(0, last, timeout_ms, now_ms)
+        self._begin_empty(0, last, timeout_ms)
 
-    def _begin_empty(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> None:
+    def _begin_empty(self, epoch: int, last_epoch: int, timeout_ms: int) -> None:
         self.producer_epoch, self.last_producer_epoch, self.txn_timeout_ms = epoch, last_epoch, timeout_ms
-        self.partitions, self.txn_start_ms, self.last_update_ms = frozenset(), NO_TIMESTAMP, now_ms
+        self.partitions, self.txn_start_ms = frozenset(), NO_TIMESTAMP
 
     def add_partitions(self, added: frozenset[TopicPartition], now_ms: int, version: int) -> None:
         """Partitions join the transaction; the first of them begins it."""
@@ -174,7 +173,7 @@ class TransactionMetadata:
             self.txn_start_ms = now_ms
         self.move_to(TransactionState.ONGOING)
         self.partitions |= added
-        self.last_update_ms, self.client_version = now_ms, version
+        self.client_version = version
 
     def fence(self) -> None:
         """Someone else is to take over: the epoch goes up, so that the producer of the open transaction is shut out."""
@@ -188,7 +187,7 @@ class TransactionMetadata:
         self.move_to(state)
         if supports_epoch_bump(version):
             self.last_producer_epoch, self.producer_epoch = self.producer_epoch, min(self.producer_epoch + 1, MAX_EPOCH)
-        self.next_producer_id, self.last_update_ms, self.client_version = next_producer_id, now_ms, version
+        self.next_producer_id, self.client_version = next_producer_id, version
 
     def complete(self) -> None:
         """The markers are written, and the transaction has ended."""

@@ -5,7 +5,7 @@ sent. An answer from the broker is one of four things: done; retry; *abortable*,
 only abort, after which the producer is as good as new; or *fatal*, and then it can only be closed. Being
 fenced is fatal: another producer has the transactional id.
 
-`ask` names the requests that a call needs, `receive` takes each answer. Sending them is left to the caller.
+Each call names the requests that it needs, `receive` takes each answer. Sending them is left to the caller.
 """
 
 from __future__ import annotations
@@ -215,11 +215,6 @@ class TransactionalProducer:
     def next_sequence(self, partition: TopicPartition) -> int:
         """The sequence number of the next batch for a partition; 0 after each new epoch."""
         return self.sequences.get(partition, 0)
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether another producer has this transactional id now."""
-        return self.state is ProducerState.FATAL_ERROR and self.last_error in _FENCED
 
     def _enter(self, state: ProducerState, call: str) -> None:
         if self.state not in PREVIOUS[state]:

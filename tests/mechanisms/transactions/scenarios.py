@@ -60,11 +60,7 @@ SCENARIOS: dict[str, Talk] = {
         (("init for", 900_001), "INVALID_TRANSACTION_TIMEOUT"), (("init for", 0), "INVALID_TRANSACTION_TIMEOUT"),
         (("init for", 900_000), 0)],
     "an unknown id has no producer": [
-        (("add", 0), "INVALID_PRODUCER_ID_MAPPING"), (("commit", 0, 1), "INVALID_PRODUCER_ID_MAPPING"),
-        (("verify", 0), "INVALID_PRODUCER_ID_MAPPING")],
-    "a leader asks whether a partition is in the transaction": [
-        (("init",), 0), (("verify", 0), "TRANSACTION_ABORTABLE"), (("add", 0), OK), (("verify", 0), OK),
-        (("verify", 1), "PRODUCER_FENCED")],
+        (("add", 0), "INVALID_PRODUCER_ID_MAPPING"), (("commit", 0, 1), "INVALID_PRODUCER_ID_MAPPING")],
     "version 1: a late marker of the same epoch ends the next transaction": [
         *BEGIN_1, (("abort", 0, 1), OK), (("add", 0), OK), (("produce", 0, 1), OK), (("marker", 0, 1), OK), (("stable",), 4)],
     "version 2: a late marker is refused": [
@@ -134,9 +130,6 @@ class Conversation:
     def _end(self, epoch: int, state: ProducerState, version: int) -> str | int:
         error, _, next_epoch = self._ask(Api.END_TXN, epoch, version, state=state)
         return error if error != OK or version < 2 else next_epoch
-
-    def _verify(self, epoch: int) -> str:
-        return str(self.broker.verify(self.name, self.producer_id, epoch).name)
 
     def _state(self, epoch: int) -> str:
         steps = self.broker.snapshot().transitions

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError
 from kitlib.experiments.transactions.model_transactions import ModelTransactions
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.mechanisms.transactions.coordinator import CoordinatorConfig, TransactionCoordinator
+from kitlib.mechanisms.transactions.coordinator import TransactionCoordinator
 from kitlib.mechanisms.transactions.metadata import (
     PREVIOUS,
     IllegalTransitionError,
@@ -30,7 +29,7 @@ def test_scenario_is_answered_as_by_the_real_broker(name: str) -> None:
 
 def open_one(timeout_ms: int = 1_000, **config: Any) -> tuple[TransactionCoordinator, int]:
     """A coordinator with one open transaction that began at 100 ms; and its producer id."""
-    found = TransactionCoordinator(iter(range(100)).__next__, CoordinatorConfig(**config))
+    found = TransactionCoordinator(iter(range(100)).__next__, **config)
     answer = found.init_producer_id("x", timeout_ms, 0)
     found.add_partitions("x", answer.producer_id, answer.producer_epoch, [PLACE], 100)
     return found, answer.producer_id
@@ -66,17 +65,9 @@ def test_markers_on_their_way_let_nobody_begin() -> None:
     assert found.init_producer_id("x", 1_000, 201).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert found.add_partitions("x", producer_id, 0, [PLACE], 201) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert found.end_transaction("x", producer_id, 0, True, 201).error is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert found.abort_timed_out(10**6) == [] and found.expire(10**12) == []
+    assert found.abort_timed_out(10**6) == []
     found.marker_written(found.unsent[0], PLACE)
     assert found.add_partitions("x", producer_id, 0, [PLACE], 202) is ErrorCode.NONE
-
-
-def test_idle_id_is_forgotten_and_begins_anew() -> None:
-    """After transactional.id.expiration.ms the producer id is another one, with epoch 0."""
-    found = TransactionCoordinator(iter(range(100)).__next__, CoordinatorConfig(id_expiration_ms=50))
-    assert found.init_producer_id("x", 1_000, 0).producer_id == 0
-    assert found.expire(49) == [] and found.expire(50) == ["x"]
-    assert found.init_producer_id("x", 1_000, 60).producer_id == 1
 
 
 def test_epochs_that_ran_out_bring_another_producer_id() -> None:
@@ -104,14 +95,6 @@ def test_no_step_of_an_entry_but_those_of_the_table(goal: TransactionState) -> N
             with pytest.raises(IllegalTransitionError, match=f"from {state.value} to {goal.value}"):
                 entry.move_to(goal, 2)
             assert entry == TransactionMetadata("x", 1, 1_000, producer_epoch=0, state=state)
-
-
-def test_config_refuses_what_no_broker_takes() -> None:
-    """Ranges are told."""
-    with pytest.raises(KnobError, match="transaction_version is 3, expected one of 1, 2"):
-        CoordinatorConfig(transaction_version=3)
-    with pytest.raises(KnobError, match="max_timeout_ms is 0, expected at least 1 ms"):
-        CoordinatorConfig(max_timeout_ms=0)
 
 
 def test_group_takes_offsets_of_its_member_in_its_generation_alone() -> None:
