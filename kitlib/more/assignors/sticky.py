@@ -1,6 +1,6 @@
 """Sticky: as balanced as possible, and each member keeps what it owned as far as that allows.
 
-Two algorithms. When all members read the same topics (`Constrained`), everyone keeps up to a quota and the
+Two algorithms. When all members read the same topics (`share_equally`), everyone keeps up to a quota and the
 rest is assigned. Otherwise, the general one (`General`) starts from what is owned and moves partitions until
 the balance no longer improves. The cooperative assignor takes the same assignment in two rebalances.
 
@@ -93,8 +93,7 @@ def decide(
     """The assignment, and which partitions change hands (partition -> new owner); None where that was not kept."""
     claims = claims_of(partitions, subscriptions)
     if all_subscriptions_equal(subscriptions):
-        constrained = Constrained(partitions, claims.owned, claims.void)
-        return constrained.build(), constrained.transferring
+        return share_equally(partitions, claims)
     return General(partitions, claims.owned, {each.member: each for each in subscriptions}).build(), None
 
 
@@ -172,116 +171,76 @@ def partition_hash_code(partition: TopicPartition) -> int:
     return to_int(31 * (31 + partition.partition) + text_hash_code(partition.topic))
 
 
-@dataclass(slots=True)
-class Constrained:
-    """When all members read the same topics: `build` gives the assignment, `transferring` what changes hands by it.
+def not_kept(partitions: Iterable[TopicPartition], kept: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Those that nobody keeps; both come in the same order.
+
+    Two sorted rows are compared, so a kept partition that is no more hides all that come after it: they
+    are taken for unassigned.
+    """
+    rest = iter(kept)
+    next_kept, found = next(rest, None), []
+    for each in partitions:
+        if each == next_kept:
+            next_kept = next(rest, None)
+        else:
+            found.append(each)
+    return found
+
+
+def share_equally(partitions: Partitions, claims: Claims) -> tuple[Assignment, dict[TopicPartition, str]]:
+    """When all members read the same topics: the assignment, and what changes hands by it (partition -> new owner).
 
     With p partitions and m members everybody gets p // m, and p % m of them one more. A member with more than its
     quota gives up the highest partition numbers. Which of several may keep the one more is decided by the order
-    in which the members are gone through.
+    in which the members are gone through. AssignorFailedError where the real one fails: members own partitions that are no more.
 
     Source: Apache Kafka 4.3.1, `AbstractStickyAssignor.ConstrainedAssignmentBuilder`.
     Differs: racks are left out.
     """
-
-    partitions: Partitions
-    owned: Assignment  # in the order in which the members are gone through
-    void: set[TopicPartition]  # claimed by two members of one generation: nobody keeps them
-    assignment: Assignment = field(default_factory=dict)
-    revoked: dict[TopicPartition, str] = field(default_factory=dict)  # given up -> by whom
-    transferring: dict[TopicPartition, str] = field(default_factory=dict)  # owned by another before -> new owner
-    below_min: list[str] = field(default_factory=list)  # members with less than the quota
-    at_min: list[str] = field(default_factory=list)  # members with the quota, which may still get one more
-    min_quota: int = 0
-    max_quota: int = 0  # min_quota, or one more
-    over_min_wanted: int = 0  # how many members are to have max_quota; 0 when the quotas are equal
-    over_min: int = 0  # how many have it by now
-
-    def __post_init__(self) -> None:
-        total, members = sum(self.partitions.values()), len(self.owned)
-        self.min_quota, self.over_min_wanted = divmod(total, members)
-        self.max_quota = self.min_quota + (self.over_min_wanted > 0)
-        self.assignment = {member: [] for member in self.owned}
-
-    def build(self) -> Assignment:
-        """The assignment. AssignorFailedError where the real one fails: members own partitions that are no more."""
-        for member in self.owned:
-            self.keep_owned(member)
-        unassigned = self.unassigned_partitions()
-        self.below_min.sort(key=by_java_order)
-        self.at_min.sort(key=by_java_order)
-        self.deal(unassigned)
-        self.check_unfilled()
-        return self.assignment
-
-    def keep_owned(self, member: str) -> None:
-        """What a member keeps: up to a quota, the lowest partition numbers first, across its topics."""
-        owned = [each for each in self.owned[member] if each not in self.void]
+    quota, extras = divmod(sum(partitions.values()), len(claims.owned))
+    most, with_extra = quota + (extras > 0), 0  # with_extra: how many members have one more by now
+    assignment: Assignment = {}
+    revoked: dict[TopicPartition, str] = {}  # given up -> by whom
+    below: list[str] = []  # members with less than the quota
+    at_quota: list[str] = []  # members with the quota, which may still get one more
+    for member, claimed in claims.owned.items():  # each keeps the lowest partition numbers, across its topics
+        owned = [each for each in claimed if each not in claims.void]
         owned.sort(key=lambda each: (each.partition, by_java_order(each.topic)))
-        if len(owned) < self.min_quota:
-            self.below_min.append(member)
-            keeps = len(owned)
-        elif len(owned) >= self.max_quota and self.over_min < self.over_min_wanted:
-            self.over_min += 1
-            if self.over_min == self.over_min_wanted:
-                self.at_min.clear()
-            keeps = self.max_quota
+        keeps = quota
+        if len(owned) < quota:
+            below.append(member)
+        elif len(owned) >= most and with_extra < extras:
+            keeps, with_extra = most, with_extra + 1
+            if with_extra == extras:
+                at_quota.clear()
+        elif with_extra < extras:
+            at_quota.append(member)
+        assignment[member] = owned[:keeps]
+        revoked |= dict.fromkeys(owned[keeps:], member)
+
+    kept = sorted((each for has in assignment.values() for each in has), key=by_topic)
+    below.sort(key=by_java_order)
+    at_quota.sort(key=by_java_order)
+    transferring: dict[TopicPartition, str] = {}
+    turn = 0  # who of `below` is next: one each in turn, until all have the quota; then one more to those who may
+    for partition in not_kept(all_partitions(sorted(partitions, key=by_java_order), partitions), kept):
+        if not below and not at_quota:
+            raise AssignorFailedError(f"the sticky assignor has no member left for {partition}", "IllegalStateException")
+        turn %= max(1, len(below))
+        member = below[turn] if below else at_quota.pop(0)
+        assignment[member].append(partition)
+        if revoked.get(partition, member) != member or partition in claims.void:
+            transferring[partition] = member
+        if not below:
+            with_extra += len(assignment[member]) == most
+        elif len(assignment[member]) < quota:
+            turn += 1
         else:
-            keeps = self.min_quota
-            if self.over_min < self.over_min_wanted:
-                self.at_min.append(member)
-        self.assignment[member] += owned[:keeps]
-        self.revoked |= dict.fromkeys(owned[keeps:], member)
-
-    def unassigned_partitions(self) -> list[TopicPartition]:
-        """What nobody keeps, by topic and number.
-
-        Two sorted rows are compared, so a kept partition that is no more hides all that come after it: they
-        are taken for unassigned.
-        """
-        kept = iter(sorted((each for kept in self.assignment.values() for each in kept), key=by_topic))
-        next_kept, unassigned = next(kept, None), []
-        for each in all_partitions(sorted(self.partitions, key=by_java_order), self.partitions):
-            if each == next_kept:
-                next_kept = next(kept, None)
-            else:
-                unassigned.append(each)
-        return unassigned
-
-    def deal(self, unassigned: list[TopicPartition]) -> None:
-        """One each in turn to the members below the quota, until all have it; then one more to those who may."""
-        turn = 0  # who of `below_min` is next
-        for partition in unassigned:
-            from_below = turn < len(self.below_min)
-            if not from_below and self.below_min:
-                turn, from_below = 0, True
-            if not from_below and not self.at_min:
-                raise AssignorFailedError(
-                    f"the sticky assignor has no member left for {partition}", "IllegalStateException"
-                )
-            member = self.below_min[turn] if from_below else self.at_min.pop(0)
-            count = self.give(partition, member)
-            turn += from_below
-            if count == self.min_quota:
-                turn -= 1
-                del self.below_min[turn]
-                self.at_min.append(member)
-            elif count == self.max_quota:
-                self.over_min += 1
-
-    def give(self, partition: TopicPartition, member: str) -> int:
-        """Assign it, and note when it had another owner; how many the member has now."""
-        self.assignment[member].append(partition)
-        if self.revoked.get(partition, member) != member or partition in self.void:
-            self.transferring[partition] = member
-        return len(self.assignment[member])
-
-    def check_unfilled(self) -> None:
-        """Nobody may be left below the quota."""
-        short = [member for member in self.below_min if len(self.assignment[member]) != self.min_quota]
-        if self.below_min and (short or self.over_min != self.over_min_wanted):
-            why = f"the sticky assignor leaves {', '.join(self.below_min)} below {self.min_quota} partitions"
-            raise AssignorFailedError(why, "IllegalStateException")
+            at_quota.append(below.pop(turn))
+    if below:
+        why = f"the sticky assignor leaves {', '.join(below)} below {quota} partitions"
+        raise AssignorFailedError(why, "IllegalStateException")
+    return assignment, transferring
 
 
 @dataclass(slots=True)
@@ -303,94 +262,47 @@ class General:
     topics: dict[str, list[str]] = field(default_factory=dict)  # member -> what it may get
     owner: dict[TopicPartition, str] = field(default_factory=dict)  # who has a partition now
     previous: dict[TopicPartition, tuple[str, int]] = field(default_factory=dict)  # claimed in an older generation
-    movable: list[TopicPartition] = field(default_factory=list)  # all, those of topics with fewest readers first
-    balancing: set[str] = field(default_factory=set)  # members among whom partitions may still move
-    revocation_required: bool = False  # someone owned what it does not read any more
     movements: Movements = field(default_factory=Movements)
 
     def __post_init__(self) -> None:
         self.topics = {
-            member: [topic for topic in each.topics if topic in self.partitions]
-            for member, each in self.subscriptions.items()
+            member: [topic for topic in each.topics if topic in self.partitions] for member, each in self.subscriptions.items()
         }
         self.readers = {
-            topic: [member for member, wanted in self.topics.items() for each in wanted if each == topic]
-            for topic in self.partitions
+            topic: [member for member, wanted in self.topics.items() for each in wanted if each == topic] for topic in self.partitions
         }
         self.owner = {partition: member for member, owned in self.assignment.items() for partition in owned}
-        self.movable = all_partitions(sorted(self.partitions, key=self.topic_order), self.partitions)
-        self.balancing = set(self.assignment)
+        newest = max(each.generation for each in self.subscriptions.values())
+        for member, each in self.subscriptions.items():  # what was owned before the last generation may go back there
+            for partition in each.owned if each.generation < newest else ():
+                if each.generation > self.previous.get(partition, ("", NO_GENERATION - 1))[1]:
+                    self.previous[partition] = member, each.generation
 
     def build(self) -> Assignment:
         """The assignment. AssignorFailedError for a group at which the real one fails."""
-        self.remember_older_claims()
-        unassigned = self.unassigned_partitions(self.keep_owned())
-        self.balance(unassigned)
-        return self.assignment
-
-    def remember_older_claims(self) -> None:
-        """What members say they owned before the last generation: it may go back there."""
-        newest = max(each.generation for each in self.subscriptions.values())
-        for member, each in self.subscriptions.items():
-            if each.generation < newest:
-                for partition in each.owned:
-                    if partition not in self.previous or each.generation > self.previous[partition][1]:
-                        self.previous[partition] = (member, each.generation)
-
-    def keep_owned(self) -> list[TopicPartition]:
-        """Everybody keeps what it still reads; all that is kept, in order."""
-        kept = []
-        for member, owned in self.assignment.items():
-            still = [each for each in owned if each.topic in self.subscriptions[member].topics]
-            self.revocation_required |= len(still) < len(owned)
-            owned[:] = still
-            kept += still
-        return sorted(kept, key=lambda each: (*self.topic_order(each.topic), each.partition))
-
-    def unassigned_partitions(self, kept: list[TopicPartition]) -> list[TopicPartition]:
-        """All that nobody keeps. A kept partition that is no more hides those that come after it."""
-        if not kept:
-            return self.movable
-        rest = iter(kept)
-        next_kept, unassigned = next(rest, None), []
-        for each in self.movable:
-            if each == next_kept:
-                next_kept = next(rest, None)
-            else:
-                unassigned.append(each)
-        return unassigned
-
-    def balance(self, unassigned: list[TopicPartition]) -> None:
-        """Give out what nobody has, then even it out among those to whom something can move."""
+        movable = all_partitions(sorted(self.partitions, key=self.topic_order), self.partitions)  # topics with fewest readers first
+        kept, owned = [], sum(map(len, self.assignment.values()))
+        for member, has in self.assignment.items():
+            has[:] = [each for each in has if each.topic in self.subscriptions[member].topics]
+            kept += has
+        unassigned = not_kept(movable, sorted(kept, key=lambda each: (*self.topic_order(each.topic), each.partition)))
         initializing = not self.assignment[self.by_count()[-1]]
         for partition in unassigned:
-            self.give_to_least(partition)
-        fixed = {
-            each
-            for topic, readers in self.readers.items()
-            if len(readers) < 2
-            for each in partitions_of(topic, self.partitions)
-        }
-        self.movable = [each for each in self.movable if each not in fixed]
-        unassigned = [each for each in unassigned if each not in fixed]
+            taker = next((member for member in self.by_count() if partition.topic in self.topics[member]), None)
+            if taker is not None:
+                self.assignment[taker].append(partition)
+                self.owner[partition] = taker
+
+        is_shared = {topic: len(readers) >= 2 for topic, readers in self.readers.items()}
         out_of_it = [member for member in self.assignment if not self.can_take_part(member)]
-        fixed_assignments = {member: self.assignment.pop(member) for member in out_of_it}
-        self.balancing -= set(out_of_it)
-
+        fixed = {member: self.assignment.pop(member) for member in out_of_it}
         before = {member: list(has) for member, has in self.assignment.items()}
-        if not self.revocation_required:
-            self.reassign(unassigned)
-        if self.reassign(self.movable) and not initializing and score(self.assignment) >= score(before):
+        if len(kept) == owned:  # nobody had what it does not read any more
+            self.reassign(each for each in unassigned if is_shared[each.topic])
+        has_moved = self.reassign(each for each in movable if is_shared[each.topic])
+        if has_moved and not initializing and score(self.assignment) >= score(before):
             self.assignment = before
-        self.assignment |= fixed_assignments
-
-    def give_to_least(self, partition: TopicPartition) -> None:
-        """To the member with the fewest partitions that reads the topic."""
-        for member in self.by_count():
-            if partition.topic in self.topics[member]:
-                self.assignment[member].append(partition)
-                self.owner[partition] = member
-                return
+        return self.assignment | fixed
 
     def can_take_part(self, member: str) -> bool:
         """Whether something can move to the member or away from it."""
@@ -409,15 +321,16 @@ class General:
             for partition in partitions:
                 if self.is_balanced():
                     break
-                member = self.owner[partition]
-                has = self.count(member)
-                if partition in self.previous and has > self.count(self.previous[partition][0]) + 1:
-                    self.move(partition, self.previous[partition][0])
-                    moved = modified = True
+                has = self.count(self.owner[partition])
+                before = self.previous.get(partition)
+                if before is not None and has > self.count(before[0]) + 1:
+                    taker = before[0]
                 elif any(has > self.count(other) + 1 for other in self.readers[partition.topic]):
                     taker = next(each for each in self.by_count() if partition.topic in self.topics[each])
-                    self.move(partition, taker)
-                    moved = modified = True
+                else:
+                    continue
+                self.move(partition, taker)
+                moved = modified = True
         return moved
 
     def move(self, partition: TopicPartition, taker: str) -> None:
@@ -436,14 +349,13 @@ class General:
         if self.count(by_count[0]) >= self.count(by_count[-1]) - 1:
             return True
         holder = {partition: member for member, has in self.assignment.items() for partition in has}
-        for member in by_count:
-            has = self.assignment[member]
-            if len(has) == self.most(member):
-                continue
-            for each in all_partitions(self.topics[member], self.partitions):
-                if each not in has and len(has) + 1 < self.count(holder.get(each)):
-                    return False
-        return True
+        return not any(
+            len(self.assignment[member]) + 1 < self.count(holder.get(each))
+            for member in by_count
+            if len(self.assignment[member]) != self.most(member)
+            for each in all_partitions(self.topics[member], self.partitions)
+            if each not in self.assignment[member]
+        )
 
     def topic_order(self, topic: str) -> tuple[int, bytes]:
         """The key of topics: those with fewest readers first."""
@@ -451,7 +363,7 @@ class General:
 
     def by_count(self) -> list[str]:
         """The members among whom partitions may move, those with the fewest first."""
-        return sorted(self.balancing, key=lambda member: (len(self.assignment[member]), by_java_order(member)))
+        return sorted(self.assignment, key=lambda member: (len(self.assignment[member]), by_java_order(member)))
 
     def count(self, member: str | None) -> int:
         """How many partitions the member has. AssignorFailedError for one that takes no part in the balance."""
@@ -498,10 +410,7 @@ Assign = Callable[[Partitions, Sequence[Subscription]], Assignment]
 
 
 def rounds(
-    partitions: Partitions,
-    subscriptions: Sequence[Subscription],
-    most: int = 20,
-    assign: Assign = assign_cooperative_sticky,
+    partitions: Partitions, subscriptions: Sequence[Subscription], most: int = 20, assign: Assign = assign_cooperative_sticky
 ) -> list[Assignment]:
     """The assignments of a rebalance and of those that follow from it, until nothing changes any more, `most` at most.
 
@@ -513,9 +422,7 @@ def rounds(
         generation += 1
         now = [replace(each, owned=tuple(found[-1][each.member]), generation=generation) for each in subscriptions]
         following = assign(partitions, now)
-        if {member: sorted(has) for member, has in following.items()} == {
-            member: sorted(has) for member, has in found[-1].items()
-        }:
+        if all(sorted(has) == sorted(found[-1][member]) for member, has in following.items()):
             break
         found.append(following)
     return found
