@@ -113,9 +113,7 @@ class SharePartition:
     Source: Apache Kafka 4.3, `SharePartition` (`acquire`, `acknowledge`, `releaseAcquiredRecords`,
     `releaseAcquisitionLockOnTimeout`, `lastOffsetAndMaxRecordsToAcquire`, `shouldThrottleRecordsDelivery`).
     Differs: `end_offset` is the first offset that nobody was handed yet, Kafka's `endOffset` the one before; a fetch ends at
-    `max_records`, where Kafka hands out whole batches of the log; a lock ends when `expire` is called. `move_log_start` acts at
-    once and forgets the locks below, where Kafka acts at a fetch that is out of range, and lets the start offset pass nothing until
-    those locks have ended.
+    `max_records`, where Kafka hands out whole batches of the log; a lock ends when `expire` is called; the log's start never moves.
     """
 
     delivery_limit: int = 5  # >= 1
@@ -130,10 +128,6 @@ class SharePartition:
         """Where the next fetch begins: at the first record that is available again, or else at the end offset."""
         available = (offset for offset, row in self.records.items() if row.state is RecordState.AVAILABLE)
         return min(available, default=self.end_offset)
-
-    def can_acquire(self) -> bool:
-        """Whether there is a lock left for a new record, or a record to hand out again. Source: `canAcquireRecords`."""
-        return self.next_fetch_offset < self.end_offset or self.end_offset - self.start_offset < self.max_record_locks
 
     def next_lock_ends_ms(self) -> int | None:
         """When the first lock runs out; None when there is none."""
@@ -222,14 +216,6 @@ class SharePartition:
         changed = [self._give_back(offset) for offset, row in sorted(self.records.items()) if row.member == member]
         self._move_start()
         return changed
-
-    def move_log_start(self, log_start: int) -> None:
-        """Retention has deleted the records below: the start offset follows. Source: `updateCacheAndOffsets`."""
-        if log_start <= self.start_offset:
-            return
-        self.records = {offset: row for offset, row in self.records.items() if offset >= log_start}
-        self.start_offset, self.end_offset = log_start, max(self.end_offset, log_start)
-        self._move_start()
 
     def _give_back(self, offset: int) -> Change:
         """A delivery has ended without an effect: once more, unless it was the last one. Source: `InFlightState.tryUpdateState`."""

@@ -12,13 +12,14 @@ a member whose session has expired without its knowledge keeps reading what anot
 Source: Apache Kafka 0.8.2.1, `ZookeeperConsumerConnector` (`registerConsumerInZK`, `ZKRebalancerListener`,
 `ZKSessionExpireListener`), `PartitionAssignor`, `ConsumerConfig`; ZooKeeper 3.4, watches and sessions.
 Differs: one topic and one thread a member; the broker and topic nodes are counted as reads, not kept; the
-client that reads a watched folder again after each change counts as one read.
+client that reads a watched folder again after each change counts as one read; there is one broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from kitlib.more.assignors import Subscription, assign
 
@@ -28,62 +29,42 @@ SESSION_TIMEOUT_MS = 6_000  # ZKConfig, zookeeper.session.timeout.ms
 
 
 @dataclass(slots=True)
-class Traffic:
-    """What ZooKeeper was asked, and whom it woke."""
-
-    reads: int = 0
-    writes: int = 0  # nodes made, changed and deleted by a member
-    refused: int = 0  # nodes that could not be made, as they were there
-    notifications: int = 0  # watches that fired
-
-    @property
-    def messages(self) -> int:
-        """All of them: a question and its answer count as two, a notification as one."""
-        return 2 * (self.reads + self.writes + self.refused) + self.notifications
-
-    def since(self, before: Traffic) -> Traffic:
-        """What has come since then."""
-        names = ("reads", "writes", "refused", "notifications")
-        return Traffic(*(getattr(self, name) - getattr(before, name) for name in names))
-
-
-@dataclass(slots=True)
 class ZooKeeper:
     """A tree of nodes, of which some live as long as the session that made them, and watches that fire once."""
 
     nodes: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # path -> (data, session or None)
     watches: dict[str, list[str]] = field(default_factory=dict)  # folder -> who hears of the next change in it
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: Counter[str] = field(default_factory=Counter)  # reads, writes, refused (nodes that were there), notifications
 
     def children(self, folder: str, watcher: str | None = None) -> list[str]:
         """The names in a folder, sorted; who watches hears of the next change, once."""
-        self.traffic.reads += 1
+        self.traffic["reads"] += 1
         if watcher is not None and watcher not in self.watches.setdefault(folder, []):
             self.watches[folder].append(watcher)
         return sorted(path.removeprefix(folder + "/") for path in self.nodes if path.rpartition("/")[0] == folder)
 
     def get(self, path: str) -> str | None:
         """A node's data; None when it is not there."""
-        self.traffic.reads += 1
+        self.traffic["reads"] += 1
         return self.nodes[path][0] if path in self.nodes else None
 
     def put(self, path: str, data: str) -> None:
         """Write a node that stays; nobody is asked who wrote it last."""
-        self.traffic.writes += 1
+        self.traffic["writes"] += 1
         self.nodes[path] = data, None
 
     def create(self, path: str, data: str, session: str) -> tuple[bool, list[str]]:
         """Make a node of a session: whether it was not there before, and who is woken."""
         if path in self.nodes:
-            self.traffic.refused += 1
+            self.traffic["refused"] += 1
             return False, []
-        self.traffic.writes += 1
+        self.traffic["writes"] += 1
         self.nodes[path] = data, session
         return True, self.fire(path)
 
     def delete(self, path: str) -> list[str]:
         """Take a node away; who is woken."""
-        self.traffic.writes += 1
+        self.traffic["writes"] += 1
         self.nodes.pop(path, None)
         return self.fire(path)
 
@@ -97,7 +78,7 @@ class ZooKeeper:
     def fire(self, path: str) -> list[str]:
         """Those who watched the node's folder, who must look again to hear of the next change."""
         woken = self.watches.pop(path.rpartition("/")[0], [])
-        self.traffic.notifications += len(woken)
+        self.traffic["notifications"] += len(woken)
         return woken
 
 
@@ -109,7 +90,6 @@ class OldConsumer:
     group: str
     topic: str
     partitions: int
-    brokers: int = 1
     session: str = ""  # that of its nodes; it may have ended without the member's knowledge
     holds: list[int] = field(default_factory=list)  # the partitions that it reads, whatever ZooKeeper says
     share: list[int] = field(default_factory=list)  # what it decided to take, before it has it
@@ -146,10 +126,10 @@ class OldConsumer:
         It reads the brokers twice, its own node, the list of members and each member's node, the topic's
         partitions, the list once more, and the offsets of its share.
         """
-        zookeeper.traffic.reads += 2 * (1 + self.brokers) + 2  # the brokers twice; its own node, the topic's node
+        zookeeper.traffic["reads"] += 6  # twice the folder of brokers and the one in it; its own node, the topic's node
         members = zookeeper.children(self.ids, watcher=self.name)
         wants = {name: zookeeper.get(f"{self.ids}/{name}") for name in members}
-        zookeeper.traffic.reads += 1  # the list of members again, without a watch
+        zookeeper.traffic["reads"] += 1  # the list of members again, without a watch
         readers = [Subscription(name, (self.topic,)) for name, topic in wants.items() if topic == self.topic]
         dealt = assign("range", {self.topic: self.partitions}, readers) if readers else {}
         self.share = [each.partition for each in dealt.get(self.name, [])]
@@ -161,17 +141,13 @@ class OldConsumer:
 
     def take(self, zookeeper: ZooKeeper) -> bool:
         """Make the owner nodes of its share; False when one is there, and then it holds nothing and deletes its own."""
-        made = [each for each in self.share if not self.claims or self.claim(zookeeper, each)]
+        made = [each for each in self.share if not self.claims or zookeeper.create(self.owner_path(each), self.name, self.session)[0]]
         if len(made) < len(self.share):
             for partition in made:
                 zookeeper.delete(self.owner_path(partition))
             return False
         self.holds = made
         return True
-
-    def claim(self, zookeeper: ZooKeeper, partition: int) -> bool:
-        """One owner node; False when there is one."""
-        return zookeeper.create(self.owner_path(partition), self.name, self.session)[0]
 
 
 def share_by_threads(threads: Mapping[str, int], partitions: int) -> dict[str, list[int]]:
@@ -185,28 +161,9 @@ def share_by_threads(threads: Mapping[str, int], partitions: int) -> dict[str, l
     return {reader.member: [each.partition for each in dealt.get(reader.member, [])] for reader in readers}
 
 
-def herd(members: int, partitions: int, brokers: int = 1) -> Traffic:
-    """What ZooKeeper has to do when one more joins a group of so many: KnobError unless members >= 0."""
-    zookeeper = ZooKeeper()
-    group = [OldConsumer(f"m{number:04d}", "g", "t", partitions, brokers) for number in range(members + 1)]
-    for each in group[:-1]:
-        each.register(zookeeper, each.name)
-    rebalance_all(zookeeper, group[:-1])
-    before = replace(zookeeper.traffic)
-    group[-1].register(zookeeper, group[-1].name)
-    rebalance_all(zookeeper, group)
-    return zookeeper.traffic.since(before)
-
-
-def rebalance_all(zookeeper: ZooKeeper, group: Sequence[OldConsumer]) -> None:
-    """The luckiest case: everybody gives up before anyone takes, so that no owner node is in the way."""
-    for each in group:
-        each.give_up(zookeeper)
-    for each in group:
-        each.decide(zookeeper)
-        for partition in each.share:
-            each.committed(zookeeper, partition)
-        each.take(zookeeper)
+def messages(traffic: Counter[str]) -> int:
+    """All of it in messages: a question and its answer count as two, a notification as one."""
+    return 2 * (traffic["reads"] + traffic["writes"] + traffic["refused"]) + traffic["notifications"]
 
 
 def coordinator_messages(members: int) -> int:

@@ -65,7 +65,7 @@ SHARE = Domain(
         "full": Word(
             "All {locks:d} record locks are between the start offset {offset:d} and the end offset: no new record is handed out.",
             "locks offset", judged="full",
-            rule=share_partition("can_acquire", "Between start and end offset lie at most so many records, done or not."),
+            rule=share_partition("acquire", "Between start and end offset lie at most so many records, done or not."),
         ),
         "move": Word(
             "The start offset moves to {offset:d}: everything below is acknowledged or archived.", "offset", judged="commit",

@@ -308,13 +308,8 @@ def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> N
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "the newer protocol": ({"protocol": "consumer"}, "the model has the classic protocol only"),
-    "a policy": ({"auto_offset_reset": "first"}, "auto.offset.reset is 'first'"),
     "Java's policy": ({"library": "librdkafka", "auto_offset_reset": "by_duration:PT1H"}, "has no reset policy by_duration:PT1H"),
     "librdkafka's strategy": ({"library": "librdkafka", "strategies": ("sticky",)}, "member A: librdkafka has no sticky assignor"),
-    "a strategy": ({"strategies": ("fair",)}, "expected one or more of range, roundrobin"),
-    "no strategy": ({"strategies": ()}, "expected one or more of"),
-    "a library": ({"library": "sarama"}, "expected one of librdkafka, java"),
-    "Java's offsets": ({"auto_store": False}, "only librdkafka has auto_store"),
 }
 
 
@@ -324,13 +319,6 @@ def test_settings_without_a_model_are_refused(case: str) -> None:
     more, words = BAD[case]
     with pytest.raises(KnobError, match=words):
         group().join("A", replace(JAVA, **more))
-
-
-def test_java_stores_nothing() -> None:
-    """Only librdkafka has offsets to store."""
-    _, a = alone(JAVA)
-    with pytest.raises(KnobError, match="java stores no offsets"):
-        a.store(0, 1)
 
 
 def test_start_at_the_latest_without_a_committed_offset() -> None:

@@ -60,33 +60,14 @@ def test_expire_after_the_lock_makes_the_record_available_and_the_late_answer_is
     assert {offset: astuple(row) for offset, row in share.records.items()} == before
 
 
-def test_acknowledge_renew_begins_the_lock_anew() -> None:
-    """A lock that is renewed runs out later; the delivery stays the same one."""
-    share = SharePartition(lock_ms=100)
-    handed(share, most=1)
-    assert share.acknowledge("A", {0: RENEW}, 90) == []
-    assert share.expire(100) == [] and share.expire(190) == [Change(0, AVAILABLE, 1)]
-
-
-def test_close_session_hands_back_what_the_consumer_has_and_counts_the_delivery() -> None:
-    """A consumer whose connection ends gives its records back at once; it may be the record that ends its consumers."""
-    share = SharePartition(delivery_limit=2)
-    handed(share)
-    share.acknowledge("A", {0: ACCEPT}, 0)
-    assert share.close_session("A") == [Change(1, AVAILABLE, 1), Change(2, AVAILABLE, 1)]
-    assert handed(share, "B", most=2) == [(1, 2), (2, 2)]
-    assert share.close_session("B") == [Change(1, ARCHIVED, 2), Change(2, ARCHIVED, 2)]
-    assert (share.start_offset, share.close_session("B")) == (3, [])
-
-
 def test_acquire_with_all_locks_taken_hands_out_only_what_came_back() -> None:
     """One record that is not done holds up new ones once the window is full, although all others are done."""
     share = SharePartition(max_record_locks=4)
     assert len(handed(share, most=9)) == 4
     share.acknowledge("A", {1: ACCEPT, 2: ACCEPT, 3: ACCEPT}, 0)
-    assert not share.can_acquire() and handed(share) == []
+    assert handed(share) == []
     share.acknowledge("A", {0: RELEASE}, 0)
-    assert share.can_acquire() and handed(share) == [(0, 2)]
+    assert handed(share) == [(0, 2)]
     share.acknowledge("A", {0: ACCEPT}, 0)
     assert handed(share, most=9) == [(4, 1), (5, 1), (6, 1), (7, 1)]
 
@@ -156,17 +137,6 @@ def test_acquire_does_not_add_a_batch_that_comes_back_often_to_another_one() -> 
     assert handed(share, most=8, log_end=9) == [(1, 4)]
 
 
-def test_move_log_start_takes_the_deleted_records_along() -> None:
-    """What retention deletes is below the start offset from then on; late answers for it are ignored."""
-    share = SharePartition()
-    handed(share, most=4)
-    share.move_log_start(2)
-    assert (share.start_offset, share.end_offset, sorted(share.records)) == (2, 4, [2, 3])
-    assert share.acknowledge("A", {0: ACCEPT, 2: ACCEPT}, 0) == [Change(2, ACKNOWLEDGED, 1)]
-    share.move_log_start(9)
-    assert (share.start_offset, share.end_offset, handed(share, log_end=10)) == (9, 9, [(9, 1)])
-
-
 MEMBERS = st.sampled_from("ABC")
 ANSWERS = st.sampled_from(Acknowledge)
 
@@ -177,7 +147,7 @@ class AnyOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.share = SharePartition(delivery_limit=3, lock_ms=50, max_record_locks=6)
-        self.now_ms = self.log_end = self.log_start = 0
+        self.now_ms = self.log_end = 0
         self.fate: dict[int, str] = {}  # of each record that is done, why
         self.held: dict[int, str] = {}
         self.delivered: dict[int, int] = {}  # how often each record was handed out
@@ -188,8 +158,10 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(member=MEMBERS, most=st.integers(1, 8))
     def acquire(self, member: str, most: int) -> None:
-        could = self.share.can_acquire() and self.share.next_fetch_offset < self.log_end
-        found = self.share.acquire(member, most, self.log_end, self.now_ms)
+        share = self.share
+        has_room = share.next_fetch_offset < share.end_offset or share.end_offset - share.start_offset < share.max_record_locks
+        could = has_room and share.next_fetch_offset < self.log_end
+        found = share.acquire(member, most, self.log_end, self.now_ms)
         assert bool(found) == could and len(found) <= most
         for each in found:
             assert each.offset not in self.held and each.offset not in self.fate
@@ -220,14 +192,6 @@ class AnyOrder(RuleBasedStateMachine):
     def close(self, member: str) -> None:
         self.take(self.share.close_session(member), "closed")
 
-    @rule(more=st.integers(1, 4))
-    def retention(self, more: int) -> None:
-        self.log_start = min(self.log_end, self.log_start + more)
-        self.share.move_log_start(self.log_start)
-        for offset in range(self.log_start):
-            self.fate.setdefault(offset, "deleted")
-            self.held.pop(offset, None)
-
     def take(self, changed: list[Change], why: str) -> None:
         for each in changed:
             del self.held[each.offset]
@@ -247,7 +211,7 @@ class AnyOrder(RuleBasedStateMachine):
         share = self.share
         assert sorted(share.records) == list(range(share.start_offset, share.end_offset))
         assert share.end_offset - share.start_offset <= share.max_record_locks
-        assert share.end_offset <= max(self.log_end, self.log_start)
+        assert share.end_offset <= self.log_end
 
     @invariant()
     def each_row_is_whole(self) -> None:

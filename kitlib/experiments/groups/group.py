@@ -34,21 +34,17 @@ from kitlib.mechanisms.groups.group_protocol import (
     OffsetCommit,
     Request,
 )
-from kitlib.mechanisms.groups.member import ConsumerConfig, MemberMetadata
-from kitlib.mechanisms.positions import ResetPolicyError, reset_since_ms
+from kitlib.mechanisms.groups.member import ConsumerConfig, MemberEvent, MemberMetadata
+from kitlib.mechanisms.positions import BY_DURATION
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.assignors import assign
 from kitlib.more.assignors.subscription import Subscription, TopicPartition
 
 Library = Literal["librdkafka", "java"]
 GroupProtocol = Literal["classic", "consumer"]
-EventKind = Literal["assigned", "revoked", "lost", "committed", "error"]
-LIBRARIES: tuple[Library, ...] = ("librdkafka", "java")
-STRATEGIES = ("range", "roundrobin", "sticky", "cooperative-sticky")
 # Of the kit's own broker (kitlib.lab.brokers.node), so that a run on it and one of the model are alike.
 CONFIG = GroupConfig(group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=500)
 COMMIT_FAILED = "COMMIT_FAILED"  # CommitFailedException, CommitFailedError
-NOWHERE = (ErrorCode.NO_OFFSET_FOR_PARTITION, ErrorCode.OFFSET_OUT_OF_RANGE)  # reset policy "none"
 FATAL = "_FATAL"  # librdkafka, after an error that it cannot go on from
 COMMIT_MS = 60_000  # how long a commit is waited for: default.api.timeout.ms of Java's consumer
 TIMED_OUT = "TIMED_OUT"  # a commit whose answer never came
@@ -72,37 +68,11 @@ class MemberSettings(ConsumerConfig):
 
 
 def check_settings(name: str, settings: MemberSettings) -> None:
-    """KnobError when no library could be a member with these settings."""
-    library, strategies = settings.library, settings.strategies
-    if library not in LIBRARIES:
-        raise KnobError(f"member {name}: library is {library!r}, expected one of {', '.join(LIBRARIES)}.")
-    if not strategies or not set(strategies) <= set(STRATEGIES):
-        raise KnobError(f"member {name}: strategies are {strategies!r}, expected one or more of {', '.join(STRATEGIES)}.")
-    if library == "librdkafka" and "sticky" in strategies:
+    """KnobError for what librdkafka has not."""
+    if settings.library == "librdkafka" and "sticky" in settings.strategies:
         raise KnobError(f"member {name}: librdkafka has no sticky assignor. Use cooperative-sticky, or another library.")
-    if library != "librdkafka" and not settings.auto_store:
-        raise KnobError(f"member {name}: only librdkafka has auto_store; {library} commits positions. Leave it on.")
-    try:
-        since_ms = reset_since_ms(settings.auto_offset_reset)
-    except ResetPolicyError as error:
-        raise KnobError(str(error)) from error
-    if since_ms is not None and library != "java":
-        raise KnobError(f"{library} has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
-
-
-@dataclass(frozen=True, slots=True)
-class GroupEvent:
-    """What a member noticed while it was polled: partitions came or went, a commit of its own was answered.
-
-    `revoked` still allows a commit, `lost` does not: another member may have them already. `committed`
-    tells of commits that the library made by itself (`error` when one was refused), `error` of a client
-    that cannot go on, or was told so.
-    """
-
-    what: EventKind
-    partitions: tuple[int, ...] = ()
-    generation: int | None = None
-    error: str = ""
+    if settings.library == "librdkafka" and settings.auto_offset_reset.startswith(BY_DURATION):
+        raise KnobError(f"librdkafka has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +80,7 @@ class Polled:
     """What one poll gave: records as (partition, offset) in the order of delivery, and what happened before them."""
 
     records: tuple[tuple[int, int], ...] = ()
-    events: tuple[GroupEvent, ...] = ()
+    events: tuple[MemberEvent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +130,7 @@ class ModelMember:
         finally:
             group.polling = None
         events, consumer.events = consumer.events, []
-        told = (GroupEvent(event.what, event.partitions, event.generation, self._told(event.error)) for event in events)
-        return Polled(tuple(records), tuple(told))
+        return Polled(tuple(records), tuple(events))
 
     def _look_around(self, max_records: int) -> None:
         """Take part in the group, and fetch; librdkafka is paused by the kit while no record is wanted, and fetches nothing."""
@@ -170,12 +139,6 @@ class ModelMember:
         if max_records or not self.consumer.config.is_background:
             self.consumer.check_positions()
             self.group.pump()
-
-    def _told(self, error: ErrorCode) -> str:
-        """An event's error as the library names it: librdkafka has one for all that its reset policy forbids."""
-        if self.consumer.config.library == "librdkafka" and error in NOWHERE:
-            return "_AUTO_OFFSET_RESET"
-        return error.name if error else ""
 
     def positions(self) -> dict[int, int | None]:
         """The next offset of each partition that it holds, by its own word; None while it has none.
@@ -215,20 +178,12 @@ class ModelMember:
 
     def _named(self, error: ErrorCode) -> str:
         """The error as the library's user is told it: Java has one exception for several."""
-        hides = self.consumer.config.library != "librdkafka"
-        return (
-            COMMIT_FAILED
-            if hides and error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
-            else error.name
-        )
+        is_hidden = error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+        return COMMIT_FAILED if is_hidden and self.consumer.config.library != "librdkafka" else error.name
 
     def store(self, partition: int, next_offset: int) -> str:
         """librdkafka: keep an offset for its next commit in the background; "NONE" or "STATE" when it is refused."""
         self._check()
-        if self.consumer.config.library != "librdkafka":
-            raise KnobError(
-                f"{self.name}: {self.consumer.config.library} stores no offsets. Use librdkafka, or commit()."
-            )
         return "NONE" if self.consumer.store(partition, next_offset) else "STATE"
 
     def close(self) -> None:

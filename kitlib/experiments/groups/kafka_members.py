@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups import kafka_operator
-from kitlib.experiments.groups.group import GroupEvent, GroupView, MemberSettings, Polled, check_settings
+from kitlib.experiments.groups.group import GroupView, MemberSettings, Polled, check_settings
 from kitlib.experiments.groups.group_watch import GroupWatch
 from kitlib.experiments.kafka_backend import DEADLINE_S, NOW, KafkaBackend, create_topic, delete_records, deliver
 from kitlib.experiments.knobs import Knob
@@ -34,6 +34,7 @@ from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.state import say_on_stderr
 from kitlib.lab.wire.coordinator import find_coordinator
 from kitlib.mechanisms.groups.group_protocol import CoordinatorEvent
+from kitlib.mechanisms.groups.member import MemberEvent
 from kitlib.words.template import count
 
 OFFSETS = {"__consumer_offsets": "offsets.topic.replication.factor"}
@@ -101,7 +102,8 @@ class KafkaMember:
         if not self.process.wait_ready(timeout_ms / 1000):
             return Polled()
         records, events = self.process.poll(max_records, timeout_ms)
-        return Polled(tuple(records), tuple(map(_event, events)))
+        told = (MemberEvent(each["what"], tuple(each["partitions"]), each["generation"], each["error"]) for each in events)
+        return Polled(tuple(records), tuple(told))
 
     def commit(self, offsets: dict[int, int] | None = None) -> str:
         return self.process.commit(offsets)
@@ -148,10 +150,6 @@ class KafkaMember:
             self.proxy.remove(handle)
         self.rules.clear()
         self.proxy.cut(self.client_id)
-
-
-def _event(told: dict[str, Any]) -> GroupEvent:
-    return GroupEvent(told["what"], tuple(told["partitions"]), told["generation"], told["error"])
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
@@ -18,9 +19,8 @@ from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_knobs import work_wave
 from kitlib.experiments.groups.group_run import GroupRun
 from kitlib.experiments.knobs import Knob
-from kitlib.monitor.delivery import judge
 from kitlib.monitor.figures import NO_OWNER
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 
 QUIET_ROUNDS = 4  # rounds in which nothing happens to the group, before each event and at the end
 LONGEST_MS = 30_000  # a rebalance that is not over by then, beyond the session of who is killed, is an error
@@ -109,36 +109,28 @@ EVENTS = {"join": "joins", "leave": "leaves", "kill": "is killed"}
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """One event of a run and what it cost. A wait is that of the record that waited longest, in milliseconds; None: there was none."""
+    """One event of a run and what it cost."""
 
     what: str  # "B joins"
     given_up: int  # partitions that members who stayed gave up, some of them only to get them back
     moved: int  # partitions with another owner afterwards
-    moved_ms: int | None
-    stayed_ms: int | None
-    refused: int  # commits, each of one partition
+    moved_ms: int  # the longest that a record of these waited
 
 
 def rebalances(trace: Trace) -> list[Rebalance]:
     """What each event of a run of `rebalance_protocols` cost, the first join left out: nobody stood still then."""
-    begins = [step.number for step in trace if step.what in EVENTS]
-    ends = [*begins[1:], len(trace)]
-    return [_cost(trace, begin, end) for begin, end in list(zip(begins, ends, strict=True))[1:]]
+    begins = [step.number for step in trace if step.what in EVENTS][1:]
+    return [_cost(trace, begin, end) for begin, end in pairwise([*begins, len(trace)])]
 
 
 def _cost(trace: Trace, begin: int, end: int) -> Rebalance:
     steps, event = trace.steps[begin:end], trace.steps[begin]
-    before, after = _owners(trace.steps[begin - 1]), _owners(steps[-1])
+    before, after = (trace.steps[at].state["group"]["owners"] for at in (begin - 1, end - 1))
     moved = {lane for lane in after if after[lane] != before.get(lane)}
+    given_up = sum(len(step.data["partitions"]) for step in steps if step.what in ("revoked", "lost"))
     waits = _waits(trace, begin, end)
-    return Rebalance(
-        f"{event.actor} {EVENTS[event.what]}",
-        sum(len(step.data["partitions"]) for step in steps if step.what in ("revoked", "lost")),
-        len(moved),
-        max((waits.get(lane, 0) for lane in moved), default=None),
-        max((waits.get(lane, 0) for lane in after if lane not in moved), default=None),
-        sum(step.what == "commit" and not step.data["written"] for step in steps),
-    )
+    longest_ms = max((waits.get(lane, 0) for lane in moved), default=0)
+    return Rebalance(f"{event.actor} {EVENTS[event.what]}", given_up, len(moved), longest_ms)
 
 
 def _waits(trace: Trace, begin: int, end: int) -> dict[str, int]:
@@ -146,39 +138,21 @@ def _waits(trace: Trace, begin: int, end: int) -> dict[str, int]:
     appended: dict[tuple[str, int], int] = {}  # those that are not processed yet
     longest: dict[str, int] = {}
     for step in trace.steps[:end]:
+        lane = f"{step.data.get('topic')}-{step.data.get('partition')}"
         if step.what == "append":
-            appended.update(((_lane(step), offset), step.at_ms) for offset in range(step.data["first"], step.data["last"] + 1))
+            appended.update(((lane, offset), step.at_ms) for offset in range(step.data["first"], step.data["last"] + 1))
         elif step.what == "process":
-            lane = _lane(step)
             since_ms = appended.pop((lane, step.data["offset"]), step.at_ms)
             if step.number >= begin:
                 longest[lane] = max(longest.get(lane, 0), step.at_ms - since_ms)
     return longest
 
 
-def _lane(step: Step) -> str:
-    return f"{step.data['topic']}-{step.data['partition']}"
-
-
-def _owners(step: Step) -> dict[str, str | None]:
-    owners: dict[str, str | None] = step.state["group"]["owners"]
-    return owners
-
-
 def compare(traces: Sequence[Trace]) -> list[dict[str, Any]]:
-    """One row for each run: its rebalances but the last together, in milliseconds the longest wait, and what was consumed twice."""
+    """One row for each run: how many partitions were given up and moved in all its rebalances but the last."""
     rows = []
     for trace in traces:
-        *found, killed = rebalances(trace)
-        rows.append({
-            "protocol": trace.settings.protocol,
-            "library": trace.settings.library,
-            "given up": sum(each.given_up for each in found),
-            "moved": sum(each.moved for each in found),
-            "waited, moved": max(each.moved_ms or 0 for each in found),
-            "waited, stayed": max(each.stayed_ms or 0 for each in found),
-            "waited, after the kill": killed.moved_ms,
-            "commits refused": sum(each.refused for each in (*found, killed)),
-            "twice": judge(trace).counts["duplicated"],
-        })  # fmt: skip
+        found = rebalances(trace)[:-1]
+        given_up, moved = sum(each.given_up for each in found), sum(each.moved for each in found)
+        rows.append({"protocol": trace.settings.protocol, "given up": given_up, "moved": moved})
     return rows

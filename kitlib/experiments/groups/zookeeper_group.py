@@ -8,8 +8,10 @@ with two of them has two readers. `owners` is what ZooKeeper's nodes say.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
+from string import ascii_uppercase
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
@@ -22,9 +24,9 @@ from kitlib.more.zookeeper import (
     REBALANCE_MAX_RETRIES,
     SESSION_TIMEOUT_MS,
     OldConsumer,
-    Traffic,
     ZooKeeper,
     coordinator_messages,
+    messages,
 )
 
 NOTIFY_MS = 20  # from a change in ZooKeeper until a member hears of it
@@ -33,10 +35,9 @@ NOTICE_MS = 300  # a member that comes to itself learns so much later that its s
 
 
 @dataclass(slots=True)
-class Member:
+class Member(OldConsumer):
     """One consumer process: its view of the group, where it reads, and what it would commit."""
 
-    consumer: OldConsumer
     late_ms: int = 0  # how much later than others it hears of a change
     position: dict[int, int] = field(default_factory=dict)  # partition -> next offset to be read
     written: dict[int, int] = field(default_factory=dict)  # partition -> the offset it last read or wrote
@@ -67,8 +68,7 @@ class ZooKeeperRun(World):
 
     def join(self, name: str) -> None:
         """A consumer starts: it makes its node, and decides for the first time."""
-        consumer = OldConsumer(name, "g", self.topic, self.settings.partitions, claims=self.settings.owner_nodes)
-        member = self.members[name] = Member(consumer)
+        member = self.members[name] = Member(name, "g", self.topic, self.settings.partitions, claims=self.settings.owner_nodes)
         self.record(name, "join", strategies=["range"])
         self._register(member)
         self._rebalance(member)
@@ -78,7 +78,7 @@ class ZooKeeperRun(World):
     def freeze(self, name: str) -> None:
         """The process stands still; when that lasts longer than its session, ZooKeeper ends the session."""
         member = self.members[name]
-        member.is_frozen, session = True, member.consumer.session
+        member.is_frozen, session = True, member.session
         self.record(name, "freeze")
         self.after(self.settings.zookeeper_session_timeout_ms, lambda: self._expire(member, session))
 
@@ -88,7 +88,7 @@ class ZooKeeperRun(World):
         member.is_frozen = False
         self.record(name, "thaw")
         self._commit(member)
-        session = member.consumer.session
+        session = member.session
         self.after(NOTICE_MS, lambda: self._notice(member, session))
 
     def is_settled(self) -> bool:
@@ -101,25 +101,25 @@ class ZooKeeperRun(World):
         """Whether every record was processed and committed."""
         return all(self.committed(partition) == ledger.log_end for partition, ledger in self.ledgers.items())
 
-    def tell_traffic(self, before: Traffic) -> None:
+    def tell_traffic(self, before: Counter[str]) -> None:
         """What ZooKeeper was asked since it had counted so much, and what a coordinator would have been."""
-        told = self.zookeeper.traffic.since(before)
+        told = self.zookeeper.traffic - before
+        counts = {name: told[name] for name in ("reads", "writes", "refused", "notifications")}
         self.record(
-            "zookeeper", "traffic", members=len(self.members), reads=told.reads, writes=told.writes, refused=told.refused,
-            notifications=told.notifications, messages=told.messages,
+            "zookeeper", "traffic", members=len(self.members), **counts, messages=messages(told),
             coordinator_messages=coordinator_messages(len(self.members) - 1),
         )  # fmt: skip
 
     def holders(self) -> dict[int, list[str]]:
         """Partition -> who reads it."""
         return {
-            partition: [name for name, each in self.members.items() if partition in each.consumer.holds]
+            partition: [name for name, each in self.members.items() if partition in each.holds]
             for partition in self.ledgers
         }
 
     def _register(self, member: Member) -> None:
         member.sessions += 1
-        woken = member.consumer.register(self.zookeeper, f"{member.consumer.name}/{member.sessions}")
+        woken = member.register(self.zookeeper, f"{member.name}/{member.sessions}")
         self._wake(woken)
 
     def _wake(self, names: list[str]) -> None:
@@ -133,7 +133,7 @@ class ZooKeeperRun(World):
         if member.is_frozen:  # it lies in the socket until then
             self.after(NOTIFY_MS, lambda: self._hear(member))
             return
-        self.record(member.consumer.name, "heard")
+        self.record(member.name, "heard")
         if member.is_rebalancing:
             member.heard_again = True
         else:
@@ -143,53 +143,52 @@ class ZooKeeperRun(World):
         """Commit, give everything up, read who is there, and take the share a little later."""
         member.is_rebalancing = True
         self._commit(member)
-        given_up = member.consumer.give_up(self.zookeeper)
+        given_up = member.give_up(self.zookeeper)
         member.position.clear()
         if given_up:
-            self.record(member.consumer.name, "revoked", partitions=self._named(given_up))
-        member.consumer.decide(self.zookeeper)
+            self.record(member.name, "revoked", partitions=self._named(given_up))
+        member.decide(self.zookeeper)
         self.after(READ_MS, lambda: self._take(member, tries))
 
     def _take(self, member: Member, tries: int) -> None:
         if member.is_frozen:
             self.after(READ_MS, lambda: self._take(member, tries))
             return
-        consumer = member.consumer
-        offsets = {partition: consumer.committed(self.zookeeper, partition) for partition in consumer.share}
-        if consumer.take(self.zookeeper):
+        offsets = {partition: member.committed(self.zookeeper, partition) for partition in member.share}
+        if member.take(self.zookeeper):
             self._taken(member, offsets)
         elif tries < self.settings.rebalance_max_retries:
-            self.record(consumer.name, "refused", partitions=self._named(consumer.share))
+            self.record(member.name, "refused", partitions=self._named(member.share))
             self.after(self.settings.rebalance_backoff_ms, lambda: self._rebalance(member, tries + 1))
         else:
             member.is_rebalancing = False
-            self.record(consumer.name, "failed", tries=tries)
+            self.record(member.name, "failed", tries=tries)
 
     def _taken(self, member: Member, offsets: dict[int, int]) -> None:
         member.is_rebalancing = False
         member.position, member.written = dict(offsets), dict(offsets)
-        self.record(member.consumer.name, "assigned", partitions=self._named(member.consumer.holds))
+        self.record(member.name, "assigned", partitions=self._named(member.holds))
         for partition, offset in offsets.items():
-            self._lane(member.consumer.name, "start", partition, offset=offset, why="committed offset")
+            self._lane(member.name, "start", partition, offset=offset, why="committed offset")
         if member.heard_again:
             member.heard_again = False
             self._rebalance(member)
 
     def _expire(self, member: Member, session: str) -> None:
-        if member.is_frozen and member.consumer.session == session:
+        if member.is_frozen and member.session == session:
             woken = self.zookeeper.expire(session)
-            self.record("zookeeper", "evict", member=member.consumer.name, why="session")
-            self._wake([name for name in woken if name != member.consumer.name])
+            self.record("zookeeper", "evict", member=member.name, why="session")
+            self._wake([name for name in woken if name != member.name])
 
     def _notice(self, member: Member, session: str) -> None:
         """It learns that its session has ended: it drops what it read, without a commit, and begins anew."""
-        path = f"{member.consumer.ids}/{member.consumer.name}"
+        path = f"{member.ids}/{member.name}"
         if self.zookeeper.nodes.get(path, ("", None))[1] == session:
             return  # it was not away for too long
-        self.record(member.consumer.name, "expired")
-        if member.consumer.holds:
-            self.record(member.consumer.name, "revoked", partitions=self._named(member.consumer.holds))
-        member.consumer.holds, member.position = [], {}
+        self.record(member.name, "expired")
+        if member.holds:
+            self.record(member.name, "revoked", partitions=self._named(member.holds))
+        member.holds, member.position = [], {}
         self._register(member)
         self._rebalance(member)
 
@@ -203,9 +202,9 @@ class ZooKeeperRun(World):
         member.turn += 1
         offset = member.position[partition]
         member.position[partition] = offset + 1
-        self._lane(member.consumer.name, "emit", partition, offset=offset)
+        self._lane(member.name, "emit", partition, offset=offset)
         self.ledgers[partition].process(offset)
-        self._lane(member.consumer.name, "process", partition, offset=offset)
+        self._lane(member.name, "process", partition, offset=offset)
 
     def _auto_commit(self, member: Member) -> None:
         self.after(self.settings.auto_commit_interval_ms, lambda: self._auto_commit(member))
@@ -217,8 +216,8 @@ class ZooKeeperRun(World):
         for partition, offset in member.position.items():
             if member.written.get(partition) != offset:
                 member.written[partition] = offset
-                self.zookeeper.put(member.consumer.offset_path(partition), str(offset))
-                self._lane(member.consumer.name, "commit", partition, offset=offset, written=True)
+                self.zookeeper.put(member.offset_path(partition), str(offset))
+                self._lane(member.name, "commit", partition, offset=offset, written=True)
 
     def committed(self, partition: int) -> int:
         """A partition's offset in ZooKeeper; looked at from outside, so it is not counted."""
@@ -239,16 +238,9 @@ class ZooKeeperRun(World):
         nodes = (self.zookeeper.nodes.get(f"/consumers/g/owners/{self.topic}/{partition}") for partition in self.ledgers)
         owners = {lane: None if node is None else node[0] for lane, node in zip(holders, nodes, strict=True)}
         is_moving = any(each.is_rebalancing for each in self.members.values())
-        group = {
-            "state": "Rebalancing" if is_moving else "Stable" if self.members else "Empty",
-            "generation": None,
-            "leader": None,
-            "protocol": None,
-            "members": list(self.members),
-            "owners": owners,
-            "holders": holders,
-        }
-        return {"group": group}
+        state = "Rebalancing" if is_moving else "Stable" if self.members else "Empty"
+        unknown = dict.fromkeys(("generation", "leader", "protocol"))
+        return {"group": {"state": state, **unknown, "members": list(self.members), "owners": owners, "holders": holders}}
 
 
 SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
@@ -282,12 +274,12 @@ def zookeeper_group(
     """Every member watches ZooKeeper and works out its own share. What ensures that no two of them read the same partition?"""
     # The first members settle and read a while; then it happens; then all is read to the end, or nobody reads any more.
     run.create()
-    names = [f"{chr(ord('A') + number)}" for number in range(members + 1)]
+    names = list(ascii_uppercase[: members + 1])
     for name in names[:-1]:
         run.join(name)
         run.run_for(SETTLE_MS, until=run.is_settled)
     run.run_for(5 * run.settings.process_ms)
-    first, before = names[0], replace(run.zookeeper.traffic)
+    first, before = names[0], run.zookeeper.traffic.copy()
     if happens == "a member stalls":
         run.freeze(first)
         run.run_for(run.settings.away_ms)

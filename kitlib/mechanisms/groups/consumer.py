@@ -95,9 +95,9 @@ class GroupConsumer(GroupMembership):
         except NoRecordSinceError:
             self.held[partition] = None
         if error is not ErrorCode.NONE:
-            self.events.append(MemberEvent("error", (partition,), error=error))
-            if self.config.library == "librdkafka":
-                self.stuck.add(partition)
+            is_librdkafka = self.config.library == "librdkafka"  # which has one name for all that its reset policy forbids
+            self.events.append(MemberEvent("error", (partition,), error="_AUTO_OFFSET_RESET" if is_librdkafka else error.name))
+            self.stuck |= {partition} if is_librdkafka else set()
 
     def begin_poll(self, now_ms: int) -> None:
         """As the membership's; then Java commits if the interval is over and no join is in flight."""
@@ -158,7 +158,7 @@ class GroupConsumer(GroupMembership):
         """The user commits and does not wait: what becomes of it is an event, also where the client knows that it may not."""
         error = self.fatal or self._may_commit()
         if error is not ErrorCode.NONE:
-            self.events.append(MemberEvent("committed", tuple(offsets), self.generation, error))
+            self.events.append(MemberEvent("committed", tuple(offsets), self.generation, error.name))
         elif offsets:
             self._send_commit(offsets)
 
@@ -234,8 +234,7 @@ class GroupConsumer(GroupMembership):
             return
         if is_lost or self.generation == UNKNOWN_GENERATION:
             if self._stored_or_position():
-                error = ErrorCode.UNKNOWN_MEMBER_ID
-                self.events.append(MemberEvent("committed", tuple(sorted(self.held)), error=error))
+                self.events.append(MemberEvent("committed", tuple(sorted(self.held)), error=ErrorCode.UNKNOWN_MEMBER_ID.name))
             return
         if not (self.config.is_background and self.config.is_cooperative):  # librdkafka's keeps them still
             self._commit_by_itself(self._stored_or_position())
@@ -285,7 +284,7 @@ class GroupConsumer(GroupMembership):
             self.answers[request.asked] = error
         else:
             partitions = tuple(partition for (_, partition), _ in request.offsets)
-            self.events.append(MemberEvent("committed", partitions, request.generation, error))
+            self.events.append(MemberEvent("committed", partitions, request.generation, error.name if error else ""))
         if error is ErrorCode.NONE or request.generation != self.generation:
             return
         if error is ErrorCode.REBALANCE_IN_PROGRESS:

@@ -30,8 +30,6 @@ from kitlib.mechanisms.groups.group_protocol import (
     CoordinatorEvent,
     Effect,
     Fetched,
-    FindCoordinator,
-    Found,
     Heartbeat,
     HeartbeatResponse,
     Joined,
@@ -59,7 +57,6 @@ class GroupConfig:
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
     new_member_join_timeout_ms: int = 300_000  # CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS, no setting
-    node: int = 1  # the coordinator's own
 
 
 @dataclass(slots=True)
@@ -102,8 +99,6 @@ class GroupCoordinator:
             case OffsetFetch():
                 found = tuple((partition, self.offsets.get(partition)) for partition in request.partitions)
                 self._answer(request.asked, Fetched(found))
-            case FindCoordinator():
-                self._answer(request.asked, Found(self.config.node))
         return self._taken()
 
     def _join(self, request: JoinGroup) -> None:

@@ -1,6 +1,6 @@
 """The words that a group's members and its coordinator exchange: requests, answers, error names.
 
-A member finds its coordinator, joins (and learns who the leader is), syncs (the leader sends the assignment,
+A member joins (and learns who the leader is), syncs (the leader sends the assignment,
 everyone gets a part of it), beats, commits and leaves. A join and a sync may be answered long after they
 were asked; so every request carries a number of the asker's own, and the answer names it.
 
@@ -87,14 +87,7 @@ class OffsetFetch:
     partitions: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinator:
-    """Which broker coordinates this group?"""
-
-    asked: int
-
-
-Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch | FindCoordinator
+Request = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,18 +133,9 @@ class Fetched:
     """The committed offset of each partition that was asked for, None without one."""
 
     offsets: tuple[tuple[tuple[str, int], int | None], ...] = ()
-    error: ErrorCode = ErrorCode.NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The coordinator's node."""
-
-    node: int
-    error: ErrorCode = ErrorCode.NONE
-
-
-Answer = Joined | Synced | HeartbeatResponse | Committed | Fetched | Found
+Answer = Joined | Synced | HeartbeatResponse | Committed | Fetched
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,12 +99,16 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class MemberEvent:
-    """What the user is told in a poll: "assigned", "revoked", "lost", "committed" or "error"."""
+    """What the user is told in a poll: partitions came or went, a commit of the library's own was answered.
+
+    `revoked` still allows a commit, `lost` does not: another member may have them already. `committed`
+    has an error when it was refused, `error` is of a client that cannot go on, or was told so.
+    """
 
     what: Literal["assigned", "revoked", "lost", "committed", "error"]
     partitions: tuple[int, ...] = ()
     generation: int | None = None
-    error: ErrorCode = ErrorCode.NONE
+    error: str = ""  # as the library names it
 
 
 # (strategy, (member id, instance id, metadata) of each) -> member id -> partitions
@@ -308,7 +312,7 @@ class GroupMembership:
         """The coordinator refuses the member: it joins again, as a new one if it is not known, or gives up for good."""
         if error in _FATAL:
             self.fatal = error
-            self.events.append(MemberEvent("error", error=error))
+            self.events.append(MemberEvent("error", error=error.name))
         elif error in _AGAIN:
             self._reset()
         self.needs_rejoin = True

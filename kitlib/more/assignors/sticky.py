@@ -32,7 +32,6 @@ from kitlib.more.assignors.subscription import (
     all_partitions,
     by_java_order,
     by_topic,
-    partitions_of,
 )
 
 
