@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kitlib.conformance.golden import unknown
+from kitlib.conformance.golden import fields_of, unknown
 from kitlib.conformance.lag import as_recorded
-from kitlib.mechanisms.lag import Commit, Status, Window
+from kitlib.mechanisms.lag import Commit, Status
 from kitlib.monitor.lag_window import LagStorage
 
 GROUP, TOPIC, PARTITION = "group", "topic", 0  # rows are about one partition of one group
@@ -50,7 +50,7 @@ def look(storage: LagStorage, config: dict[str, Any], now_ms: int, recorded: dic
     window, partition = windows[TOPIC, PARTITION], group.partitions[TOPIC, PARTITION]
     return {
         "found": True,
-        "window": window_told(window),
+        "window": [each and fields_of(each, "offset order timestamp_ms observed_at_ms lag") for each in window.commits],
         "broker_offsets": list(window.log_ends),
         "current_lag": partition.current_lag,
         "group_status": group.status.name,
@@ -58,19 +58,3 @@ def look(storage: LagStorage, config: dict[str, Any], now_ms: int, recorded: dic
         "partition_status": partition.status.name,
         "partition_complete": as_recorded(partition.complete, recorded.get("partition_complete")),
     }
-
-
-def window_told(window: Window) -> list[dict[str, Any] | None]:
-    """The slots in the recording's words."""
-    return [
-        None
-        if each is None
-        else {
-            "offset": each.offset,
-            "order": each.order,
-            "timestamp_ms": each.timestamp_ms,
-            "observed_at_ms": each.observed_at_ms,
-            "lag": each.lag,
-        }
-        for each in window.commits
-    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kitlib.conformance.golden import unknown
+from kitlib.conformance.golden import fields_of, unknown
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
 from kitlib.mechanisms.offsets_topic.segments import KeylessRecordError, SegmentedLog
 
@@ -83,12 +83,7 @@ def cleaned(cleaner: Any, now_ms: int) -> dict[str, Any]:
             for each in log.records()
         ],
         "batches": [
-            {
-                "base_offset": each.base_offset,
-                "last_offset": each.last_offset,
-                "record_offsets": [record.offset for record in each.records],
-                "delete_horizon_ms": each.delete_horizon_ms,
-            }
+            fields_of(each, "base_offset last_offset delete_horizon_ms") | {"record_offsets": [record.offset for record in each.records]}
             for each in log.batches()
         ],
     }

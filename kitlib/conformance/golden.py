@@ -171,6 +171,11 @@ def count_in(args: dict[str, Any], name: str, most: int) -> int:
     return int(args[name])
 
 
+def fields_of(it: Any, names: str) -> dict[str, Any]:
+    """What an object has that the recording calls by the same names."""
+    return {name: getattr(it, name) for name in names.split()}
+
+
 def unknown(op: Any) -> TraceError:
     """What to raise for an operation that the recorder of a replay never writes."""
     return TraceError(f"the recording has an operation {op!r:.60}, which this replay does not know. Update the kit.")

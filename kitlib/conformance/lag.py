@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kitlib.conformance.golden import fields_of
 from kitlib.mechanisms import lag
 from kitlib.mechanisms.lag import Commit, EmptyWindowError, Window
 
@@ -30,18 +31,16 @@ def replay(trace: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 "status": found.status.name,
                 "complete": as_recorded(found.complete, told),
                 "current_lag": found.current_lag,
-                "start": commit_told(found.start),
-                "end": commit_told(found.end),
                 "calculate_status": lag.calculate(cut).status.name if is_judged else None,
                 "rules": rules_told(cut) if is_judged else None,
             }
+            | {end: each and fields_of(each, "offset timestamp_ms lag") for end, each in (("start", found.start), ("end", found.end))}
         }
 
 
 def crashed() -> dict[str, Any]:
     """The row of a window on which Burrow crashes."""
-    names = ("status", "complete", "current_lag", "start", "end", "calculate_status", "rules")
-    return dict.fromkeys(names) | {"panic": PANIC}
+    return dict.fromkeys(("status", "complete", "current_lag", "start", "end", "calculate_status", "rules")) | {"panic": PANIC}
 
 
 def rules_told(window: Window) -> dict[str, Any]:
@@ -65,11 +64,6 @@ def as_recorded(share: float, recorded: Any) -> Any:
     forms = (float(f"{share:.{digits}g}") for digits in range(1, 18))
     short = next(form for form in forms if lag.float32(form) == lag.float32(share))
     return int(short) if short.is_integer() else short
-
-
-def commit_told(commit: Commit | None) -> dict[str, Any] | None:
-    """A commit in the recording's words."""
-    return None if commit is None else {"offset": commit.offset, "timestamp_ms": commit.timestamp_ms, "lag": commit.lag}
 
 
 def window_of(args: dict[str, Any]) -> Window:

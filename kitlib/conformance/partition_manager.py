@@ -8,6 +8,8 @@ LogReader, OffsetStore) and has the ledgers' names.
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,20 +23,7 @@ from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 
 Build = Callable[[SpoutConfig, "RecordedLog", "FaultyStore"], Any]
 
-CONFIG_NAMES = {  # the recording's word -> SpoutConfig's
-    "topic": "topic",
-    "id": "id",
-    "topologyId": "topology_id",
-    "topologyName": "topology_name",
-    "zkRoot": "zk_root",
-    "partition": "partition",
-    "brokerHost": "broker_host",
-    "brokerPort": "broker_port",
-    "maxOffsetBehind": "max_offset_behind",
-    "forceFromStart": "force_from_start",
-    "startOffsetTime": "start_offset_time",
-    "useStartOffsetTimeIfOffsetOutOfRange": "use_start_offset_time_if_offset_out_of_range",
-}
+CONFIG_NAMES = frozenset(each.name for each in dataclasses.fields(SpoutConfig)) - {"scheme"}
 
 # Storm's fetch wraps an IOException in a FailedFetchException, and everything else but the class that its list names in a
 # RuntimeException. So these are the IOExceptions of Java's network: packages that have hardly any other, and the classes of a mixed one.
@@ -196,6 +185,11 @@ def state_of(manager: Any, store: FaultyStore, config: SpoutConfig) -> dict[str,
     }
 
 
+def in_python(name: str) -> str:
+    """A name of Java's as Python writes it: `maxOffsetBehind` is `max_offset_behind`."""
+    return re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
 def recorded_exception(name: str) -> Exception:
     """The Python exception that stands for a recorded Java class."""
     network = name in _NETWORK_CLASSES or (name.startswith(_NETWORK_PACKAGES) and name not in _NOT_NETWORK)
@@ -215,7 +209,7 @@ def _scheme(record: Record) -> list[Any] | None:
 
 
 def _config(settings: dict[str, Any]) -> SpoutConfig:
-    named = {ours: settings[theirs] for theirs, ours in CONFIG_NAMES.items() if theirs in settings}
+    named = {ours: value for name, value in settings.items() if (ours := in_python(name)) in CONFIG_NAMES}
     return SpoutConfig(**{"topology_name": None} | named, scheme=_scheme)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.conformance.golden import count_in, unknown
+from kitlib.conformance.golden import count_in, fields_of, unknown
 from kitlib.mechanisms.broker.append_checks import BatchRefusedError
 from kitlib.mechanisms.broker.config import BrokerConfig
 from kitlib.mechanisms.broker.entry import SENTINEL, EndTransactionMarker, VerificationGuard
@@ -121,12 +121,8 @@ def state_of(log: Any, pid: int | None = None) -> dict[str, Any]:
 
 def entry_of(entry: Any) -> dict[str, Any]:
     """What is remembered of a producer, in the recording's words."""
-    return {
-        "epoch": entry.epoch,
-        "coordinator_epoch": entry.coordinator_epoch,
-        "last_seq": entry.last_seq,
+    return fields_of(entry, "epoch coordinator_epoch last_seq txn_first_offset") | {
         "last_timestamp": entry.last_timestamp_ms,
-        "txn_first_offset": entry.txn_first_offset,
         "batches": [[each.first_seq, each.last_seq, each.first_offset, each.last_offset] for each in entry.batches],
     }
 

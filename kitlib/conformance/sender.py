@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kitlib.conformance.golden import count_in, unknown
+from kitlib.conformance.golden import count_in, fields_of, unknown
 from kitlib.mechanisms.producer.batch import ProducerBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion, Sender
@@ -29,15 +29,8 @@ from kitlib.mechanisms.protocol import (
 
 Build = Callable[[ProducerConfig, Sequence[int]], Any]
 
-CONFIG_NAMES = {  # the recording's word -> ProducerConfig's
-    "max_in_flight": "max_in_flight_requests_per_connection",
-    "retries": "retries",
-    "request_timeout_ms": "request_timeout_ms",
-    "delivery_timeout_ms": "delivery_timeout_ms",
-    "linger_ms": "linger_ms",
-    "retry_backoff_ms": "retry_backoff_ms",
-    "batch_size": "batch_size",
-}
+ALIKE = "retries request_timeout_ms delivery_timeout_ms linger_ms retry_backoff_ms batch_size"  # in the recording and in ProducerConfig
+CONFIG_NAMES = {"max_in_flight": "max_in_flight_requests_per_connection"} | {name: name for name in ALIKE.split()}
 MOST_PARTITIONS, MOST_RECORDS = 100, 100_000  # of one send; a recorder's scripts are far below
 
 
@@ -150,14 +143,8 @@ def state_of(script: Replayed, completed: list[dict[str, Any]]) -> dict[str, Any
         {
             "request": number,
             "batches": [
-                {
-                    "partition": batch.partition,
-                    "send": name_of(known),
-                    "pid": batch.producer_id,
-                    "epoch": batch.producer_epoch,
-                    "seq": batch.base_sequence,
-                    "count": batch.count,
-                }
+                {"send": name_of(known), "pid": batch.producer_id, "epoch": batch.producer_epoch, "seq": batch.base_sequence}
+                | fields_of(batch, "partition count")
                 for batch, known in zip(sent.request.batches, sent.batches, strict=True)
             ],
         }

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.conformance.partition_manager import LiveLog, replay
+from kitlib.conformance.partition_manager import LiveLog, in_python, replay
 from kitlib.exercises.door import Recording, Script, Seen, Step
 from kitlib.mechanisms.log import FetchError, Record
 from kitlib.mechanisms.offset_store import StoredOffset, offset_text, read_stored_offset
@@ -33,15 +33,8 @@ SETTINGS = {  # the recording's word -> the learner's, and what goes without say
     "topologyId": ("topology_id", "topo-1"),
     "topologyName": ("topology_name", "topo"),
 }
-LEDGERS = {  # the recording's word -> the learner's, in the order in which a difference is told
-    "pending": "pending",
-    "failed": "failed",
-    "waitingToEmit": "waiting_to_emit",
-    "emittedToOffset": "emitted_to_offset",
-    "committedTo": "committed_to",
-    "numberAcked": "number_acked",
-    "numberFailed": "number_failed",
-}
+# In the recording's words, in the order in which a difference is told.
+LEDGERS = ("pending", "failed", "waitingToEmit", "emittedToOffset", "committedTo", "numberAcked", "numberFailed")
 
 
 @cache
@@ -157,7 +150,7 @@ def seen(script: Script, step: Step) -> Seen:
     found: Seen = {}
     if "exception" in result:
         found["the error"] = f"{result['exception']['class']}: {result['exception']['message']}"
-    found |= {ours: state[theirs] for theirs, ours in LEDGERS.items()}
+    found |= {in_python(name): state[name] for name in LEDGERS}
     if "ret" in result:
         more = "more is waiting" if result["ret"] == EmitState.EMITTED_MORE_LEFT.value else "nothing is left"
         found["emitted"] = f"{', '.join(map(str, result['emitted'])) or 'nothing'} ({more})"

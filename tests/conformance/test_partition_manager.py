@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +12,6 @@ import pytest
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.partition_manager import recorded_exception, replay
 from kitlib.java.numbers import to_long
-from kitlib.mechanisms.log import LATEST_TIME
-from kitlib.mechanisms.offset_set import OffsetSet
 from kitlib.mechanisms.partition_manager import Emission, PartitionManager
 from tests.conformance.changes import changed_in
 
@@ -93,23 +90,6 @@ def test_conform_model_that_breaks_has_differed() -> None:
     """An exception of the model is a difference like any other, told with its words."""
     found = conform(partial(replay, build=BreaksAtItsThirdCall), scenarios())
     assert "crash should be nothing, the model has \"ZeroDivisionError: division by zero\"." in str(found.differences[0])
-
-
-def test_replay_of_a_learners_own_class_needs_only_the_ledgers_names() -> None:
-    """A model that shares no code with the kit's is replayed if it has the same constructor and ledgers."""
-
-    class Own:
-        def __init__(self, config: Any, log: Any, store: Any) -> None:
-            self.config, self.emitted_to_offset, self.committed_to = config, log.offset_before(LATEST_TIME), 0
-            self.pending, self.failed = OffsetSet(), OffsetSet()
-            self.waiting_to_emit: deque[Any] = deque()
-            self.number_acked = self.number_failed = 0
-
-        def last_completed_offset(self) -> int:
-            return self.emitted_to_offset
-
-    found = conform(partial(replay, build=Own), scenarios())
-    assert found.traces == 95 and not found.agrees
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from kitlib.conformance.golden import bundled, conform, read_traces
 from kitlib.conformance.sender import replay, visiting_order
-from kitlib.mechanisms.protocol import NO_SEQUENCE
 from tests.conformance.changes import changed_in
 
 NAMED, RANDOM, EARLIER = (
@@ -47,9 +46,3 @@ def test_sender_exception_message_is_not_compared() -> None:
 def test_visiting_order_is_that_of_a_hash_map(partitions: int, order: list[int]) -> None:
     """4.3 visits the partitions of topic t as MetadataSnapshot of kafka-clients 4.3.1 lists them; 2.0 in their own order."""
     assert visiting_order(partitions) == order and visiting_order(partitions, "2.0") == list(range(partitions))
-
-
-def test_sender_sequence_sentinel_is_not_shown() -> None:
-    """A batch that was never drained has neither epoch nor sequence in the state."""
-    state = next(step for step in replay(SCENARIOS["happy_path"]) if step["state"]["partitions"][0]["queue"])
-    assert state["state"]["partitions"][0]["queue"][0]["seq"] is None and NO_SEQUENCE == -1
