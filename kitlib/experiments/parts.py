@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import Self
 
 from kitlib.experiments.idempotence.protocol_producer import cluster_at
@@ -22,24 +23,14 @@ class KafkaLog(KafkaTopic):
         manager = PartitionManager(SpoutConfig("orders", "billing", max_offset_behind=100), log, log.store)
     """
 
-    backend: KafkaBackend | None = None
+    store: KafkaOffsetStore = field(kw_only=True)
 
     @classmethod
-    def open(cls, topic: str, bootstrap: str | None = None, max_fetch_records: int = 10) -> Self:
+    @contextmanager
+    def open(cls, topic: str, bootstrap: str | None = None, max_fetch_records: int = 10) -> Iterator[Self]:
         """LabError when there is no broker."""
-        backend = KafkaBackend.open(f"part-{uuid.uuid4().hex[:8]}", cluster_at(bootstrap))
-        reader = reader_of(backend.cluster, f"kit.{backend.run}")
-        backend.opened.callback(reader.close)
-        return cls(topic, reader, backend.producer, backend.admin, max_fetch_records, backend.offsets.topic.asker, None, backend)
-
-    @property
-    def store(self) -> KafkaOffsetStore:
-        assert self.backend is not None
-        return self.backend.store
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.backend is not None:
-            self.backend.close()
+        with closing(KafkaBackend.open(f"part-{uuid.uuid4().hex[:8]}", cluster_at(bootstrap))) as backend:
+            reader = reader_of(backend.cluster, f"kit.{backend.run}")
+            backend.opened.callback(reader.close)
+            asker = backend.offsets.topic.asker
+            yield cls(topic, reader, backend.producer, backend.admin, max_fetch_records, asker, store=backend.store)

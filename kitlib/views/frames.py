@@ -12,7 +12,7 @@ from kitlib.trace import Step, Trace
 from kitlib.views.marks import events, pauses
 from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
 from kitlib.views.play_clock import PlayClock, play_clock
-from kitlib.views.scene import Scene, kind_of, scene_of
+from kitlib.views.scene import SCENES, Scene, kind_of, scene_of
 from kitlib.views.trees.forest import Forest
 from kitlib.views.trees.reader import to_forest
 
@@ -82,7 +82,7 @@ def _read(frames: Frames, trace: Trace, part: str) -> None:
         frames.samples = [step for step in trace if step.what == "sample"]
     frames.forked_at = int(trace.parent["at"]) if trace.parent else -1
     frames.cut = "" if trace.cut_at is None else f"{cut_sentence(trace.cut_at)}."
-    has_records = kind is None or kind.HAS_RECORDS
+    has_records = kind is None or (trace.domain in SCENES and "append" in trace.vocabulary.words)
     readers = {key: LaneReader(lane) for key, lane in lanes_of(trace).items()} if has_records else {}
     frames.lanes = [reader.lane for reader in readers.values()]
     lag = in_flight = retries = 0

@@ -18,7 +18,7 @@ from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition.strip import strip_reel, summary_of
 from kitlib.views.plot import Before, Curve, curves_of, plot_reel
-from kitlib.views.scene import Scene, further_parts, kind_of, scene_reel
+from kitlib.views.scene import Scene, kind_of, scene_reel
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.trees.forest import NEVER, Forest
 from kitlib.views.trees.tree import tree_name, tree_reel, tree_summary
@@ -56,7 +56,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
     TraceError where a trace has no trees or samples for them, when the trace has no such step, and for another `part`.
     """
     kind = kind_of(trace)
-    allowed = PARTS if kind is None else (*kind.PARTS, *further_parts(kind))
+    allowed = PARTS if kind is None else tuple(kind.PARTS)
     if part not in allowed:
         raise TraceError(f"show: there is no part {plain_text(part, 40)!r}. Expected one of {', '.join(allowed)}.")
     number = len(trace) - 1 if at is None else at
@@ -64,7 +64,7 @@ def show(trace: Trace, at: int | None = None, part: str = "all") -> Picture:
         trace.at(number)
     frames = to_frames(trace, part)
     if kind is not None:
-        return draw(frames, number, "all" if part in kind.PARTS else part)
+        return draw(frames, number)
     missing = "trees" if part in ("tree", "pending") and not frames.forest else ""
     missing = "samples" if part == "curves" and not frames.samples else missing
     if missing:
@@ -101,9 +101,9 @@ def reels_of(
     run `before`. TraceError as `to_frames`.
     """
     with frames.trace.following("be drawn"):
-        drawn = curves_of(frames, part) if curves is None else curves
+        drawn = curves_of(frames) if curves is None else curves
         plot = [plot_reel(frames, drawn, only, before)] if part in ("all", "plot", "curves") and (drawn or not frames.scene) else []
-        if frames.scene is not None and part == "all":
+        if frames.scene is not None:
             return [scene_reel(frames.scene, only), *plot]
         trees = [tree_reel(frames.forest, only, chosen, part)] if frames.forest and part in ("all", "tree", "pending") else []
         has_strips = part == "log" or (part == "all" and (frames.has_records or not trees))
@@ -113,8 +113,7 @@ def reels_of(
 
 def lay_out(frames: Frames, number: int, part: str = "all") -> Sheet:
     """What `draw` makes a document of."""
-    scene = frames.scene if part == "all" else None
-    parts: list[Svg] = []
+    scene, parts = frames.scene, list[Svg]()
     y = 12
     for reel in reels_of(frames, part, only=number, has_ghosts=False):
         parts.append(_heading(reel.question, "" if parts else _when(frames, number), y))

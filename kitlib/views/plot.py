@@ -39,22 +39,19 @@ class Curve:
     unit: str = ""  # told with its values, which then have a line of their own
 
 
-def curves_of(frames: Frames, part: str = "all", measured: Measured | None = None) -> list[Curve]:
-    """What is worth following in a trace: of its partitions, of its trees, of its samples; and its figure, unless that is one of them.
-
-    Below a scene ("all") stand only those that it has itself.
-    """
-    curves = _curves_of(frames, part)
+def curves_of(frames: Frames, measured: Measured | None = None) -> list[Curve]:
+    """What is worth following in a trace: of its partitions, trees, samples or scene; and its figure, unless it is one of them."""
+    curves = _curves_of(frames)
     if measured and measured.figure.is_drawn and any(measured.curve) and all(found.values != measured.curve for found in curves):
         curves.append(Curve(measured.figure.name, "ink", ASKED_FOR, measured.curve, deep=0.1, unit=measured.figure.unit))
     return curves
 
 
-def _curves_of(frames: Frames, part: str) -> list[Curve]:
+def _curves_of(frames: Frames) -> list[Curve]:
     steps = len(frames)
     if frames.samples:
         return _loaded(frames)
-    if frames.scene is not None and (part == "all" or frames.scene.curves):
+    if frames.scene is not None:
         return [Curve(name, *PRODUCED[name], values) for name, values in frames.scene.curves.items()]
     curves = []
     if frames.lanes or frames.forest is None:

@@ -15,8 +15,6 @@ because it has not happened yet. The *panel* below shows what holds after the st
 imported when such a trace is drawn for the first time, and offers
 
     PARTS: dict[str, str]                       # what `show(trace, part=...)` takes -> the question answered; "all" first
-    HAS_RECORDS: bool                           # whether its traces have the delivery words, so that "log" and "plot" can be drawn too
-    HAS_CURVES: bool                            # and whether curves ("plot") can; may be missing
     to_scene(trace, part) -> Scene
 """
 
@@ -174,11 +172,6 @@ FOLLOWED = ("spout", "topology", "share")  # whose records, trees or batches are
 def kind_of(trace: Trace) -> ModuleType | None:
     """The module of the scene that a trace is drawn as, or None where records, trees or batches are followed."""
     return None if trace.domain in FOLLOWED else import_module(SCENES.get(trace.domain, "kitlib.views.scenes.plain"))
-
-
-def further_parts(kind: ModuleType) -> tuple[str, ...]:
-    """What can be drawn of its traces besides the scene."""
-    return ("log", "plot") if kind.HAS_RECORDS else ("plot",) if getattr(kind, "HAS_CURVES", False) else ()
 
 
 def scene_of(kind: ModuleType, trace: Trace, part: str = "all") -> Scene:

@@ -309,9 +309,3 @@ def test_registry_loads_no_story_before_it_is_asked_for() -> None:
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = answer.stdout.split()
     assert len(loaded) <= 40 and not [name for name in loaded if name.endswith(("_run", "stories", "_story"))]
-
-
-def test_registry_names_the_experiment_that_was_meant() -> None:
-    """A misspelt name is answered with the nearest one, and with all there are."""
-    with pytest.raises(KnobError, match=r"no experiment 'poison_recrd'. Did you mean 'poison_record'\? The experiments are happy_path"):
-        get("poison_recrd")

@@ -127,22 +127,6 @@ def test_frames_of_random_runs_agree_with_a_record_by_record_reading(
     check(long_trace(steps, seed, records=50, behind=behind), [min(at, steps - 1), steps - 1])
 
 
-def test_frames_with_gaps_restart_and_retention_agree() -> None:
-    """Gaps, compaction, a restart, a reset and a deletion are drawn where they happened."""
-    spout = Spout()
-    spout.append(12, offsets=[0, 1, 2, 5, 6, 7, 8, 9, 10, 11])
-    spout.start(0)
-    for _ in range(4):
-        if (offset := spout.emit(6)) is not None:
-            spout.process(offset)
-    spout.append(4)
-    spout.start(9)
-    spout.delete(10)
-    spout.emitted_to = spout.committed_to = 12
-    spout.record("spout", "reset", **{"from": 9, "to": 12})
-    check(spout.trace, list(range(len(spout.trace))))
-
-
 def test_a_refused_record_that_is_emitted_again_is_pending_again() -> None:
     """A failure that was not retried stays so until a restart hands the record out once more."""
     spout = Spout(behind=0)

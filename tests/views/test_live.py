@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -65,23 +63,6 @@ def test_the_switch_runs_the_same_story_on_the_broker_and_both_agree(player: Pla
     wait(player)
     player.values = {"records": 6}
     assert (player.trace.backend, player.live) == ("model", IDLE)
-
-
-@pytest.mark.kafka
-def test_the_kernel_stays_alive_while_the_broker_runs(player: Player, broker: Any) -> None:
-    """The loop goes on turning, the page hears of the time that passes, and the run is shown at its end."""
-
-    async def watch() -> int:
-        turns = 0
-        ask(player, do="real")
-        while player._live is not None:
-            await asyncio.sleep(0.01)
-            turns += 1
-        return turns
-
-    with ThreadPoolExecutor(1) as other:  # this thread may have a loop already: Playwright's
-        assert other.submit(asyncio.run, watch()).result() > 10
-    assert (player.live["state"], player.trace.backend) == ("agrees", "kafka")
 
 
 @pytest.mark.kafka

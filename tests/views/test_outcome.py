@@ -112,25 +112,6 @@ def test_answers_that_were_lost_are_counted_before_the_copies_that_they_left() -
     assert told["changes"] == "5 → 1 answer lost, 5 → 1 sent again, last record done after 309 ms → 494 ms."
 
 
-# What the notebooks 07a, 08a and 08b ask to be turned, each alone, in the player as it opens there.
-TURNED: list[tuple[str, dict[str, Any], dict[str, list[Any]]]] = [
-    ("answers_lost", {"idempotence": False},
-     {"lost_answers": [0, 10], "max_in_flight": [1, 10], "delay_ms": [0, 39], "linger_ms": [0, 36], "answer_loss_percent": [20]}),
-    ("reordering_by_retry", {"idempotence": True}, {"failing_batch": [0, 3], "fault": ["request lost"], "max_in_flight": [1, 2]}),
-    ("reordering_by_retry", {"batches": 40, "failing_batch": 7, "delay_ms": 20, "max_in_flight": 1}, {"max_in_flight": [2, 5, 10]}),
-    ("six_in_flight", {"batches": 10},
-     {"max_in_flight": [5, 10], "remembered_batches": [6], "older_is_duplicate": [True], "release": ["2.0"]}),
-]  # fmt: skip
-CASES = [(name, opened, knob, value) for name, opened, knobs in TURNED for knob, values in knobs.items() for value in values]
-
-
-@pytest.mark.parametrize(("name", "opened", "knob", "value"), CASES, ids=str)
-def test_a_knob_that_a_notebook_names_changes_what_is_told(name: str, opened: dict[str, Any], knob: str, value: Any) -> None:
-    """Turned alone, from where the player opens, it changes the figure, the verdict or the time."""
-    before, now = (outcome_of(name, **{**opened, **knobs}) for knobs in ({}, {knob: value}))
-    assert changes(before, now) != []
-
-
 def test_a_recorded_trace_of_no_experiment_has_no_figure() -> None:
     """It is played as ever, and nothing is said of a figure."""
     trace = get(SMALL).run()

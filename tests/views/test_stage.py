@@ -99,14 +99,6 @@ def test_what_dies_goes_dark_and_comes_back(name: str, kills: str, who: list[str
             assert states[:2] == ["back", "up"]
 
 
-def test_broker_that_restarts_in_one_step_is_seen_to_be_down() -> None:
-    """It is dark for a second of play and then back, so that no one can miss it."""
-    trace, frames, stage = run_of("broker_restart")
-    place = frames.clock.places[step_of(trace, "restart")]
-    states = [(round(since - place, 2), state) for since, state in stage.actors["broker"].states if since >= place]
-    assert states == [(0.0, "down"), (1.1, "back"), (2.2, "up")]
-
-
 @pytest.mark.parametrize(
     ("name", "kills", "number"), [("restart", "crash", 10), ("bolt_crash", "crash", 6), ("spout_crash", "crash", None)]
 )
@@ -119,16 +111,6 @@ def test_what_was_in_flight_falls_when_its_process_dies(name: str, kills: str, n
         assert sum(each.count for each in fallen) == number
     assert fallen
     assert all(0 < each.reach < 1 and each.t2 > each.t1 + 1 for each in fallen)
-
-
-def test_what_an_exiting_producer_held_falls_and_what_it_had_sent_arrives() -> None:
-    """Fifty records were only in its accumulator; the requests on the wire are written after it has gone."""
-    trace, frames, stage = run_of("unflushed_sends")
-    place = frames.clock.places[step_of(trace, "exit")]
-    fallen = [each for each in stage.travellers if each.fate == "dropped"]
-    assert sum(each.count for each in fallen) == 50
-    assert {each.source for each in fallen} == {"accumulator"}
-    assert sum(each.style.name == "request" and each.t0 < place < each.t1 for each in stage.travellers) >= 5
 
 
 def test_lost_answers_fall_on_their_way_to_the_producer() -> None:

@@ -13,7 +13,6 @@ from kitlib.words import declare
 from kitlib.words.word import Domain, Word
 
 PARTS = {"all": "When does the bell ring?", "silence": "When is it quiet?"}
-HAS_RECORDS = False
 BELL = declare(Domain("bell", {"ring": Word("ring!", "ringer"), "hush": Word("hush!", "ringer")}))
 
 

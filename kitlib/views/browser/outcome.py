@@ -47,7 +47,7 @@ class Outcome:
         words = trace.words()
         told = {word: words[word] for word in COUNTED if word in words}
         done_ms = next((step.at_ms for step in reversed(trace.steps) if step.what in DONE), None)
-        curves = curves_of(frames, measured=measured) if frames else []
+        curves = curves_of(frames, measured) if frames else []
         return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], curves, told, done_ms)
 
     @property

@@ -100,21 +100,8 @@ def agreement(real: Trace, experiment: Experiment, script: Script) -> dict[str, 
 
 
 HERE = Path(__file__).parent
-SCRIPTS = (
-    "player_dom.js",
-    "player_film.js",
-    "player_actors.js",
-    "player_ruler.js",
-    "player_controls.js",
-    "player_knobs.js",
-    "player_outcome.js",
-    "player_lives.js",
-    "player_life.js",
-    "player_script.js",
-    "player_live.js",
-    "player.js",
-)
-STYLES = ("player.css", "player_life.css", "player_script.css")
+SCRIPTS = (*sorted(path.name for path in HERE.glob("player_*.js")), "player.js")
+STYLES = tuple(sorted(path.name for path in HERE.glob("player*.css")))
 SWITCH = ("real", "model", "cancel")  # what the page asks of the switch to the broker
 SENT_S = 0.05  # how long an answer takes to leave the kernel
 

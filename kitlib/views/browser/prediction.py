@@ -127,31 +127,22 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
 
     def _checked_truth(self, truth: Truth | None) -> Any:
         """What is right, computed from the run; of a kind that an answer can be."""
-        found = self._computed(truth)
-        is_whole = isinstance(found, int) and not isinstance(found, bool)
-        if self.kind == "choice":
-            is_fit, expected = found in self.choices, f"one of the choices ({', '.join(self.choices)})"
-        else:
-            is_fit, expected = is_whole or (isinstance(found, float) and math.isfinite(found)), "a number"
-        if not is_fit:
-            raise KnobError(f"predict: the truth of this run is {plain_text(repr(found), 60)}, expected {expected}.")
-        return found
-
-    def _computed(self, truth: Truth | None) -> Any:
         if callable(truth):
             found = truth(self.trace)
-            return found.item() if hasattr(found, "item") else found  # a number of NumPy's
-        if truth == "figure" and self.experiment.figure:
-            return self.experiment.figure.measure(self.trace, self.verdict).value
-        if truth in ("processed", "appended"):
-            return getattr(self.verdict, truth)
-        return self.verdict.counts[truth] if truth in self.verdict.counts else self._refuse(truth)
-
-    def _refuse(self, truth: Any) -> Any:
-        raise KnobError(
-            f"predict: truth is {plain_text(repr(truth), 60)}, expected a function of the trace, or for a number one of "
-            f"{', '.join((*self.verdict.kinds, 'processed', 'appended', 'figure'))}."
-        )
+            found = found.item() if hasattr(found, "item") else found  # a number of NumPy's
+        else:
+            figure, verdict = self.experiment.figure, self.verdict
+            known = {**verdict.counts, "processed": verdict.processed, "appended": verdict.appended}
+            known |= {"figure": figure.measure(self.trace, verdict).value} if figure else {}
+            if truth not in known:
+                told = f"expected a function of the trace, or for a number one of {', '.join(known)}"
+                raise KnobError(f"predict: truth is {plain_text(repr(truth), 60)}, {told}.")
+            found = known[truth]
+        is_number = isinstance(found, (int, float)) and not isinstance(found, bool) and math.isfinite(found)
+        if not (found in self.choices if self.kind == "choice" else is_number):
+            expected = f"one of the choices ({', '.join(self.choices)})" if self.kind == "choice" else "a number"
+            raise KnobError(f"predict: the truth of this run is {plain_text(repr(found), 60)}, expected {expected}.")
+        return found
 
     def answer(self, given: Any) -> str:
         """Answer the question; how far off it was, in one sentence. KnobError for what cannot be an answer.
@@ -211,11 +202,10 @@ class Prediction(ipywidgets.VBox):  # type: ignore[misc]  # has no types
 
     def _judged(self, given: Any) -> tuple[bool, str]:
         """Whether an answer is right, and how far off it is."""
-        if self.kind == "choice":
-            is_right = given == self.truth
-            return is_right, f"Exactly right: {self.truth}" if is_right else f"Not quite: you chose “{given}”, it is “{self.truth}”."
         if given == self.truth:
-            return True, f"Exactly right: {self._as_asked()}."
+            return True, f"Exactly right: {self._as_asked()}" + ("." if self.kind == "number" else "")
+        if self.kind == "choice":
+            return False, f"Not quite: you chose “{given}”, it is “{self.truth}”."
         is_right = abs(given - self.truth) <= self.within
         own, told = (amount(each, self.unit if self.unit in MEASURES else "") for each in (given, self.truth))
         return is_right, f"{'Close enough' if is_right else 'Not quite'}: you said {own}, it is {told}."

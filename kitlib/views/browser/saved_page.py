@@ -11,10 +11,9 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
-from typing import Any
 
 from kitlib.errors import DiskError, KnobError
-from kitlib.experiments.knobs import Knob, as_text
+from kitlib.experiments.knobs import as_text
 from kitlib.lab import workspace
 from kitlib.text import LONG, html_table, plain_text
 from kitlib.trace import Trace
@@ -50,13 +49,14 @@ def check_page(path: Path, who: str) -> None:
 def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> str:
     """The page of a run. KnobError for a bad `part` or `open_at`, TraceError for a trace that cannot be drawn."""
     session = Session(trace, part=part, open_at=open_at)
-    title, command = session.heading["title"], session.told["script"]["command"]
+    title, command, frames = session.heading["title"], session.told["script"]["command"], packed(session.frames)
     recording = "This page is a recording, which cannot be changed."
     data = {
         "format": FORMAT,
         "heading": session.heading,
         "told": session.told,
-        "frames": _held(packed(session.frames)),
+        # Pictures of a long run are packed, and held as text.
+        "frames": base64.b64encode(frames).decode() if frames != session.frames else json.loads(frames),
         "recording": f"{recording} Run `{command}` to turn the knobs." if command else recording,
     }
     return to_page(
@@ -71,32 +71,18 @@ def to_recording(trace: Trace, *, part: str = "all", open_at: int | str = 0) -> 
     )
 
 
-def _held(frames: bytes) -> Any:
-    """The pictures as JSON, those of a long run as text that holds what is packed."""
-    return json.loads(frames) if frames.startswith(b"{") else base64.b64encode(frames).decode()
-
-
 def _told(session: Session) -> dict[str, str]:
     """What the run was, as HTML: its verdict, and its knobs."""
-    trace, experiment = session.trace, session.experiment
-    facts = [
-        ("experiment", trace.experiment),
-        ("run", trace.run),
-        ("backend", trace.backend),
-        ("seed", str(trace.seed)),
-        ("steps", f"{len(trace):,}"),
-        ("verdict", session.verdict.sentence),
-    ]
+    trace = session.trace
+    facts = {"experiment": trace.experiment, "run": trace.run, "backend": trace.backend, "seed": str(trace.seed)}
+    facts |= {"steps": f"{len(trace):,}", "verdict": session.verdict.sentence}
     if trace.parent is not None:
-        at = trace.parent["at"]
-        facts.append(("fork of", f"{trace.parent['run']}: steps 0 to {at} are its own, and the knobs below hold after them"))
-    knobs = {knob.name: knob for knob in experiment.knobs} if experiment else {}
-    rows = ((name, *_with_default(value, knobs.get(name))) for name, value in trace.settings.items())
-    knobs_told = html_table(("knob", "value", "meaning"), rows) if trace.settings else ""
-    return {"facts": html_table(("what", "this run"), facts), "knobs": knobs_told}
-
-
-def _with_default(value: Any, knob: Knob | None) -> tuple[str, str]:
-    if knob is None or value == knob.default:
-        return as_text(value), knob.help if knob else ""
-    return f"{as_text(value)} (default: {as_text(knob.default)})", knob.help
+        facts["fork of"] = f"{trace.parent['run']}: steps 0 to {trace.parent['at']} are its own, and the knobs below hold after them"
+    known = {knob.name: knob for knob in session.experiment.knobs} if session.experiment else {}
+    rows = []
+    for name, value in trace.settings.items():
+        knob = known.get(name)
+        other = f" (default: {as_text(knob.default)})" if knob and value != knob.default else ""
+        rows.append((name, f"{as_text(value)}{other}", knob.help if knob else ""))
+    knobs = html_table(("knob", "value", "meaning"), rows) if rows else ""
+    return {"facts": html_table(("what", "this run"), facts.items()), "knobs": knobs}

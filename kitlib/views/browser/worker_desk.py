@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import traceback
-from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.experiments.script import Script
@@ -35,16 +34,13 @@ class Desk:
                 traceback.print_exc()
             return json.dumps({"told": self.session.told})
         try:
-            self.session = _opened(question)
+            if text := question.get("script"):
+                self.session = Session(Script.parse(text))
+            else:
+                self.session = Session(str(question["name"]), seed=whole_seed(question["seed"]), knobs=dict(question["knobs"]))
         except KitError as error:
             return json.dumps({"refused": str(error)})
         except Exception as error:  # noqa: BLE001 - the page must not wait for ever
             traceback.print_exc()
             return json.dumps({"refused": f"The kit itself failed ({type(error).__name__}), which is a bug."})
         return json.dumps({"heading": self.session.heading, "told": self.session.told})
-
-
-def _opened(row: dict[str, Any]) -> Session:
-    if text := row.get("script"):
-        return Session(Script.parse(text))
-    return Session(str(row["name"]), seed=whole_seed(row["seed"]), knobs=dict(row["knobs"]))

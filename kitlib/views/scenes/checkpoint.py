@@ -16,7 +16,6 @@ from kitlib.views.scenes.timeline import compose, glyphs_of, places
 from kitlib.words.template import count
 
 PARTS = {"all": "What is written when, and what does the next start do again?"}
-HAS_RECORDS = True
 ROW_OF = {"offsets": "offsets", "state": "state", "sink": "sink", "commit": "commits"}  # a word -> where it writes
 
 

@@ -31,7 +31,6 @@ PARTS = {
     "all": "Which record of each key is live, and what does the cleaner take out?",
     "before_after": "What was in the log before the cleaner came, and what is there now?",
 }
-HAS_RECORDS = True
 PASSES = frozenset({"pass", "compact", "purge", "clean", "delete"})  # one after another they are one pass
 HEAD = 18
 

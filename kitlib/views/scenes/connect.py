@@ -13,7 +13,6 @@ PARTS = {
     "all": "Who runs each task, and when does nobody?",
     "layout": "Which worker runs what after this step?",
 }
-HAS_RECORDS = False
 MEANS = {"runs": "a task, run by the worker named", "nobody": "nobody runs it", "connector": "a connector"}
 
 

@@ -20,7 +20,6 @@ from kitlib.views.svg import Svg, el, group
 from kitlib.words.glyphs import RED
 
 PARTS = {"all": "Where do the two part?"}
-HAS_RECORDS = False
 NAME_WIDE, PER_CHAR = 160, 6.4  # of the names' column, and of a letter of 11 px
 MOST_LINES, MOST_ROWS, LINE = 3, 12, 15  # of a cell, of a table, and from one line to the next
 

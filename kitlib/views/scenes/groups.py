@@ -53,7 +53,6 @@ PARTS = {
     "cursors": "How far is each partition fetched, processed and committed?",
     "signs": "Which signs could have been seen, and when?",
 }
-HAS_RECORDS = True
 SIGN_WORDS = (  # what is shown of a member, in the legend's order
     "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
     "heard", "error",

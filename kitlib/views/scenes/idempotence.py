@@ -51,7 +51,6 @@ PARTS = {
     "all": "What crosses, and what does each side know?",
     "lanes": "What crosses between producer and broker?",
 }
-HAS_RECORDS, HAS_CURVES = False, True
 Data = dict[str, Any]
 
 SIGNS = {

@@ -39,7 +39,6 @@ PARTS = {
     "load": "What does the cache know while it is loaded?",
     "signs": QUESTION,
 }
-HAS_RECORDS = True
 LOAD_WORDS = frozenset({"move", "load_begin", "load", "load_end", "load_failed", "evict", "answer"})
 MOST_KEYS = 3  # whose cached offsets are followed
 KEY_TALL = 50

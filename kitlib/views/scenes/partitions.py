@@ -16,7 +16,6 @@ from kitlib.views.svg import el
 from kitlib.words.glyphs import BLUE, CROSSED_SQUARE, GREEN, RED, Glyph
 
 PARTS = {"all": "Which cancels come before their create, and which does the sink refuse?"}
-HAS_RECORDS = True
 MOST_ROWS, ROW = 24, 17
 EFFECTS = {
     "created": Glyph("an order is created", "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", GREEN, 1.4),

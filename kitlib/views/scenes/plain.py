@@ -10,7 +10,6 @@ from kitlib.views.scenes.timeline import compose, glyphs_of, places
 from kitlib.views.svg import el
 
 PARTS = {"all": "Who does what, and when?"}
-HAS_RECORDS = False
 MOST_CHARS = 110
 
 

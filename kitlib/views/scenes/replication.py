@@ -23,7 +23,6 @@ from kitlib.words.glyphs import ALARM, BLACK, BLUE, RED, SKY, WHITE, Glyph
 from kitlib.words.template import count
 
 PARTS = {"all": "Who may lead, and what is gone when it does?"}
-HAS_RECORDS = True
 BAR_LEFT, BAR_RIGHT = 150, 660
 PANEL_HEAD, PANEL_ROW = 40, 40
 UNCLEAN = {"unclean": Glyph("one is elected that was not in sync", ALARM, RED, 2.2, "paper")}

@@ -45,7 +45,6 @@ PARTS = {
     "all": "Where is each batch, and when is the metadata asked for again?",
     "clock": "When may the metadata be asked for, and when is it?",
 }
-HAS_RECORDS = False
 MAX_BACKOFF_MS = 1_000  # Kafka's own
 MOST_QUEUES, MOST_BATCHES = 4, 4  # partitions that are shown, and batches of one
 SIGNS = {

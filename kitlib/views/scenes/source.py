@@ -15,7 +15,6 @@ from kitlib.views.svg import el
 from kitlib.words.glyphs import BLUE, CROSS, ORANGE, PINK, RED, Glyph
 
 PARTS = {"all": "How much lies between what was produced and what is remembered?"}
-HAS_RECORDS = False
 CHART_TALL = 170
 DIES = {"crash": Glyph("the worker dies", CROSS, RED, 2.6)}
 

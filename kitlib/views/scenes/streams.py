@@ -14,7 +14,6 @@ PARTS = {
     "all": "Who processes each task, and what does a query get?",
     "layout": "Which instance and thread has which task after this step?",
 }
-HAS_RECORDS = False
 ANSWERS = {  # by the outcome of a query
     "right": Glyph("a query: the right value", CHECK, BLUE, 2.6),
     "old": Glyph("a query: an old value", CLOCK, SKY, 2, "paper"),

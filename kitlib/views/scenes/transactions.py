@@ -59,7 +59,6 @@ PARTS = {
     "all": "What is written, what is decided, and who may see it?",
     "log": "What does the log hold, and where does read_committed stop?",
 }
-HAS_RECORDS = False
 VARIANTS = {  # of sends and of what a database does
     "held": Glyph("delayed in flight", CLOCK, ORANGE, 1.8, "paper"),
     "charge": Glyph("charged", SQUARE, GREEN, 2, "paper"),
