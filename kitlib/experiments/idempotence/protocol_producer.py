@@ -16,22 +16,31 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server
-from kitlib.lab.clients import Cluster, addresses, kafka_python_config
-from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Answers, Metadata, Wire
+from kitlib.lab.clients import Cluster, kafka_python_config
+from kitlib.lab.wire.connection import LONGEST_FRAME_BYTES, Wire
 from kitlib.lab.wire.records import WireBatch
-from kitlib.mechanisms import protocol
 from kitlib.mechanisms.broker.leader import Leader
 from kitlib.mechanisms.producer.config import ProducerConfig
 from kitlib.mechanisms.producer.sender import Completion, Sender
+from kitlib.mechanisms.protocol import (
+    Batch,
+    ErrorCode,
+    InitProducerIdAnswer,
+    InitProducerIdRequest,
+    PartitionAnswer,
+    ProduceAnswer,
+    ProduceRequest,
+)
 
-MAX_IN_FLIGHT = range(1, 11)
+MAX_IN_FLIGHT = 10
 CONNECT_TIMEOUT_S = 2.0
 # From a lost connection to the next attempt, twice as long each time, as in Java's client.
 RECONNECT_BACKOFF_S, RECONNECT_BACKOFF_MAX_S = 0.05, 1.0
@@ -43,6 +52,90 @@ RECORD_OVERHEAD_BYTES = 32  # more than a record of these has besides its value,
 def cluster_at(bootstrap: str | None) -> Cluster:
     """The cluster at `host:port`; without an address the one of KIT_KAFKA_BOOTSTRAP, or the kit's own broker, started if need be."""
     return kafka_server.ensure() if bootstrap is None else Cluster(bootstrap, None, 1, "external")
+
+
+def on_wire(batch: Batch, began_ms: int = 0) -> WireBatch:
+    """The model's batch as it is sent, where the model's time 0 is `began_ms`."""
+    return WireBatch(
+        batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
+        began_ms + batch.timestamp_ms, batch.is_transactional,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class BrokerLink:
+    """A connection to the broker that leads a topic's partitions, in the model's words. LabError once it has ended."""
+
+    wire: Wire
+    topic: str
+
+    @classmethod
+    def open(cls, cluster: Cluster, topic: str, client_id: str, timeout_s: float) -> Self:
+        return cls(Wire.open_leader(cluster.bootstrap, topic, 0, client_id, timeout_s, **kafka_python_config(cluster)), topic)
+
+    def partitions(self, timeout_s: float) -> list[int]:
+        """The topic's partitions. LabError when there is no such topic, or one broker does not lead them all."""
+        error, found = self.wire.metadata([self.topic], timeout_s).topics.get(self.topic, (int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {}))
+        if error or not found:
+            raise LabError(f"Topic '{self.topic}' at {self.wire.where}: {ErrorCode.of(error).name}. Create it first.")
+        if len(leaders := {leader for _, leader in found.values()}) > 1:
+            raise LabError(
+                f"The partitions of '{self.topic}' are led by brokers {', '.join(map(str, sorted(leaders)))}; the kit's producer "
+                "talks to one. Give the topic one partition, or run one broker."
+            )
+        return sorted(found)
+
+    def init_producer_id(self) -> InitProducerIdAnswer:
+        error, producer_id, epoch = self.wire.init_producer_id(ID_TIMEOUT_S)
+        return InitProducerIdAnswer(ErrorCode.of(error), producer_id, epoch)
+
+    def send(self, request: ProduceRequest) -> None:
+        self.wire.send_produce(self.topic, [*map(on_wire, request.batches)], request.acks, request.timeout_ms)
+
+    def receive(self, timeout_s: float) -> ProduceAnswer | None:
+        """The answer to the oldest request that has none; None when none comes in time."""
+        found = self.wire.receive(timeout_s)
+        if found is None:
+            return None
+        return {at: PartitionAnswer(ErrorCode.of(error), *offsets) for at, (error, *offsets) in found.items()}
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """End it; with `timeout_s` once the broker has dealt with all that was sent."""
+        with suppress(LabError):  # with acks=0 it may be that nobody has waited for the network yet
+            if timeout_s:
+                self.wire.drain(timeout_s)
+        self.wire.close()
+
+
+@dataclass(slots=True)
+class ModelLink:
+    """The same to a model's leader, which answers at once."""
+
+    leader: Leader
+    answers: deque[ProduceAnswer] = field(default_factory=deque)
+
+    def partitions(self, timeout_s: float) -> list[int]:
+        return sorted(self.leader.logs)
+
+    def init_producer_id(self) -> InitProducerIdAnswer:
+        return self.leader.init_producer_id(int(time.time() * 1000))
+
+    def send(self, request: ProduceRequest) -> None:
+        answer = self.leader.produce(request, int(time.time() * 1000))
+        if request.acks:
+            self.answers.append(answer)
+
+    def receive(self, timeout_s: float) -> ProduceAnswer | None:
+        if self.answers:
+            return self.answers.popleft()
+        time.sleep(max(0.0, timeout_s))
+        return None
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Nothing is ever under way."""
+
+
+Link = BrokerLink | ModelLink
 
 
 class IdempotentProducer:
@@ -72,63 +165,29 @@ class IdempotentProducer:
     ) -> None:
         self.config = config or ProducerConfig(**limits)
         in_flight = self.config.max_in_flight_requests_per_connection
-        if in_flight not in MAX_IN_FLIGHT:
-            raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT[-1]}.")
-        self.topic, self.client_id = topic, client_id
-        self.leader = kafka if isinstance(kafka, Leader) else None
-        self.host, self.port, self.security = "model", 0, dict[str, Any]()
-        if not isinstance(kafka, Leader):
-            cluster = kafka if isinstance(kafka, Cluster) else cluster_at(kafka)
-            (self.host, self.port), self.security = addresses(cluster.bootstrap)[0], kafka_python_config(cluster)
+        if in_flight > MAX_IN_FLIGHT:
+            raise KnobError(f"max_in_flight_requests_per_connection is {in_flight}; the kit's producer takes 1 to {MAX_IN_FLIGHT}.")
+        self.topic = topic
+        self._open: Callable[[float], Link]
+        if isinstance(kafka, Leader):
+            self._open = lambda timeout_s: ModelLink(kafka)
+        else:
+            self._open = partial(BrokerLink.open, kafka if isinstance(kafka, Cluster) else cluster_at(kafka), topic, client_id)
         self.deliveries: list[Completion] = []
         self.on_delivery = on_delivery or self.deliveries.append
-        # Records handed over of which nothing has been told yet.
-        self.unfinished = 0
-        # How often the connection was lost, and why the last time.
-        self.connections_lost = 0
-        self.trouble = ""
+        self.unfinished = 0  # records handed over of which nothing has been told yet
         self.is_closed = False
         self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
-        self._last_send = -1
-        self._requests: deque[protocol.ProduceRequest] = deque()  # those whose answers have not come, the oldest first
         self._completions: deque[Completion] = deque()  # not yet told
         self._drops = 0
-        self._backoff_s = RECONNECT_BACKOFF_S
-        self._connect_at = 0.0
+        self._backoff_s, self._connect_at = RECONNECT_BACKOFF_S, 0.0
         self._id_is_wanted = False
-        self.wire: Wire | None = self._open_wire(timeout_s)
+        self.link: Link | None = (link := self._open(timeout_s))
         try:
-            self.sender = Sender(self.config, self._partitions(timeout_s), self._now_ms())
+            self.sender = Sender(self.config, link.partitions(timeout_s), self._now_ms())
         except LabError:
-            self.wire.close()
+            link.close()
             raise
-
-    def _partitions(self, timeout_s: float) -> list[int]:
-        """The topic's partitions, with a connection to their leader; LabError when there is no such topic, or no such one broker."""
-        assert self.wire is not None
-        metadata = self.wire.metadata([self.topic], timeout_s)
-        error, found = metadata.topics.get(self.topic, (int(protocol.ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), {}))
-        if error or not found:
-            raise LabError(f"Topic '{self.topic}' at {self.host}:{self.port}: {protocol.ErrorCode.of(error).name}. Create it first.")
-        leaders = {leader for _, leader in found.values()}
-        if len(leaders) > 1:
-            raise LabError(
-                f"The partitions of '{self.topic}' are led by brokers {', '.join(map(str, sorted(leaders)))}; the kit's producer "
-                "talks to one. Give the topic one partition, or run one broker."
-            )
-        address = metadata.leader_address(self.topic, min(found))
-        if len(metadata.brokers) > 1 and address != (self.host, self.port):
-            if address is None:
-                raise LabError(f"The partitions of '{self.topic}' have no leader. Look at `kit status`.")
-            self.wire.close()
-            self.host, self.port = address
-            self.wire = self._open_wire(timeout_s)
-        return sorted(found)
-
-    def _open_wire(self, timeout_s: float) -> Wire:
-        if self.leader is not None:
-            return ModelWire(self.leader)  # type: ignore[return-value]
-        return Wire.open(self.host, self.port, self.client_id, timeout_s, **self.security)
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +196,7 @@ class IdempotentProducer:
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.topic} at {self.host}:{self.port}, {self.unfinished} records unfinished)"
+        return f"{type(self).__name__}({self.topic}, {self.unfinished} records unfinished)"
 
     # The user's side
 
@@ -147,20 +206,22 @@ class IdempotentProducer:
         KnobError for no values, an unknown partition, a value that is no bytes or above max_request_size, or a batch that no
         broker takes: then nothing is handed over.
         """
-        self._check(values, partition)
-        number = self._last_send = self.sender.send(partition, self._now_ms(), values)
-        self.unfinished += len(values)
-        self._turn()
-        return number
+        return self._hand_over(values, lambda: self.sender.send(partition, self._now_ms(), values))
 
     def append(self, value: bytes, partition: int = 0) -> int:
         """Hand over one record; it joins the partition's open batch. Returns the number of that batch's send."""
-        self._check((value,), partition)
-        number = self.sender.append(partition, value, self._now_ms())
-        self.unfinished += 1
-        if number > self._last_send:
-            self._last_send = number
-            self._turn()  # a batch begins, so the one before may leave
+        return self._hand_over((value,), lambda: self.sender.append(partition, value, self._now_ms()))
+
+    def _hand_over(self, values: Sequence[bytes], send: Callable[[], int]) -> int:
+        if self.is_closed:
+            raise LabError("This producer is closed. Open another one.")
+        if not all(isinstance(value, bytes) for value in values):
+            raise KnobError("A value is not bytes. Encode it first.")
+        if (size := sum(map(len, values))) + RECORD_OVERHEAD_BYTES * len(values) > LONGEST_FRAME_BYTES:
+            raise KnobError(f"A batch of {size:,} bytes: a broker takes at most {LONGEST_FRAME_BYTES:,}. Send it in parts.")
+        number = send()
+        self.unfinished += len(values)
+        self._turn()
         return number
 
     def poll(self, timeout_s: float = 0.0) -> int:
@@ -170,7 +231,7 @@ class IdempotentProducer:
             told = self._turn()
             now_ms = self._now_ms()
             wake_ms = self.sender.next_event_ms(now_ms)
-            is_busy = self.wire is not None and wake_ms is not None and wake_ms <= now_ms
+            is_busy = self.link is not None and wake_ms is not None and wake_ms <= now_ms
             if told or (time.monotonic() >= deadline and not is_busy):
                 return told
             until = deadline if wake_ms is None else min(deadline, time.monotonic() + (wake_ms - now_ms) / 1000)
@@ -189,30 +250,10 @@ class IdempotentProducer:
             return
         self.flush(timeout_s)
         self.is_closed = True
-        if self.wire is not None:
-            with suppress(LabError):  # with acks=0 it may be that nobody has waited for the network yet
-                self.wire.drain(timeout_s)
-            self.wire.close()
+        if self.link is not None:
+            self.link.close(timeout_s)
         self.sender.abort_batches()
         self._tell()
-
-    def _check(self, values: Sequence[bytes], partition: int) -> None:
-        if self.is_closed:
-            raise LabError("This producer is closed. Open another one.")
-        if partition not in self.sender.accumulator.queues:
-            raise KnobError(f"'{self.topic}' has no partition {partition}; it has {', '.join(map(str, self.sender.partitions))}.")
-        if not values:
-            raise KnobError("A batch needs at least one value.")
-        if not all(isinstance(value, bytes) for value in values):
-            raise KnobError("A value is not bytes. Encode it first.")
-        lengths = [*map(len, values)]
-        if max(lengths) > self.config.max_request_size:
-            raise KnobError(
-                f"A value of {max(lengths):,} bytes: max_request_size is {self.config.max_request_size:,}. "
-                "Send a shorter one or raise it."
-            )
-        if sum(lengths) + RECORD_OVERHEAD_BYTES * len(values) > LONGEST_FRAME_BYTES:
-            raise KnobError(f"A batch of {sum(lengths):,} bytes: a broker takes at most {LONGEST_FRAME_BYTES:,}. Send it in parts.")
 
     # The clock and the connection
 
@@ -222,109 +263,70 @@ class IdempotentProducer:
 
     def _turn(self) -> int:
         """One run of the sender's loop, with what has come in and what it wants to send; how many deliveries were told."""
-        if self.wire is None:
+        if self.link is None:
             self._connect()
         else:
             self._listen(0.0)
-        for request in self.sender.poll(self._now_ms(), connected=self.wire is not None):
-            if isinstance(request, protocol.InitProducerIdRequest):
+        for request in self.sender.poll(self._now_ms(), connected=self.link is not None):
+            if isinstance(request, InitProducerIdRequest):
                 self._id_is_wanted = True
-            else:
-                self._produce(request)
+            elif self.link is not None:
+                with self._noticing_its_end():
+                    self.link.send(request)
         if self.sender.connection_drops > self._drops:
             self._drops = self.sender.connection_drops
-            self._hang_up("a request was not answered in time")
-        if self._id_is_wanted and self.wire is not None:
-            self._ask_for_id(self.wire)
+            self._hang_up()
+        if self._id_is_wanted and self.link is not None:
+            with self._noticing_its_end():
+                self.sender.receive_id(self.link.init_producer_id())
+            self._id_is_wanted = False
         return self._tell()
 
-    def _produce(self, request: protocol.ProduceRequest) -> None:
-        if self.wire is None:
-            self.sender.receive(request.number, None)
-            return
+    @contextmanager
+    def _noticing_its_end(self) -> Iterator[None]:
+        """When the connection ends with what is asked of it, the sender hears that all requests on it are lost."""
         try:
-            self.wire.send_produce(
-                self.topic, [self._on_wire(batch) for batch in request.batches], request.acks, request.timeout_ms
-            )
-        except LabError as error:
-            self._lose(str(error))
-            return
-        if request.acks != 0:
-            self._requests.append(request)
-
-    def _on_wire(self, batch: protocol.Batch) -> WireBatch:
-        return WireBatch(
-            batch.partition, batch.values, batch.producer_id, batch.producer_epoch, batch.base_sequence,
-            batch.timestamp_ms, batch.is_transactional,
-        )  # fmt: skip
-
-    def _ask_for_id(self, wire: Wire) -> None:
-        try:
-            error, producer_id, epoch = wire.init_producer_id(ID_TIMEOUT_S)
-        except LabError as trouble:
-            self._lose(str(trouble))
-            return
-        self._id_is_wanted = False
-        self.sender.receive_id(protocol.InitProducerIdAnswer(protocol.ErrorCode.of(error), producer_id, epoch))
+            yield
+        except LabError:
+            self._hang_up()
+            self._id_is_wanted = False
+            self.sender.disconnect()
 
     def _listen(self, until: float) -> None:
         """Take the answers that are there; wait for the first until the deadline (of time.monotonic)."""
-        wire = self.wire
-        if wire is None:
+        if self.link is None:
             time.sleep(max(0.0, min(until, self._connect_at) - time.monotonic()))
             return
-        try:
-            received = wire.receive(until - time.monotonic())
-            while received is not None:
-                self._receive(received)
-                received = wire.receive(0.0)
-        except LabError as error:
-            self._lose(str(error))
-
-    def _receive(self, answers: dict[int, tuple[int, int, int]]) -> None:
-        request = self._requests.popleft()
-        if answers.keys() != {batch.partition for batch in request.batches}:
-            raise LabError(f"{self.host}:{self.port} answers for partitions {sorted(answers)}, which were not those asked for.")
-        self.sender.receive(
-            request.number,
-            {number: protocol.PartitionAnswer(protocol.ErrorCode.of(error), *offsets) for number, (error, *offsets) in answers.items()},
-        )
-        self.sender.take_answers(self._now_ms())
+        with self._noticing_its_end():
+            answer = self.link.receive(until - time.monotonic())
+            while answer is not None:
+                self.sender.receive(next(iter(self.sender.in_flight_requests)), answer)  # answers come in the order of the requests
+                self.sender.take_answers(self._now_ms())
+                answer = self.link.receive(0.0)
 
     def _connect(self) -> None:
         """Try to connect again, if the back-off is over."""
         if time.monotonic() < self._connect_at:
             return
         try:
-            self.wire = self._open_wire(CONNECT_TIMEOUT_S)
+            self.link = self._open(CONNECT_TIMEOUT_S)
             self._backoff_s = RECONNECT_BACKOFF_S
-        except LabError as error:
-            self.trouble = str(error)
+        except LabError:
             self._back_off()
 
-    def _lose(self, why: str) -> None:
-        """The connection is gone: the sender hears that all requests on it are lost."""
-        self._hang_up(why)
-        self._id_is_wanted = False
-        self.sender.disconnect()
-
-    def _hang_up(self, why: str) -> None:
+    def _hang_up(self) -> None:
         """End the connection; the sender knows."""
-        if self.wire is not None:
-            self.wire.close()
-            self.wire = None
-            self.connections_lost += 1
-            self.trouble = why
+        if self.link is not None:
+            self.link.close()
+            self.link = None
             self._back_off()
-        self._requests.clear()
 
     def _back_off(self) -> None:
         self._connect_at = time.monotonic() + self._backoff_s
         self._backoff_s = min(2 * self._backoff_s, RECONNECT_BACKOFF_MAX_S)
 
-    # What the user is told
-
     def _tell(self) -> int:
+        """Tell the user what is known; how many deliveries. One that the callback fails at does not keep the others."""
         self._completions += self.sender.completed()
         told = 0
         while self._completions:
@@ -333,54 +335,3 @@ class IdempotentProducer:
             told += 1
             self.on_delivery(done)
         return told
-
-
-@dataclass(slots=True)
-class ModelWire:
-    """What a producer asks of a `Wire`, answered by a model's leader at once."""
-
-    leader: Leader
-    answers: deque[Answers] = field(default_factory=deque)
-    requests: int = 0
-
-    def metadata(self, topics: Sequence[str], timeout_s: float | None = None) -> Metadata:
-        """Every topic is the leader's."""
-        partitions = dict.fromkeys(self.leader.logs, (0, self.leader.broker))
-        return Metadata({self.leader.broker: ("model", 0)}, self.leader.broker, dict.fromkeys(topics, (0, partitions)))
-
-    def init_producer_id(self, timeout_s: float | None = None) -> tuple[int, int, int]:
-        """Its error, id and epoch."""
-        answer = self.leader.init_producer_id(_now_ms())
-        return int(answer.error), answer.producer_id, answer.producer_epoch
-
-    def send_produce(self, topic: str, batches: Sequence[WireBatch], acks: int = -1, timeout_ms: int = 30_000) -> None:
-        """Written, or refused, before anybody asks."""
-        told = tuple(
-            protocol.Batch(
-                each.partition, len(each.values), each.producer_id, each.epoch, each.base_sequence, each.is_transactional,
-                each.timestamp_ms or _now_ms(), tuple(each.values),
-            )
-            for each in batches
-        )  # fmt: skip
-        found = self.leader.produce(protocol.ProduceRequest(self.requests, told, acks, timeout_ms), _now_ms())
-        self.requests += 1
-        if acks:
-            self.answers.append({at: (int(each.error), each.base_offset, each.log_start_offset) for at, each in found.items()})
-
-    def receive(self, timeout_s: float | None = None) -> Answers | None:
-        """The oldest answer that was not taken yet; None when there is none, after `timeout_s`."""
-        if self.answers:
-            return self.answers.popleft()
-        time.sleep(max(0.0, timeout_s or 0.0))
-        return None
-
-    def drain(self, timeout_s: float | None = None) -> None:
-        """Nothing is ever under way."""
-
-    def close(self) -> None:
-        """Answers that were not taken are gone."""
-        self.answers.clear()
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
