@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.1
 RULES = "A rule, as in 'cut:percent=9,count=5'; may be given more than once. Settings: api, percent, skip, \
-count, client_id, ms, bytes_per_s, error. Actions: " + "; ".join(f"{name}: {what}" for name, what in ACTIONS.items())
+count, client_id, ms, error. Actions: " + "; ".join(f"{name}: {what}" for name, what in ACTIONS.items())
 RULES += f". An error can be given for: {', '.join(APIS_WITH_ERRORS)}."
 
 

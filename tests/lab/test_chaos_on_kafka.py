@@ -191,8 +191,6 @@ def test_black_hole_in_either_direction_ends_with_unknown_fates_and_no_hang(prox
 NETWORKS: dict[str, tuple[list[str], dict[str, Any], dict[str, int]]] = {
     "one that breaks after each fourth answer": (["cut_after_answer:percent=25,count=5"], {}, {"cut_after_answer": 5}),
     "resets in requests and answers": (["reset:skip=3,count=2", "reset_answer:skip=4,count=2"], {}, {"reset": 2, "reset_answer": 2}),
-    "single bytes": (["slice:percent=30,count=3", "slice_answer:percent=30"], {}, {"slice": 3}),
-    "100 ms and 3 Mbit/s": (["delay_answer:api=any,ms=100", "throttle:bytes_per_s=375000"], {}, {}),
     "one that takes nothing any more": (["stop_reading:skip=2,count=1"], {"socket.timeout.ms": 700}, {"stop_reading": 1}),
 }
 

@@ -120,18 +120,6 @@ def test_duplicated_request_arrives_twice_and_is_answered_once() -> None:
         assert client.has_nothing()
 
 
-def test_reordered_request_waits_for_the_other_one() -> None:
-    """A frame waits until one of another connection has passed, though its own client has hung up meanwhile."""
-    with between(Rule("reorder", count=1, ms=9000)) as (server, proxy, client):
-        frames = [request(n, bytes(40)) for n in range(3)]
-        client.send(frames[0], frames[1])
-        proxy.wait_for(lambda: proxy.counts().get("reorder"))
-        client.socket.close()
-        with Client(proxy.port) as other:
-            ask(other, frames[2])
-            assert server.wait_for_frames(3) == [frames[2], frames[0], frames[1]]
-
-
 def test_cut_ends_both_sides_before_the_request() -> None:
     """The client sees a closed connection, the server too, and nothing behind the cut has passed."""
     with between(Rule("cut", skip=1, count=1)) as (server, proxy, client):
@@ -182,21 +170,6 @@ def test_stopped_reading_holds_the_client_back_until_released() -> None:
         assert [client.receive(), client.receive()] == list(map(answer, frames[1:]))
 
 
-def test_rules_come_and_go_while_the_proxy_runs() -> None:
-    """Added, a rule acts on what arrives from now on; removed or cleared, on nothing more."""
-    with between() as (server, proxy, client):
-        handle = proxy.add(Rule("delay_answer", ms=1))
-        assert proxy.rules == {handle: Rule("delay_answer", ms=1)}
-        ask(client, request(1, bytes(40)))
-        assert proxy.counts()["delay_answer"] == 1
-        proxy.remove(handle)
-        ask(client, request(2, bytes(40)))
-        proxy.add(Rule("lose_request"))
-        proxy.clear()
-        ask(client, request(3, bytes(40)))
-        assert proxy.rules == {} and len(server.frames) == 3
-
-
 def test_only_the_named_client_is_touched_or_cut() -> None:
     """A rule and a cut for one client id leave the others alone."""
     with between(Rule("lose_request", client_id="victim")) as (server, proxy, client), Client(proxy.port) as victim:
@@ -241,18 +214,6 @@ def test_garbage_is_closed_counted_and_passes_not_one_byte(case: str) -> None:
         assert proxy.counts()["garbage"] == 1
         ask(client, request(2, bytes(40)))
         assert wait_for(lambda: b"" in server.rests, 5) and server.rests == [b""]
-
-
-def test_server_that_speaks_something_else_is_closed() -> None:
-    """An answer that is no frame ends the connection and is counted on its own."""
-    with socket.create_server(("127.0.0.1", 0)) as server, bare_proxy(server.getsockname()[1]) as proxy:
-        with Client(proxy.port) as client:
-            client.send(request(1, bytes(40)))
-            connection, _ = server.accept()
-            with connection:
-                connection.sendall(struct.pack(">i", 2) + b"no")
-                assert client.how_it_ended() in ("closed", "reset")
-            assert proxy.counts()["garbage from the broker"] == 1
 
 
 def test_client_that_leaves_in_the_middle_of_a_frame_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,7 +295,7 @@ def test_a_thousand_connections_leave_no_descriptor_task_or_thread() -> None:
         assert wait_for(lambda: server.ended == 1000, 10)
         # Within a moment: what other tests have left in this process may just be reconnecting.
         assert wait_for(lambda: len(os.listdir("/proc/self/fd")) <= descriptors, 5)
-        assert not proxy._connections and not proxy._reordered and "failures" not in proxy.counts()
+        assert not proxy._connections and "failures" not in proxy.counts()
     assert not proxy_threads()
 
 
@@ -352,18 +313,15 @@ def test_broker_that_is_not_there_is_said_at_once() -> None:
 
 
 def test_stop_ends_everything_at_once_whatever_is_held() -> None:
-    """Held answers, stopped reading, delays of a minute and slow frames: stop ends them all, and the thread, and waits for none."""
-    rules = [
-        Rule("withhold", client_id="a"), Rule("stop_reading", client_id="b"), Rule("delay_request", client_id="c", ms=60_000),
-        Rule("throttle", client_id="d", bytes_per_s=10), Rule("reorder", client_id="e", ms=60_000),
-    ]  # fmt: skip
+    """Held answers, stopped reading and delays of a minute: stop ends them all, and the thread, and waits for none."""
+    rules = [Rule("withhold", client_id="a"), Rule("stop_reading", client_id="b"), Rule("delay_request", client_id="c", ms=60_000)]
     with Server() as server:
         proxy = bare_proxy(server.port, rules=rules)
         [thread] = proxy_threads()
         clients = [Client(proxy.port) for _ in rules]
-        for client, name in zip(clients, "abcde", strict=True):
+        for client, name in zip(clients, "abc", strict=True):
             client.send(request(1, bytes(4000), client_id=name))
-        proxy.wait_for(lambda: sum(proxy.counts().get(rule.action, 0) for rule in rules) == 5)
+        proxy.wait_for(lambda: sum(proxy.counts().get(rule.action, 0) for rule in rules) == 3)
         began = time.monotonic()
         proxy.stop()
         assert time.monotonic() - began < within(5)

@@ -91,8 +91,8 @@ ANSWER = ["cut_after_answer:count=1"]
 COMMIT = ["cut:api=OffsetCommit,count=1", "answer_error:api=Fetch,count=2,error=NOT_LEADER_OR_FOLLOWER"]
 # program: side, faults, killed after, and the kinds of trouble that are found.
 VERDICTS: dict[str, tuple[str, list[str], list[int], set[str]]] = {
-    "idempotent": ("producer", ["lose_answer:count=1", "slice:skip=2,count=1", "throttle:skip=3,count=1,bytes_per_s=900"], [], set()),
-    "kafka_python_producer": ("producer", ["lose_request:count=1", "slice_answer:skip=2,count=1", "reset:skip=4,count=1"], [], set()),
+    "idempotent": ("producer", ["lose_answer:count=1"], [], set()),
+    "kafka_python_producer": ("producer", ["lose_request:count=1", "reset:skip=4,count=1"], [], set()),
     "java_producer": ("producer", ["lose_request:count=1", f"{REFUSAL}NOT_ENOUGH_REPLICAS", "reset_answer:skip=4,count=1"], [], set()),
     "aiokafka_producer": ("producer", ["lose_answer:count=1", f"{REFUSAL}NOT_LEADER_OR_FOLLOWER"], [], set()),
     "retries": ("producer", ANSWER, [], {"duplicated"}),

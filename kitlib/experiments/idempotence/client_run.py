@@ -56,7 +56,7 @@ BATCH_BYTES, RECORD_BYTES = 61, 8 + len(KEY)  # what a batch takes, and a record
 # What the proxy did, in the words of a trace; the other deeds are not told.
 NETWORK_WORDS = {
     "lose_request": "lose_request", "lose_answer": "lose_answer", "duplicate_request": "duplicate_request",
-    "delay_request": "delay", "delay_answer": "delay", "stop_reading": "delay", "reorder": "delay", "withhold": "lose_answer",
+    "delay_request": "delay", "delay_answer": "delay", "stop_reading": "delay", "withhold": "lose_answer",
     "cut": "cut", "cut_after_answer": "cut", "reset": "cut", "reset_answer": "cut",
 }  # fmt: skip
 

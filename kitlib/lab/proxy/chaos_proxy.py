@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from kitlib.errors import KnobError, LabError
 from kitlib.lab.brokers import ports
 from kitlib.lab.clients import Cluster, addresses, tls_context
-from kitlib.lab.proxy.connection import Connection, Reordered
+from kitlib.lab.proxy.connection import Connection
 from kitlib.lab.proxy.frames import Request
 from kitlib.lab.proxy.rules import ANY_API, Rule, RuleBook, apis
 
@@ -92,7 +92,6 @@ class ChaosProxy:
         self._counts: Counter[str] = Counter()
         self._happened = threading.Condition()
         self._connections: dict[asyncio.Task[None], Connection] = {}
-        self._reordered: Reordered = {}
         self._began = time.monotonic()
         # Undone at the end, also when the start fails half way.
         self._undo = ExitStack()
@@ -165,7 +164,7 @@ class ChaosProxy:
         self._book.clear()
 
     def release(self) -> None:
-        """Let go of what withhold, stop_reading and reorder hold, in its order."""
+        """Let go of what withhold and stop_reading hold, in its order."""
         self._ask(self._release())
 
     def cut(self, client_id: str = "") -> int:
@@ -279,7 +278,7 @@ class ChaosProxy:
                 self._note("refused", number)
                 await asyncio.sleep(RETRY_S)
                 continue
-            connection = Connection(number, client, broker, self._tls, self._book, self._note, self._reordered, door)
+            connection = Connection(number, client, broker, self._tls, self._book, self._note, door)
             self._counts["opened"] += 1
             self._note("open", number)
             task = asyncio.create_task(connection.run())
@@ -331,9 +330,6 @@ class ChaosProxy:
         return round((time.monotonic() - self._began) * 1000, 3)
 
     async def _release(self) -> None:
-        for _, gate in self._reordered.values():
-            gate.set()
-        self._reordered.clear()
         for connection in self._connections.values():
             connection.release()
 

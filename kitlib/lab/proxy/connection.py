@@ -22,25 +22,20 @@ from dataclasses import dataclass
 from kitlib.errors import LabError
 from kitlib.lab.proxy.addresses import Door, may_name_brokers, with_doors
 from kitlib.lab.proxy.frames import GarbageError, Request, error_answer, read_request, with_error
-from kitlib.lab.proxy.rules import REORDER_MS, Entry, Rule, RuleBook
+from kitlib.lab.proxy.rules import Entry, Rule, RuleBook
 from kitlib.lab.proxy.sockets import Side
 
 HELD_BYTES = 32 << 20
-# A throttled frame goes out in so many portions a second.
-PORTIONS_PER_S = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes that wait for their time, or for somebody to open their gate, or go out slowly."""
+    """Bytes that wait for their time, or for somebody to open their gate."""
 
     data: bytes
     # By the clock of the event loop.
     not_before_s: float = 0.0
     gate: asyncio.Event | None = None
-    # It goes in pieces of so many bytes, each after this time; 0: as it is.
-    piece: int = 0
-    each_s: float = 0.0
 
 
 class Outlet:
@@ -63,25 +58,17 @@ class Outlet:
         # Set whenever something has left.
         self.moved = asyncio.Event()
 
-    async def send(self, frames: bytes) -> None:
-        """Send whole frames now, or, if something waits, behind it."""
+    async def send(self, data: bytes, not_before_s: float = 0.0, gate: asyncio.Event | None = None) -> None:
+        """Send whole frames now, or when it is time and their gate is open; behind what waits already."""
         async with self.turn:
-            if self.held or self.broken:
-                await self._keep(Held(frames))
-            else:
-                await self.sink.write(frames)
-
-    async def put(self, held: Held) -> None:
-        """Keep a whole frame until it may go."""
-        async with self.turn:
-            await self._keep(held)
-
-    async def _keep(self, held: Held) -> None:
-        await self.drain(max(0, HELD_BYTES - len(held.data)))
-        self.held.append(held)
-        self.held_bytes += len(held.data)
-        if self.writer is None or self.writer.done():
-            self.writer = self.loop.create_task(self._write())
+            if not (self.held or self.broken or not_before_s or gate):
+                await self.sink.write(data)
+                return
+            await self.drain(max(0, HELD_BYTES - len(data)))
+            self.held.append(Held(data, not_before_s, gate))
+            self.held_bytes += len(data)
+            if self.writer is None or self.writer.done():
+                self.writer = self.loop.create_task(self._write())
 
     async def drain(self, size: int = 0) -> None:
         """Wait until no more than `size` bytes are held."""
@@ -99,7 +86,7 @@ class Outlet:
                     await held.gate.wait()
                 if (wait_s := held.not_before_s - self.loop.time()) > 0:
                     await asyncio.sleep(wait_s)
-                await self._send(held)
+                await self.sink.write(held.data)
                 self.held.popleft()
                 self.held_bytes -= len(held.data)
                 self.moved.set()
@@ -107,12 +94,6 @@ class Outlet:
             self.broken = error
             self.held.clear()
             self.moved.set()
-
-    async def _send(self, held: Held) -> None:
-        for at in range(0, len(held.data), held.piece or len(held.data)):
-            if held.piece:
-                await asyncio.sleep(held.each_s)  # at least, others run
-            await self.sink.write(held.data[at : at + (held.piece or len(held.data))])
 
 
 @dataclass(slots=True)
@@ -122,8 +103,6 @@ class Awaited:
     request: Request
     # The answer to a duplicate is the proxy's to drop.
     is_for_nobody: bool = False
-    # Rules that hold a frame of another connection back until this request is answered.
-    lets_go: tuple[int, ...] = ()
     # Hands the answer to the client, when it is there but those of earlier requests are not.
     hand_out: Callable[[], Awaitable[None]] | None = None
 
@@ -172,8 +151,6 @@ LONGEST_STOP_S = 600.0
 # How long a connection is silent after a loss, if the rule does not say, before both sides hear that it has ended.
 LOST_S = 10.0
 
-# What each reorder rule holds back, by its handle: whose frame, and the gate behind which that waits with all that follows it.
-Reordered = dict[int, tuple["Connection", asyncio.Event]]
 # Writes down: what, number of the connection, request, handle of the rule, size.
 Note = Callable[[str, int, Request | None, int | None, int], None]
 
@@ -187,7 +164,7 @@ class Connection:
 
     def __init__(
         self, number: int, client: socket.socket, target: tuple[str, int], tls: ssl.SSLContext | None, book: RuleBook, note: Note,
-        reordered: Reordered, door: Door | None,
+        door: Door | None,
     ) -> None:
         self.number = number
         self.loop = asyncio.get_running_loop()
@@ -196,7 +173,6 @@ class Connection:
         self.sides: list[Side] = []  # client and broker, as soon as they are connected
         self.book = book
         self.note = note
-        self.reordered = reordered
         # Where the client is told that brokers are; None: where they say.
         self.door = door
         self.to_broker: Outlet
@@ -264,8 +240,6 @@ class Connection:
 
     def close(self) -> None:
         """Close both sides, as `run` does at its end; needed when the task was cancelled before `run` began."""
-        for handle in [handle for handle, (connection, _) in self.reordered.items() if connection is self]:
-            del self.reordered[handle]
         for side in self.sides:
             side.close(self.is_reset)
         if not self.sides:
@@ -311,9 +285,7 @@ class Connection:
         self.note("request", self.number, request, None, request.size)
         if self.is_deaf:
             return
-        if overtaken := self._overtaken_by(request):
-            await self._overtake(overtaken, request, frame)
-        elif entry := self.book.choose(request.api, request.client_id, is_answer=False):
+        if entry := self.book.choose(request.api, request.client_id, is_answer=False):
             self.note(entry.rule.action, self.number, request, entry.handle, request.size)
             await self._act_on_request(entry, request, frame)
         else:
@@ -326,8 +298,6 @@ class Connection:
             case "duplicate_request":
                 self.awaited.expect(request, is_for_nobody=True)
                 await self.to_broker.send(frame + frame)
-            case "reorder":
-                await self._reorder(entry, frame)
             case "stop_reading":
                 with suppress(TimeoutError):
                     async with asyncio.timeout(rule.ms / 1000 if rule.ms else LONGEST_STOP_S):
@@ -350,7 +320,7 @@ class Connection:
                     self.is_mute = True
                 self.loop.call_later(rule.ms / 1000 or LOST_S, self.over.set)
             case "delay":
-                await outlet.put(Held(frame, not_before_s=self.loop.time() + rule.ms / 1000))
+                await outlet.send(frame, not_before_s=self.loop.time() + rule.ms / 1000)
             case "cut":
                 raise EndedError
             case "reset":
@@ -358,46 +328,6 @@ class Connection:
                 await outlet.drain()
                 self.is_reset = True
                 raise EndedError
-            case "slice":
-                await outlet.put(Held(frame, piece=1))
-            case "throttle":
-                piece = max(1, rule.bytes_per_s // PORTIONS_PER_S)
-                await outlet.put(Held(frame, piece=piece, each_s=piece / rule.bytes_per_s))
-
-    # Frames out of their order
-
-    async def _reorder(self, entry: Entry, frame: bytes) -> None:
-        """Hold the frame back, and with it all that follows it on this connection, until one of another has passed."""
-        if entry.handle in self.reordered:  # the rule holds one, and this is not the one that may overtake it
-            await self.to_broker.send(frame)
-            return
-        _, gate = self.reordered[entry.handle] = self, asyncio.Event()
-        self.loop.call_later((entry.rule.ms or REORDER_MS) / 1000, self._let_go, entry.handle, gate)
-        await self.to_broker.put(Held(frame, gate=gate))
-
-    def _overtaken_by(self, request: Request) -> list[int]:
-        """The rules that hold a frame of another connection back until this one has passed."""
-        return [
-            entry.handle for entry in self.book.entries
-            if self.reordered.get(entry.handle, (self,))[0] is not self and entry.rule.matches(request.api, request.client_id)
-        ]  # fmt: skip
-
-    async def _overtake(self, overtaken: list[int], request: Request, frame: bytes) -> None:
-        """Send a frame before those that wait for it, until it is answered if it is to be."""
-        awaited = self.awaited.expect(request)
-        await self.to_broker.send(frame)
-        if request.is_answered:
-            awaited.lets_go = tuple(overtaken)
-        else:
-            for handle in overtaken:
-                self._let_go(handle)
-
-    def _let_go(self, handle: int, gate: asyncio.Event | None = None) -> None:
-        """Let go what the rule holds; with a gate only if that is what it still holds."""
-        _, held = self.reordered.get(handle, (self, None))
-        if held is not None and gate in (None, held):
-            del self.reordered[handle]
-            held.set()
 
     # Answers
 
@@ -407,8 +337,6 @@ class Connection:
         if awaited is None:  # nobody the proxy knows of has asked for it
             await self.to_client.send(answer)
             return
-        for handle in awaited.lets_go:
-            self._let_go(handle)
         request = awaited.request
         if self.is_mute:
             return
@@ -444,7 +372,7 @@ class Connection:
         rule = entry.rule
         match rule.action:
             case "withhold":
-                await self.to_client.put(Held(frame, gate=self.gate))
+                await self.to_client.send(frame, gate=self.gate)
             case "replace_answer":
                 await self._hand_over(with_error(request.api, request.version, request.correlation_id, frame, rule.error))
             case _:

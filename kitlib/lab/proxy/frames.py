@@ -13,7 +13,6 @@ InitProducerIdResponse.json; clients, protocol.Errors.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,10 +92,11 @@ def _varint(frame: bytes, at: int) -> tuple[int, int]:
 OFFSET_FETCH = 9  # a broker refuses it as a whole, whatever partitions it asks for
 # Where a request has what an answer has under another name.
 ASKED_AS = {
-    "responses": ("topics", "topic_data"), "partition_responses": ("partition_data",), "partition_index": ("partition_index", "partition"),
-    "topic": ("topic", "topic_name"), "coordinators": ("coordinator_keys",), "results_by_topic_v3_and_below": ("v3_and_below_topics",),
+    "responses": ("topics", "topic_data"), "partition_responses": ("partition_data",), "partition_index": ("partition",),
+    "topic": ("topic_name",), "coordinators": ("coordinator_keys",), "results_by_topic_v3_and_below": ("v3_and_below_topics",),
     "results_by_partition": ("partitions",), "results_by_transaction": ("transactions",), "topic_results": ("topics",),
 }  # fmt: skip
+UNKNOWN = ("base_offset", "offset", "timestamp", "node_id", "producer_id", "producer_epoch", "high_watermark", "end_offset")
 
 
 def error_answer(api: str, version: int, correlation_id: int, request: bytes, error: str) -> bytes:
@@ -108,18 +108,19 @@ def error_answer(api: str, version: int, correlation_id: int, request: bytes, er
 def with_error(api: str, version: int, correlation_id: int, answer: bytes, error: str) -> bytes:
     """A broker's answer with this error in place of whatever it said; GarbageError when it cannot be read."""
     responses = _messages(api)[1]
-    said = decoded(responses, version, answer)
-    _refuse(said, responses._struct, version, errors()[error])
-    return encoded(said, correlation_id)
+    return encoded(_refusal(responses, responses._struct, version, decoded(responses, version, answer), errors()[error]), correlation_id)
 
 
 def _refusal(message: Any, struct: Any, version: int, asked: Any, code: int) -> Any:
-    """An answer, or a part of one, with the error where a broker gives it: of each partition that is asked for, else of the whole."""
+    """An answer, or a part of one, with the error where a broker gives it: of each partition that is asked for, else of the whole.
+
+    `asked` is the request, or an answer of the same API.
+    """
     values: dict[str, Any] = {}
     for name, part in struct.fields.items():
         if not part.for_version_q(version):
             continue
-        found = next((value for each in ASKED_AS.get(name, (name,)) if (value := getattr(asked, each, None)) is not None), None)
+        found = next((value for each in (name, *ASKED_AS.get(name, ())) if (value := getattr(asked, each, None)) is not None), None)
         if part.is_struct_array():
             whole = message.API_KEY == OFFSET_FETCH if hasattr(message, "API_KEY") else name == "topics" and "group_id" in struct.fields
             mirrored = [] if found is None or (whole and name != "groups" and version > 1) else found
@@ -128,28 +129,11 @@ def _refusal(message: Any, struct: Any, version: int, asked: Any, code: int) -> 
             values[name] = asked
         elif found is not None and not part.is_struct():
             values[name] = found
+    # What a broker says of an id or an offset that it does not give.
+    values |= {name: -1 for name in UNKNOWN if name in struct.fields and struct.fields[name].for_version_q(version)}
     codes = [name for name, part in struct.fields.items() if name.endswith("error_code") and part.for_version_q(version)]
     inner = any(isinstance(value, list) and value and not isinstance(value[0], str | int) for value in values.values())
-    return message(version=version, **values, **dict.fromkeys(codes, 0 if inner else code), **_unknown(struct, version, values))
-
-
-def _unknown(struct: Any, version: int, values: Mapping[str, Any]) -> dict[str, int]:
-    """What a broker says of an id or an offset that it does not give."""
-    wanted = ("base_offset", "offset", "timestamp", "node_id", "producer_id", "producer_epoch", "high_watermark", "end_offset")
-    return {name: -1 for name in wanted if name in struct.fields and name not in values and struct.fields[name].for_version_q(version)}
-
-
-def _refuse(said: Any, struct: Any, version: int, code: int) -> None:
-    """Put the error where a broker gives it, as in `_refusal`."""
-    parts = [(each, part) for name, part in struct.fields.items() if part.is_struct_array() for each in getattr(said, name, None) or ()]
-    with_codes = [(each, part) for each, part in parts if "ErrorCode" in repr(part)]
-    for each, part in with_codes:
-        _refuse(each, part, version, code)
-    for name, part in struct.fields.items():
-        if name.endswith("error_code") and part.for_version_q(version) and not with_codes:
-            setattr(said, name, code)
-        elif name == "base_offset":
-            said.base_offset = -1
+    return message(version=version, **values | dict.fromkeys(codes, 0 if inner else code))
 
 
 def decoded(message: Any, version: int, frame: bytes) -> Any:

@@ -28,12 +28,9 @@ ON_REQUESTS = {
     "lose_request": "the broker never sees it, nor what follows it on its connection, which ends after `ms` (10,000)",
     "delay_request": "it is delivered `ms` later, and everything after it on its connection waits too",
     "duplicate_request": "the broker gets it twice, the client gets only the first answer (no network does this within a connection)",
-    "reorder": "it waits, with all that follows it, until the next match on another connection has passed, or for `ms` (1,000)",
     "cut": "both sides of the connection are closed; the broker never sees it",
     "reset": "the broker gets one half, then both sides are reset (RST)",
     "stop_reading": "nothing is read from this client for `ms` (default: ten minutes), or until released",
-    "slice": "it is passed on one byte at a time",
-    "throttle": "it is passed on at `bytes_per_s`",
     "answer_error": "the broker never sees it; the client gets `error` as the answer",
 }
 ON_ANSWERS = {
@@ -42,8 +39,6 @@ ON_ANSWERS = {
     "cut_after_answer": "both sides of the connection are closed instead of passing it on",
     "withhold": "it is held back, along with everything after it on its connection, until released",
     "reset_answer": "the client gets one half, then both sides are reset (RST)",
-    "slice_answer": "it is passed on one byte at a time",
-    "throttle_answer": "it is passed on at `bytes_per_s`",
     "replace_answer": "the broker has processed the request, but the client gets `error` as the answer",
 }
 ACTIONS = {**ON_REQUESTS, **ON_ANSWERS}
@@ -72,9 +67,6 @@ def errors() -> dict[str, int]:
     return newer | {each.message: code for code, each in known.kafka_errors.items() if code not in (None, 0, *newer.values())}
 
 
-# How long reorder waits for another frame if the rule does not say.
-REORDER_MS = 1000
-
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -89,10 +81,8 @@ class Rule:
     count: int | None = None
     # Only this client's frames; "name*": of all whose client id begins so; "": of all.
     client_id: str = ""
-    # Milliseconds of the delay; of stop_reading and reorder the longest, 0 for the usual one.
+    # Milliseconds of the delay; of stop_reading the longest, 0 for the usual one.
     ms: int = 0
-    # The pace of throttle and throttle_answer.
-    bytes_per_s: int = 0
     # The name of the error that answer_error and replace_answer give.
     error: str = ""
 
@@ -107,7 +97,6 @@ class Rule:
             self._check_number("count", 0, None)
         delays = self.action in ("delay_request", "delay_answer")
         self._check_number("ms", 1 if delays else 0, 3_600_000)
-        self._check_number("bytes_per_s", 1 if self.action.startswith("throttle") else 0, None)
         if self.action in ("answer_error", "replace_answer"):
             self._check_error()
         elif self.error:
