@@ -2,12 +2,11 @@
 
 A group is Empty until someone joins. A join or a departure makes it PreparingRebalance, until every
 member has joined again or the time for that is over; then a new generation begins, CompletingRebalance,
-until the leader has said who gets what, and the group is Stable. `valid_previous_states` is the whole
-state machine.
+until the leader has said who gets what, and the group is Stable.
 
 Source: Apache Kafka 4.3.1, `ClassicGroup`, `ClassicGroupMember` and `ClassicGroupState` of
 org.apache.kafka.coordinator.group.classic.
-Differs: what a member waits for is the number of its request instead of a future. Members are looked at
+Differs: a group is never Dead, as it is never deleted; what a member waits for is the number of its request instead of a future. Members are looked at
 in the order of a java.util.HashMap, as there; it decides who leads when the leader is lost.
 """
 
@@ -29,17 +28,7 @@ class GroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-    DEAD = "Dead"
-
-
-_EMPTY, _PREPARING, _COMPLETING = GroupState.EMPTY, GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
-VALID_PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
-    GroupState.EMPTY: frozenset({_PREPARING}),
-    GroupState.PREPARING_REBALANCE: frozenset({GroupState.STABLE, _COMPLETING, _EMPTY}),
-    GroupState.COMPLETING_REBALANCE: frozenset({_PREPARING}),
-    GroupState.STABLE: frozenset({_COMPLETING}),
-    GroupState.DEAD: frozenset(GroupState),
-}
+    DEAD = "Dead"  # what a broker says of a group that it does not know
 
 
 @dataclass(slots=True)
@@ -108,8 +97,8 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, state
 
     def can_rebalance(self) -> bool:
-        """Whether a rebalance may begin: not while one is being prepared, nor when the group is dead."""
-        return self.state in VALID_PREVIOUS_STATES[GroupState.PREPARING_REBALANCE]
+        """Whether a rebalance may begin: not while one is being prepared."""
+        return self.state is not GroupState.PREPARING_REBALANCE
 
     def add(self, member: ClassicGroupMember) -> None:
         """Take a member in; the first one is the leader and decides the protocol type."""
@@ -175,8 +164,6 @@ class ClassicGroup:
         It may be while the group prepares a rebalance, and may not once the new generation has begun
         without an assignment.
         """
-        if self.state is GroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if generation < 0 and self.state is GroupState.EMPTY:
             return ErrorCode.NONE
         if generation >= 0 or member_id or instance_id is not None:

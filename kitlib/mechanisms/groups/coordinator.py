@@ -112,8 +112,6 @@ class GroupCoordinator:
                 return self._refuse_join(request, ErrorCode.UNKNOWN_MEMBER_ID)
             self.group = ClassicGroup(self.group_id)
         group = self.group
-        if group.is_in(GroupState.DEAD):
-            return self._refuse_join(request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if not group.supports_protocols(request.protocol_type, {name for name, _ in request.protocols}):
             return self._refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member_id:
@@ -220,8 +218,6 @@ class GroupCoordinator:
 
     def _validate_generation(self, group: ClassicGroup, request: SyncGroup | Heartbeat) -> ErrorCode:
         """Whether this is a member, and of the generation that there is."""
-        if group.is_in(GroupState.DEAD):
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
         error = group.validate_member(request.member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
             return error
@@ -253,8 +249,6 @@ class GroupCoordinator:
         group, member_id = self.group, request.member_id
         if group is None:
             return self._answer(request.asked, HeartbeatResponse(ErrorCode.UNKNOWN_MEMBER_ID))
-        if group.is_in(GroupState.DEAD):
-            return self._answer(request.asked, HeartbeatResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         error = ErrorCode.NONE
         if not member_id:
             member_id = group.static_members.get(request.group_instance_id or "", "")
@@ -290,7 +284,7 @@ class GroupCoordinator:
         Source: Apache Kafka 4.3.1, `GroupCoordinatorService.deleteOffsets`, `ClassicGroup.validateOffsetDelete`.
         Differs: every member is subscribed to every topic that is named.
         """
-        if self.group is None or self.group.is_in(GroupState.DEAD):
+        if self.group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if not self.group.is_in(EMPTY):
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
