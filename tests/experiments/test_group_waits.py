@@ -72,11 +72,3 @@ def test_group_that_is_dealt_anew_while_one_is_handed_records_goes_on_with_all_o
     run.until(lambda: "C" not in run.group.view().members, "the removal of C")
     take_all(run, ["A", "B"])
     assert run.processed == {0: [[0, 4]], 1: [[0, 4]], 2: [[0, 4]]}
-
-
-def test_no_records_are_no_step() -> None:
-    """A broker that is asked to write nothing does not say where the log ends: it is where it was."""
-    run = run_of(1, "A")
-    before = len(run.trace.steps)
-    run.append(0, 0)
-    assert (len(run.trace.steps), run.ends) == (before, {0: 5})

@@ -10,6 +10,7 @@ from kitlib import experiments
 from kitlib.errors import KnobError
 from kitlib.experiments import get
 from kitlib.experiments.groups.group_run import GroupRun
+from kitlib.experiments.groups.rebalance_stories import compare, rebalances
 from kitlib.monitor.delivery import Verdict, judge
 from kitlib.trace import Trace, from_ranges
 from tests.experiments.knob_values import with_any_knobs
@@ -88,6 +89,16 @@ def test_cooperative_member_stands_still_only_with_what_moves() -> None:
         return max(len(step.state["group"]["standing_still"]) for step in trace.steps[joined + 2 :])
 
     assert (most_still(eager), most_still(cooperative)) == (6, 3)
+
+
+def test_rebalance_protocols_differ_in_what_is_given_up() -> None:
+    """Eager members give up everything, cooperative ones what moves; nothing is lost."""
+    traces = [get("rebalance_protocols").run(protocol=name, session_timeout_ms=3_000) for name in ("eager", "cooperative")]
+    assert [(row["given up"], row["moved"]) for row in compare(traces)] == [(16, 9), (5, 7)]
+    for trace in traces:
+        assert judge(trace).counts["lost"] == 0 and judge(trace).violations in ((), ("stalled",))
+        assert [each.what for each in rebalances(trace)] == ["B joins", "C joins", "A leaves", "B is killed"]
+        assert rebalances(trace)[-1].moved_ms >= 2_600  # the session's timeout, less a heartbeat
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -57,18 +57,11 @@ def test_group_is_changed_over_by_the_lists_that_its_members_bring(case: str) ->
     check_all_once(trace)
 
 
-def test_librdkafka_refuses_the_first_list_with_both() -> None:
-    """Before any broker is asked."""
-    assert errors(run(NAME, deploy="one round from both", **REFUSED_BY_LIST)) == ["MIXED_LIST"]
-
-
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     "knobs",
     [
-        {"deploy": "one round", "library": "librdkafka"},
         {"deploy": "two rounds", "library": "librdkafka"},
-        {"deploy": "one round from both", "library": "librdkafka"},
         {"deploy": "one round from both", "library": "java"},
     ],
     ids=str,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import KnobError
 from kitlib.experiments.groups.group import MemberSettings, ModelGroup, ModelMember
 
 JAVA = MemberSettings(library="java", max_poll_interval_ms=10_000)
@@ -80,68 +80,6 @@ def test_records_are_handed_out_to_a_cooperative_member_in_the_middle_of_a_rebal
         assert found.view().state == "PreparingRebalance" and len(a.poll(5, 50).records) == count
 
 
-def test_member_that_does_not_poll_leaves_by_itself_and_has_lost_everything() -> None:
-    """Its next poll tells it, and its commit before that is refused at home."""
-    found, a = alone(replace(JAVA, max_poll_interval_ms=2_000))
-    a.poll(5, 50)
-    found.pass_ms(1_900)
-    assert found.view().members == ("A",)
-    found.pass_ms(101)
-    assert found.view().members == () and [each.data["why"] for each in found.happened() if each.what == "evict"] == ["poll"]
-    assert a.commit({0: 5}) == "COMMIT_FAILED" and found.committed() == {0: None}
-    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
-
-
-def test_frozen_member_is_out_after_its_session_and_hears_of_it_when_it_beats() -> None:
-    """Its thread sends no heartbeats; a commit right after it is thawed is the coordinator's to refuse."""
-    found, a = alone(RD)
-    a.freeze()
-    found.pass_ms(1_499)
-    assert found.view().members == ("A",)
-    found.pass_ms(1)
-    assert found.view().members == ()
-    with pytest.raises(LabError, match="consumer A is frozen and cannot be called"):
-        a.poll(1, 50)
-    a.thaw()
-    assert a.commit({0: 5}) == "UNKNOWN_MEMBER_ID"
-    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
-
-
-def test_member_cut_off_reads_on_and_is_told_when_it_is_back() -> None:
-    """Nothing tells it that it is out; what it read meanwhile is read again."""
-    found, a = alone(RD)
-    a.poll(5, 50)
-    a.cut_off()
-    found.pass_ms(3_000)
-    assert found.view().members == () and len(a.poll(5, 50).records) == 5 and a.commit({0: 10}) == "TIMED_OUT"
-    a.reconnect()
-    found.pass_ms(400)
-    assert settled(a) == [("A", "lost", (0,)), ("A", "assigned", (0,))]
-    assert a.poll(1, 50).records == ((0, 0),)
-
-
-def test_static_member_closes_without_a_word() -> None:
-    """A dynamic one is out at once; a static one's place waits for its session."""
-    for instance_id, members in ((None, ()), ("a", ("A",))):
-        found, a = alone(replace(JAVA, instance_id=instance_id))
-        a.close()
-        assert found.view().members == members
-        found.pass_ms(1_500)
-        assert found.view().members == ()
-
-
-def test_twin_of_a_static_member_fences_the_first_one() -> None:
-    """The first one's next heartbeat is its end: it is handed nothing more, and may not commit."""
-    for settings, error in ((JAVA, "COMMIT_FAILED"), (RD, "_FATAL")):
-        found, a = alone(replace(settings, instance_id="a"))
-        twin = found.join("A twin", replace(settings, instance_id="a"))
-        assert [(event.what, event.partitions) for event in twin.poll(0, 50).events] == [("assigned", (0,))]
-        found.pass_ms(300)
-        polled = a.poll(5, 50)
-        assert [event.error for event in polled.events] == ["FENCED_INSTANCE_ID"] and polled.records == ()
-        assert (a.commit({0: 5}), twin.commit({0: 6}), found.committed()) == (error, "NONE", {0: 6})
-
-
 def test_leaders_of_java_deal_when_they_poll_and_librdkafkas_at_once() -> None:
     """A leader that is busy holds up the generation of everybody, unless its library joins without it."""
     for settings, state in ((JAVA, "CompletingRebalance"), (RD, "Stable")):
@@ -179,38 +117,6 @@ def test_librdkafka_commits_behind_the_poll_what_was_handed_out() -> None:
     assert [(event.what, event.partitions, event.error) for event in events] == [("committed", (0,), "")]
 
 
-def test_librdkafka_without_auto_store_commits_what_was_stored() -> None:
-    """Nothing else, and nothing twice."""
-    found, a = alone(replace(RD_AUTO, auto_store=False))
-    a.poll(10, 50)
-    found.pass_ms(250)
-    assert found.committed() == {0: None} and a.store(0, 7) == "NONE"
-    found.pass_ms(250)
-    assert found.committed() == {0: 7}
-    assert [event.what for event in a.poll(0, 0).events] == ["committed"]
-    found.pass_ms(600)
-    assert a.poll(0, 0).events == ()
-
-
-CLOSES: dict[str, tuple[MemberSettings, int | None]] = {
-    "Java with auto-commit commits its position": (AUTO, 10),
-    "librdkafka what is stored": (RD_AUTO, 10),
-    "which is nothing without auto-store": (replace(RD_AUTO, auto_store=False), None),
-    "nobody without auto-commit": (JAVA, None),
-    "unless his callback does": (replace(JAVA, commit_on_revoke=True), 10),
-}
-
-
-@pytest.mark.parametrize("case", CLOSES)
-def test_close_commits(case: str) -> None:
-    """What the library takes for done, processed or not."""
-    settings, committed = CLOSES[case]
-    found, a = alone(settings)
-    a.poll(10, 50)
-    a.close()
-    assert found.committed() == {0: committed} and found.view().members == ()
-
-
 REBALANCES: dict[str, tuple[MemberSettings, int | None]] = {
     "with auto-commit: everything": (AUTO, 10),
     "librdkafka: everything": (RD_AUTO, 10),
@@ -228,14 +134,6 @@ def test_commit_before_an_eager_rebalance(case: str) -> None:
     b = found.join("B", settings)
     settled(a, b)
     assert found.committed() == {0: committed, 1: None if committed is None or "librd" in case else 0}
-
-
-def test_commit_on_revoke_of_a_cooperative_member_is_of_what_goes() -> None:
-    """What it keeps is not committed."""
-    found, a = alone(replace(COOPERATIVE, commit_on_revoke=True), 2)
-    a.poll(200, 50)
-    settled(a, found.join("B", COOPERATIVE))
-    assert found.committed() == {0: None, 1: 100}
 
 
 def test_commit_of_lost_partitions_is_refused_and_told() -> None:
@@ -274,19 +172,6 @@ def test_user_commits_his_positions_or_what_he_says() -> None:
     a.poll(150, 50)
     assert a.commit() == "NONE" and found.committed() == {0: 100, 1: 50}
     assert a.commit({1: 20}) == "NONE" and found.committed() == {0: 100, 1: 20}
-
-
-def test_commit_of_java_in_a_rebalance_is_refused_at_home_and_librdkafkas_waits() -> None:
-    """Java knows that it is joining; librdkafka's commit waits behind its own join, and comes too late."""
-    for library, error in (("java", "REBALANCE_IN_PROGRESS"), ("librdkafka", "ILLEGAL_GENERATION")):
-        settings = replace(COOPERATIVE, max_poll_interval_ms=3_000)
-        found, a = alone(replace(settings, library=library), 3)
-        busy = found.join("B", settings)
-        settled(a, busy)
-        found.join("C", settings).poll(0, 50)
-        for _ in range(10):
-            a.poll(0, 50)  # joins again, and waits for the others, who do not poll
-        assert found.view().state == "PreparingRebalance" and a.commit({0: 5}) == error
 
 
 def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> None:

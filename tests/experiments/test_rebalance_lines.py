@@ -1,4 +1,4 @@
-"""What the logs of consumers and of a coordinator say of a rebalance, as lines of the real ones and from the real ones."""
+"""What the logs of consumers and of a coordinator say of a rebalance; real ones are read in notebook 10b, which `tests/notebooks` runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.join_by_hand import join_by_hand
 from kitlib.experiments.groups.rebalance_lines import Line, consumer_lines, coordinator_lines, observe_rebalance
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab.kafka_server import Cluster
@@ -39,21 +38,6 @@ def test_line_of_a_consumer_that_tells_nothing_of_a_rebalance_is_left_out() -> N
 
 
 @pytest.mark.kafka
-def test_rebalance_of_two_real_consumers_is_in_both_logs(broker: Cluster) -> None:
-    """The first consumer goes through all steps but the commit, which has no line; the coordinator tells of both generations."""
-    backend = KafkaBackend.open("rebalance-lines")
-    try:
-        seen = observe_rebalance(backend)
-    finally:
-        backend.close()
-    assert [line.step for line in seen.coordinator] == ["join", "rebalance", "stable", "assigned"] * 2
-    first = [line for line in seen.consumers if line.who != "B"]
-    since = next(number for number, line in enumerate(first) if line.step == "1 stop")
-    assert list(dict.fromkeys(line.step for line in first[since:])) == ["1 stop", "3 assign", "4 offsets"]
-    assert first[-1].text.startswith("Setting offset for partition seen-0 to the committed offset 6")
-
-
-@pytest.mark.kafka
 def test_rebalance_on_a_foreign_broker_is_refused_before_anything_is_made(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log of a broker that the kit has not started cannot be read, and an old one in the workspace is not taken for it."""
     backend = KafkaBackend.open("rebalance-lines")
@@ -61,14 +45,3 @@ def test_rebalance_on_a_foreign_broker_is_refused_before_anything_is_made(broker
     monkeypatch.setattr(KafkaBackend, "create_topic", lambda *_: pytest.fail("a topic was made"))
     with closing(backend), pytest.raises(LabError, match=r"the log of a broker: the brokers at .* are not the kit's"):
         observe_rebalance(backend)
-
-
-@pytest.mark.kafka
-def test_leader_gets_what_all_want_and_brings_what_all_get(broker: Cluster) -> None:
-    """The other member's join brings it nothing of the others, and its sync the share that the leader wrote for it."""
-    told = join_by_hand(broker)
-    asked = [f"{each.member} {each.request}" for each in told]
-    assert asked == ["A JoinGroup", "A SyncGroup", "A Heartbeat", "A JoinGroup", "B JoinGroup", "A SyncGroup", "B SyncGroup"]
-    assert told[3].answer == "generation 2, A leads; A wants orders, B wants orders"
-    assert told[4].answer == "generation 2, A leads; nothing of the others"
-    assert (told[6].carries, told[6].answer) == ("nothing", "orders 1")

@@ -122,13 +122,6 @@ def test_streams_queries_right_old_missing_or_an_error() -> None:
     assert outcomes(key="bob") == ["value", "value", "value", "value", *[error] * 4, *["value"] * 3], "it never moved"
 
 
-def test_streams_queries_stale_answers_lie_below_the_truth() -> None:
-    """A restoring copy counts up from nothing."""
-    asks = [step.data for step in experiments.run("streams_queries", stale=True) if step.what == "ask"]
-    stale = [ask for ask in asks if ask["outcome"] == "value" and ask["behind"]]
-    assert len(stale) == 4 and all(ask["value"] < ask["truth"] for ask in stale)
-
-
 ADDED: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "doubled": ({}, {"moved": 31, "early_cancels": 29, "left_over": 29, "refused": 0}),
     "a third more moves more": ({"partitions_after": 8}, {"moved": 42, "early_cancels": 10, "left_over": 10}),
@@ -170,24 +163,6 @@ def test_model_only_experiments_say_so(name: str) -> None:
     """Nothing real is started for them."""
     with pytest.raises(KnobError, match=f"{name} runs on the model only: .*{experiments.get(name).model_only[-20:]}"):
         experiments.run(name, "kafka")
-
-
-@pytest.mark.kafka
-def test_partitions_added_on_a_real_broker_is_the_model(broker: Any) -> None:
-    """librdkafka's murmur2 sends every order where the model does, before and after CreatePartitions."""
-    knobs: dict[str, Any] = {"orders": 30, "sink": "by offset", "backlog": False}
-    model, real = (experiments.run("partitions_added", backend, **knobs) for backend in ("model", "kafka"))
-    assert last(real, "result") == last(model, "result")
-    assert judge(real).counts == judge(model).counts and judge(real).processed == 60
-
-
-@pytest.mark.kafka
-def test_more_consumers_on_a_real_broker(broker: Any) -> None:
-    """Two partitions, three consumers: one of them idles."""
-    real = experiments.run("more_consumers", "kafka", partitions=2, consumers=3, at_a_time=3, library="librdkafka")
-    told = last(real, "share")
-    assert (told["consumers"], told["at_work"], told["idle"], told["speed"]) == (3, 2, 1, 2)
-    assert not any(judge(real).counts.values())
 
 
 @pytest.mark.kafka

@@ -8,12 +8,12 @@ import pytest
 
 from kitlib.errors import TraceError
 from kitlib.experiments import run
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import Player, show
 from kitlib.views.frames import to_frames
 from kitlib.views.scenes.groups import MOST_ROWS, Group, Place
 from kitlib.views.scenes.offset_rows import words_of
-from kitlib.views.scenes.timeline import FILLS, TEXTURED, draw_box
+from kitlib.views.scenes.timeline import TEXTURED, draw_box
 from tests.views.test_scene import texts
 
 RUNS = ("rebalance", "client_cut_off", "zookeeper_group", "static_member", "auto_commit", "store_after_revoke", "reset_by_hand")
@@ -100,17 +100,6 @@ def test_what_is_worked_on_twice_and_what_is_committed_have_ticks_of_their_own()
     assert (counts["process"], counts["again"]) == (len(set(effects)), len(effects) - len(set(effects)))
     commits = [step for step in group.trace if step.what == "commit" and step.data.get("error") in (None, "", "NONE")]
     assert counts["commit"] == len(commits) and counts["again"]
-
-
-def test_what_an_operator_does_to_a_commit_is_marked_below_the_row() -> None:
-    """A triangle for what was set; what was refused has none."""
-    group = of("reset_by_hand")
-
-    def is_done(step: Step) -> bool:
-        return step.what in ("alter", "forget") and not step.data.get("error")
-
-    assert words_of(group.trace, is_shared=True).count("operator") == sum(map(is_done, group.trace)) > 0
-    assert FILLS["two"].meaning in texts(show(run("zookeeper_group")).svg)
 
 
 def test_the_panel_tells_the_three_cursors_after_each_step() -> None:

@@ -121,13 +121,6 @@ def test_lost_answers_fall_on_their_way_to_the_producer() -> None:
     assert {each.target for each in lost} == {"producer"}
 
 
-def test_cleared_records_fall_off_the_spout() -> None:
-    """What a clear takes out of pending is seen to fall, each record of it."""
-    trace, _, stage = run_of("small_max_offset_behind")
-    cleared = sum(b - a + 1 for step in trace.steps if step.what == "clear" for a, b in step.data["ranges"])
-    assert sum(each.count for each in stage.travellers if each.fate in ("dropped", "lost")) == cleared
-
-
 def test_member_that_joins_later_is_away_until_then() -> None:
     """A member is pale before it joins, and its partitions are tied to it while it owns them."""
     trace, frames, stage = run_of("rebalance")
@@ -153,13 +146,6 @@ def test_connects_workers_stand_between_the_systems_whose_tasks_they_run() -> No
     assert (both - ties, lines) == ({("source system", "w3"), ("w3", "sink system")}, ["2 of 3 tasks run"] * 2)
     assert shown(len(trace) - 1)[1] == ["3 of 3 tasks run"] * 2
     assert stage.actors["source system"].x < stage.actors["w1"].x < stage.actors["sink system"].x
-
-
-def test_zombie_is_paused_and_then_fenced() -> None:
-    """A frozen producer looks frozen, resumes, and ends fenced."""
-    _, _, stage = run_of("zombie")
-    states = [state for _, state in stage.actors["producer"].states]
-    assert states == ["up", "frozen", "back", "fenced"]
 
 
 def test_equal_travellers_are_one_with_their_number() -> None:

@@ -85,14 +85,13 @@ class Person:
     generation: int = -1
     leader: str = ""
     asked: int = -1  # its last join
-    more: dict[str, Any] = field(default_factory=dict)  # for its joins
 
     def join(self) -> Joined | None:
         """Ask to join, with the id that it was told; None while it has to wait."""
         protocols = tuple((name, self.name) for name in self.strategies)
         request = JoinGroup(
             next(self.desk.numbers), self.name, protocols, self.member_id, self.instance_id, self.session_ms,
-            self.rebalance_ms, **self.more,
+            self.rebalance_ms,
         )  # fmt: skip
         self.asked = self.desk.ask(request)
         return self.joined()

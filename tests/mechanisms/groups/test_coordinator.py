@@ -1,4 +1,4 @@
-"""The coordinator's rules one by one, in the order of a group's life."""
+"""The coordinator's rules that no recorded group has met (`test_recorded_coordinator`)."""
 
 from __future__ import annotations
 
@@ -21,33 +21,12 @@ def trio() -> tuple[Desk, Person, Person, Person]:
     return desk, *people
 
 
-def rejoin(*people: Person) -> list[Joined | None]:
-    """All join, and then all are answered."""
-    for person in people:
-        person.join()
-    return [person.joined() for person in people]
-
-
-def test_join_without_an_id_is_told_one_and_counts_when_it_comes_back_with_it() -> None:
-    """MEMBER_ID_REQUIRED brings the id; until it is used there is no member, and it is forgotten after the session's time."""
-    desk = Desk()
-    a = Person(desk, "A")
-    answer = a.join()
-    assert answer == Joined(E.MEMBER_ID_REQUIRED, "A-1") and desk.state == "Empty"
-    assert a.join() == Joined(E.NONE, "A-1", 1, "range", "consumer", "A-1", (("A-1", None, "A"),))
-    b = Person(desk, "B", session_ms=6_000)
-    b.join()
-    desk.wait(6_000)
-    assert b.join() == Joined(E.UNKNOWN_MEMBER_ID, "B-2")
-
-
 REFUSED = {
     "an id that nobody gave out is not known": (Person(Desk(), "A", member_id="A-9"), E.UNKNOWN_MEMBER_ID),
     "a group needs a name": (Person(Desk(group_id=""), "A"), E.INVALID_GROUP_ID),
     "a session may not be too short": (Person(Desk(), "A", session_ms=5_999), E.INVALID_SESSION_TIMEOUT),
     "nor too long": (Person(Desk(), "A", session_ms=1_800_001), E.INVALID_SESSION_TIMEOUT),
     "a member needs a strategy": (Person(Desk(), "A", strategies=()), E.INCONSISTENT_GROUP_PROTOCOL),
-    "and a type": (Person(Desk(), "A", more={"protocol_type": ""}), E.INCONSISTENT_GROUP_PROTOCOL),
 }
 
 
@@ -80,22 +59,6 @@ def test_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> 
     assert answer is not None and (answer.generation, len(answer.members)) == (1, 4)
 
 
-def test_member_that_does_not_join_again_in_time_is_out() -> None:
-    """The generation begins without it after the longest of the members' timeouts; its late join is not known."""
-    desk, a, b, c = trio()
-    c.rebalance_ms = 60_000
-    a.join()
-    b.join()
-    for _ in range(7):
-        desk.wait(8_500)
-        assert c.beat() is E.REBALANCE_IN_PROGRESS and a.joined() is None
-    desk.wait(500)
-    answer = a.joined()
-    assert answer is not None and (answer.generation, len(answer.members)) == (4, 2)
-    assert desk.happened() == ["prepare", f"evict {c.member_id}: did not join in time", "sync"]
-    assert c.beat() is E.UNKNOWN_MEMBER_ID and c.join() == Joined(E.UNKNOWN_MEMBER_ID, c.member_id)
-
-
 VOTES = {
     "the first choice of most wins": ([("range", "sticky"), ("sticky", "range"), ("sticky", "range")], "sticky"),
     "what one of them does not know cannot win": ([("sticky", "range"), ("sticky", "range"), ("range",)], "range"),
@@ -116,35 +79,6 @@ def test_strategy_is_chosen_by_votes(case: str) -> None:
     assert group is not None and group.protocol_name == expected
 
 
-def test_session_of_a_member_begins_anew_when_its_sync_is_answered() -> None:
-    """The leader took nine seconds; whoever waited for it is not silent."""
-    desk, a, b, c = trio()
-    rejoin(a, b, c)
-    b.sync()
-    desk.wait(9_000)
-    assert (a.beat(), c.beat()) == (E.NONE, E.NONE)
-    a.sync()
-    desk.wait(9_999)
-    assert b.beat() is E.NONE
-
-
-def test_members_that_never_sync_are_out() -> None:
-    """After the rebalance timeout those who joined and did not sync are removed, and the others join again."""
-    desk, a, b, c = trio()
-    for person in (a, b, c):
-        person.rebalance_ms = 20_000
-    rejoin(a, b, c)
-    b.sync()
-    for _ in range(3):
-        desk.wait(6_000)
-        assert (a.beat(), c.beat()) == (E.NONE, E.NONE)
-    desk.happened()
-    desk.wait(2_000)
-    gone = sorted([a.member_id, c.member_id])
-    assert desk.happened() == [*(f"evict {found}: did not sync in time" for found in gone), "prepare"]
-    assert a.beat() is E.UNKNOWN_MEMBER_ID and b.beat() is E.REBALANCE_IN_PROGRESS
-
-
 def test_silent_member_is_out_after_its_session() -> None:
     """Each heartbeat, and each commit, begins the session anew; a silent one's end begins a rebalance."""
     desk, a, b, c = trio()
@@ -157,21 +91,6 @@ def test_silent_member_is_out_after_its_session() -> None:
     desk.wait(1_001)
     assert desk.happened() == [f"evict {a.member_id}: session"]
     assert b.join() is not None and b.leader == b.member_id  # alone, it need not wait
-
-
-def test_member_whose_join_waits_needs_no_heartbeat() -> None:
-    """The coordinator lets it wait, so it is not silent; a new one that waits for five minutes is."""
-    desk, a, b, c = trio()
-    d = Person(desk, "D")
-    d.enter()
-    b.join()
-    for _ in range(6):
-        desk.wait(9_000)
-        assert (a.beat(), c.beat()) == (E.REBALANCE_IN_PROGRESS, E.REBALANCE_IN_PROGRESS)
-    assert desk.happened() == ["prepare"]
-    desk.wait(6_000)  # the rebalance timeout: A and C are out
-    answer = b.joined()
-    assert answer is not None and b.leader == b.member_id and d.joined() is not None
 
 
 def test_new_member_that_waits_for_too_long_is_told_that_it_is_not_known() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kitlib.mechanisms.groups.group_protocol import Joined, Synced
+from kitlib.mechanisms.groups.group_protocol import Synced
 from kitlib.mechanisms.protocol import ErrorCode
 from tests.mechanisms.groups.desk import Desk, Person, stable
 
@@ -16,28 +16,6 @@ def pair(*strategies: str) -> tuple[Desk, Person, Person]:
     a, b = Person(desk, "A", known, instance_id="a"), Person(desk, "B", known, instance_id="b")
     stable(desk, a, b)
     return desk, a, b
-
-
-def test_static_member_that_comes_back_takes_its_place_without_a_rebalance() -> None:
-    """A new id, the old assignment, the same generation; whoever still has the old id is fenced."""
-    desk, a, b = pair()
-    again = Person(desk, "B again", instance_id="b")
-    answer = again.join()
-    assert answer == Joined(E.NONE, "b-3", 2, "range", "consumer", "a-1") and desk.state == "Stable"
-    assert again.sync() == Synced(E.NONE, (1,), "range", "consumer")
-    assert desk.happened() == [f"evict {b.member_id}: fenced"]
-    assert (b.beat(), b.commit(5), b.leave()) == (E.FENCED_INSTANCE_ID,) * 3
-    assert b.join() == Joined(E.FENCED_INSTANCE_ID, "b-2") and b.sync() == Synced(E.FENCED_INSTANCE_ID)
-    assert (a.beat(), again.beat(), again.commit(5)) == (E.NONE,) * 3
-
-
-def test_static_leader_that_comes_back_is_told_to_deal_nothing() -> None:
-    """It learns that it leads and that the assignment stands."""
-    desk, _, b = pair()
-    again = Person(desk, "A again", instance_id="a")
-    answer = again.join()
-    assert answer is not None and answer.skip_assignment and answer.leader == answer.member_id
-    assert {member for member, _, _ in answer.members} == {answer.member_id, b.member_id}
 
 
 def test_static_member_back_between_join_and_sync_begins_a_rebalance() -> None:
@@ -68,11 +46,3 @@ def test_static_member_that_is_away_keeps_its_place_through_a_rebalance() -> Non
     assert a.beat() is E.NONE and b.beat() is E.ILLEGAL_GENERATION and desk.happened() == []
     desk.wait(1)
     assert desk.happened() == ["evict b-2: did not sync in time", "prepare"]
-
-
-def test_administrator_removes_a_static_member_by_its_name() -> None:
-    """With an empty member id the instance id decides, and one that nobody has is not known."""
-    desk, _, b = pair()
-    assert b.leave(member_id="", group_instance_id="x") is E.UNKNOWN_MEMBER_ID
-    assert b.leave(member_id="") is E.NONE and desk.happened()[0] == "evict b-2: leave"
-    assert b.beat() is E.UNKNOWN_MEMBER_ID
