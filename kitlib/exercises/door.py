@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
-from kitlib.conformance.golden import ABSENT, Conformance, conform, first_field
+from kitlib.conformance.golden import ABSENT, first_field
 from kitlib.exercises import prose, sandbox
 from kitlib.exercises.answers import HalfRight, NotYet, Reader
 from kitlib.exercises.frame import Exercise, Rows, unbroken
@@ -66,7 +66,7 @@ class Recording:
 def differing(wanted: Seen, got: Seen) -> tuple[str, str]:
     """How what is seen is not what it should be: of which kind the difference is, and in words; both are empty when it is."""
     if RAISED in got:
-        return RAISED, f"your code raised {plain_text(got[RAISED], 120)}"
+        return RAISED, f"your code raised {plain_text(got[RAISED], 240)}"
     found = first_field(wanted, shown_of(wanted, got), "")
     return (kind_of(found[0]), worded(*found)) if found else ("", "")
 
@@ -208,50 +208,56 @@ def first_difference(recording: Recording, make: Any) -> NotYet | None:
     outcome = sandbox.run_steps(play, make, [{**operations(script), "recording": recording.name} for script in scripts])
     if not outcome.is_slow:
         unbroken(outcome)
-    compared = compare(recording, scripts, outcome)
-    if outcome.is_slow and compared.agrees:
-        done, total = compared.total, sum(len(script["steps"]) for script in scripts)
+    matched, partings = compared(recording, scripts, outcome)
+    total = sum(len(script["steps"]) for script in scripts)
+    if outcome.is_slow and not partings:
         return HalfRight(
-            f"right, and slow: the first {done:,} of {total:,} recorded steps agree, and then {sandbox.DEADLINE_S:g} s were over.",
+            f"right, and slow: the first {matched:,} of {total:,} recorded steps agree, and then {sandbox.DEADLINE_S:g} s were over.",
             "What does your code go through again and again?",
         )
-    if compared.agrees:
+    if not partings:
         return None
-    said, look, asked = told_of(recording, scripts, outcome, compared)
+    said, look, asked = told_of(recording, partings)
     short, history = shortest(recording, make, asked)
-    told = f"{compared.matched:,} of {compared.total:,} recorded steps agree. {short or said}"  # one failure: that of picture and player
+    told = f"{matched:,} of {total:,} recorded steps agree. {short or said}"  # one failure: that of picture and player
     return NotYet(told, look, history and show(history), history)
 
 
-def compare(recording: Recording, scripts: Sequence[Script], outcome: sandbox.Outcome) -> Conformance:
+class Parting(NamedTuple):
+    """The first step of a script at which the two part."""
+
+    script: Script
+    at: int
+    kind: str
+    said: str
+
+
+def compared(recording: Recording, scripts: Sequence[Script], outcome: sandbox.Outcome) -> tuple[int, list[Parting]]:
     """How many of the steps are repeated, and where each script first differs; of slow code as far as it came."""
-    wanted, answered = [], []
-    for script, answers in zip(scripts, outcome.answers, strict=True):
-        steps = script["steps"][: len(answers)] if outcome.is_slow else script["steps"]
-        wanted.append({**script, "steps": [{"op": step["op"], "args": step["args"], **recording.seen(script, step)} for step in steps]})
-        answered.append([shown_of(*both) for both in zip(wanted[-1]["steps"], answers, strict=False)])
-    done = iter(answered)
-    return conform(lambda _: iter(next(done)), iter(wanted))
+    matched, partings = 0, []
+    for script, answers, raised in zip(scripts, outcome.answers, outcome.raised, strict=True):
+        for at, step in enumerate(script["steps"]):
+            if at == len(answers) and outcome.is_slow:
+                break
+            got = answers[at] if at < len(answers) else {RAISED: raised.what if raised else "nothing, and gave no answer"}
+            kind, said = differing(recording.seen(script, step), got)
+            if kind:
+                partings.append(Parting(script, at, kind, said))
+                break
+            matched += 1
+    return matched, partings
 
 
-def told_of(
-    recording: Recording, scripts: Sequence[Script], outcome: sandbox.Outcome, compared: Conformance
-) -> tuple[str, str, Script]:
+def told_of(recording: Recording, partings: Sequence[Parting]) -> tuple[str, str, Script]:
     """The first step that differs in a sentence, where to look, and what `shrink` is asked: the shortest scripts with such a difference."""
-    numbers, first = {script["name"]: number for number, script in enumerate(scripts)}, compared.differences[0]
-    number = numbers[first.trace]
-    said, raised = worded(first.field, first.expected, first.got), None
-    if len(outcome.answers[number]) <= first.step:
-        raised = outcome.raised[number]
-        said = f"your code {f'raised {raised.what}' if raised else 'gave no answer'}"
-    given = "".join(f"{each}, " for each in recording.given(scripts[number]))
-    where = f"script '{first.trace}', step {first.step}, {given and f'with {given}'}{recording.call(scripts[number]['steps'][first.step])}"
-    look = "Look at that line first." if raised else f"The first recording that differs, '{first.trace}', shows: {first.meaning}"
-    kinds = [RAISED if len(outcome.answers[numbers[each.trace]]) <= each.step else kind_of(each.field) for each in compared.differences]
-    alike = [each for each, kind in zip(compared.differences, kinds, strict=True) if kind == kinds[0]]
-    cut = [(scripts[numbers[each.trace]], each.step + 1) for each in sorted(alike, key=lambda each: each.step)[:FEWEST]]
-    histories = [operations({**script, "steps": script["steps"][:end]}) for script, end in cut]
-    return f"The first that does not: {where}: {said}.", look, {"recording": recording.name, "kind": kinds[0], "scripts": histories}
+    script, at, kind, said = partings[0]
+    given = "".join(f"{each}, " for each in recording.given(script))
+    where = f"script '{script['name']}', step {at}, {given and f'with {given}'}{recording.call(script['steps'][at])}"
+    meaning = f"The first recording that differs, '{script['name']}', shows: {script.get('meaning', '')}"
+    look = "Look at that line first." if kind == RAISED else meaning
+    alike = sorted((each for each in partings if each.kind == kind), key=lambda each: each.at)
+    histories = [operations({**each.script, "steps": each.script["steps"][: each.at + 1]}) for each in alike[:FEWEST]]
+    return f"The first that does not: {where}: {said}.", look, {"recording": recording.name, "kind": kind, "scripts": histories}
 
 
 def shortest(recording: Recording, make: Any, asked: Script) -> tuple[str, Trace | None]:
@@ -307,16 +313,13 @@ class Recorded:
     recording: Recording
     reads: Reader
     methods: tuple[str, ...] = ()  # what a class must have
-    grows: Callable[[Any], Rows] | None = None  # near misses that agree with every recorded step and grow with what is open
 
     def rows(self, answer: Any, asked: Exercise) -> Rows:
-        """What the rule says, then the first recorded step that differs, then what grows."""
+        """What the rule says, then the first recorded step that differs."""
         made = self.reads(answer)
         yield built_on(made, self.recording.kits) and NotYet(*KITS)
         yield from asked.rows(made)
         if missing := [name for name in self.methods if not callable(getattr(made, name, None))]:
             yield NotYet(f"your class has no {' and no '.join(missing)}.", f"It should have {', '.join(self.methods)}.")
         yield first_difference(self.recording, made)
-        if self.grows is not None:
-            yield from self.grows(made)
         yield asked.say("right")

@@ -261,10 +261,6 @@ def values_of(function: Any, argument_lists: Sequence[Sequence[Any]], *, in_part
     if not (in_part and outcome.is_slow):
         unbroken(outcome)
     for raised in outcome.raised:
-        if raised is not None and raised.kind == sandbox.CHANGED:
-            changed = raised.what.partition(": ")[2]
-            said = f"your function changes {changed}; expected it as it was."
-            raise NotYet(said, "Work on a copy: `list(...)`, `dict(...)` or `set(...)`.")
         if raised is not None:
             raise NotYet(f"your code raised {raised.what}.", "Look at that line first.")
     return list(chain.from_iterable(outcome.answers))

@@ -17,7 +17,6 @@ from kitlib.exercises.answers import (
 )
 from kitlib.exercises.door import Recorded
 from kitlib.exercises.frame import Given, Half, Knobs, Miss, Right, Rows, Turned, exercise
-from kitlib.exercises.growth import MANAGER_GROWTH, SPOUT_GROWTH
 from kitlib.exercises.spouts import emitted_spout, spout_on
 from kitlib.exercises.your_spout import MANAGER, METHODS, SPOUT
 from kitlib.experiments import run
@@ -153,11 +152,11 @@ def forgotten_too_much(offsets: list[int]) -> Rows:
     )
 
 
-@exercise(Recorded(SPOUT, a_function, grows=SPOUT_GROWTH.rows))
+@exercise(Recorded(SPOUT, a_function))
 def own_ack(answer: Any) -> Rows:
     yield None  # every near miss is a recorded step
 
 
-@exercise(Recorded(MANAGER, a_class, METHODS, MANAGER_GROWTH.rows))
+@exercise(Recorded(MANAGER, a_class, METHODS))
 def own_partition_manager(answer: type) -> Rows:
     yield None  # every near miss is a recorded step

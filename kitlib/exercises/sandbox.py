@@ -11,7 +11,6 @@ when the kernel is gone by then, and the operating system gives it no more memor
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 import resource
@@ -32,11 +31,9 @@ from typing import Any
 import cloudpickle
 
 from kitlib.text import plain_text
-from kitlib.trace import Trace
 
 Driver = Callable[[Any, Any], Iterable[Any]]
 
-CHANGED = "ArgumentChangedError"  # the kind of what is raised when a call has changed an argument
 DEADLINE_S, STARTUP_S = 10.0, 60.0  # a fresh Python takes 0.3 s, and longer on a computer that is busy with Spark
 MOST_MEMORY, MOST_BYTES = 2_000_000_000, 64_000_000  # bytes of data in memory, and of what is answered or printed
 MAX_MESSAGE = 160  # characters of an exception's message
@@ -96,8 +93,7 @@ def run_steps(driver: Driver, make: Any, scripts: Sequence[Mapping[str, Any]], *
 def call(function: Any, argument_lists: Sequence[Sequence[Any]], *, deadline_s: float | None = None) -> Outcome:
     """Call the learner's function once for each list of arguments; the value of call i is `outcome.answers[i][0]`.
 
-    Arguments are plain values or Traces. Of a value comes over what `plain` makes of it. A call that leaves an argument other than it
-    was is `raised`, as CHANGED.
+    Arguments are plain values or Traces, of which the function gets copies. Of a value comes over what `plain` makes of it.
     """
     count = len(argument_lists)
     places = [f", in call {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
@@ -207,21 +203,9 @@ def main() -> None:
     os._exit(0)
 
 
-class ArgumentChangedError(Exception):
-    """A function has changed what it was given; the message says which argument, and from what to what."""
-
-
 def called(function: Any, arguments: Sequence[Any]) -> Iterator[Any]:
-    """The driver of `call`: one call, one answer. ArgumentChangedError when the call leaves an argument other than it was."""
-    before = [list(each.to_json_lines()) if isinstance(each, Trace) else copy.deepcopy(each) for each in arguments]
-    answer = plain(function(*arguments))
-    for number, (was, now) in enumerate(zip(before, arguments, strict=True), 1):
-        if isinstance(now, Trace):
-            if list(now.to_json_lines()) != was:
-                raise ArgumentChangedError(f"argument {number}, a Trace")
-        elif now != was:
-            raise ArgumentChangedError(f"argument {number} from {shown(was)} to {shown(now)}")
-    yield answer
+    """The driver of `call`: one call, one answer."""
+    yield function(*arguments)
 
 
 def plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from kitlib.exercises.door import (
     RAISED,
     Recording,
     Script,
-    compare,
+    compared,
     differing,
     history_of,
     operations,
@@ -39,8 +39,8 @@ def judged_here(recording: Recording, make: Any, scripts: Sequence[Script] = ())
         raised = answers.pop()[RAISED] if RAISED in (answers or [{}])[-1] else ""
         outcome.answers.append(answers)
         outcome.raised.append(Raised(raised.partition(":")[0], raised) if raised else None)
-    compared = compare(recording, chosen, outcome)
-    return None if compared.agrees else told_of(recording, chosen, outcome, compared)
+    _, partings = compared(recording, chosen, outcome)
+    return told_of(recording, partings) if partings else None
 
 
 def shrunk(recording: Recording, make: Any, asked: Script) -> tuple[Script, Trace]:

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from kitlib.exercises import check, exercises, explain, hint, solution
-from kitlib.exercises.answers import NotYet
 from kitlib.exercises.course import TRIES, Solution, number_of
-from kitlib.exercises.frame import Finding, mark_of, values_of
+from kitlib.exercises.frame import Finding, mark_of
 from kitlib.exercises.prose import answers, questions, to_explain
-from kitlib.experiments import run
 from kitlib.lab import notebooks, progress
 from kitlib.lab.progress import Progress
 from tests.conftest import REPOSITORY
@@ -132,30 +130,6 @@ def test_mark_of_code_is_that_of_its_code() -> None:
         return mark_of(space["answer"]) + mark_of(space["Answer"])
 
     assert marked(1) == marked(1) == marked(1, "/tmp/ipykernel_2/1.py") != marked(2)
-
-
-def clears(given: list[int]) -> int:
-    count = len(given)
-    given.clear()
-    return count
-
-
-def fills(given: dict[str, list[int]]) -> list[int]:
-    given["a"].append(1)
-    return given["a"]
-
-
-@pytest.mark.parametrize(
-    ("function", "given", "says"),
-    [(clears, [1, 2], "argument 1 from [1, 2] to []"), (fills, {"a": []}, "argument 1 from {'a': []} to {'a': [1]}"),
-     (lambda trace: trace.steps.pop().number, run("happy_path"), "argument 1, a Trace")],
-    ids=["a list", "in depth", "a trace"],
-)  # fmt: skip
-def test_function_that_changes_its_arguments_is_told_so(function: object, given: object, says: str) -> None:
-    """Even with the right answer: the next caller would get what is left."""
-    with pytest.raises(NotYet, match=f"your function changes {re.escape(says)}"):
-        values_of(function, [[given]])
-    assert values_of(lambda given: 7, [[given]]) == [7]
 
 
 def test_every_exercise_has_a_discussion_and_a_right_answer(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from kitlib.exercises import check, door
 from kitlib.exercises.answers import HalfRight, NotYet
 from kitlib.exercises.door import RAISED, Recording, Script, ddmin, first_difference, operations, played, tell
-from kitlib.exercises.frame import Finding
+from kitlib.exercises.frame import Exercise, Finding, Function, Unlike
 from kitlib.exercises.your_acker import ACKER
 from kitlib.exercises.your_log import CHECK, STATE
 from kitlib.exercises.your_sender import SENDER
@@ -92,6 +94,20 @@ def test_what_is_slow_and_right_is_told_so(monkeypatch: pytest.MonkeyPatch) -> N
     assert isinstance(found, HalfRight) and found.said.startswith("right, and slow: the first ") and "of 11,555 recorded" in found.said
     with pytest.raises(NotYet, match=r"your code did not finish in 4 s, at step 1 of script 'one_tuple'"):
         first_difference(ACKER, NeverEnds)
+
+
+def test_a_right_function_that_is_too_slow_for_all_cases_is_told_how_many_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers still when its time is over: that is no loop, and what it answered is judged."""
+
+    def slow(entry: Any, epoch: int) -> bool:
+        threading.Event().wait(0.7)
+        return True
+
+    monkeypatch.setattr(door.sandbox, "DEADLINE_S", 3.0)
+    kind = Function(lambda: [(None, number) for number in range(9)])
+    asked = Exercise("committable", kind, lambda got, *case: iter([got is not True and Unlike(True)]))
+    found = next(row for row in kind.rows(slow, asked) if row)
+    assert isinstance(found, HalfRight) and re.match(r"right, and slow: the first [1-4] of 9 cases are right, and then 3 s", found.said)
 
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=name_of)
