@@ -6,8 +6,7 @@ import logging
 
 import pytest
 
-from kitlib.experiments.send_path import real_two_sends
-from kitlib.experiments.send_path.real_two_sends import APPLICATION, SEND_MARK, LogLine, sends_in
+from kitlib.experiments.send_path.real_two_sends import APPENDED, APPLICATION, LibrdkafkaLog, signs_of, steps_in
 
 BOOT, LEADER = "127.0.0.1:1/bootstrap", "127.0.0.1:1/7"
 # As librdkafka 2.16.0 writes them; between them in a real log there are many others.
@@ -24,48 +23,34 @@ LIBRDKAFKA = [
 ]
 
 
-def lines_of(texts: list[str]) -> list[LogLine]:
-    found = [real_two_sends.read_line(text, at) for at, text in enumerate(texts)]
-    assert all(found)
-    return [LogLine(0, APPLICATION, "app", SEND_MARK), *(line for line in found if line)]
+def stages(texts: list[str], topic: str = "t") -> list[int]:
+    log = LibrdkafkaLog(lambda: 7)
+    for text in texts:
+        log.logger.debug(text)
+    assert len(log.lines) == len(texts)
+    return [sign.stage for sign, *_ in steps_in(log.lines, signs_of(topic))]
 
 
-def stages(lines: list[LogLine]) -> list[list[int]]:
-    return [[seen.stage for seen in send] for send in sends_in(lines, real_two_sends.signs_of("t"))]
-
-
-def test_sends_in_librdkafkas_lines_are_the_nine_steps_with_what_they_tell() -> None:
-    """Each sign is found once, and brings the numbers of its line."""
-    lines = lines_of(LIBRDKAFKA)
-    assert stages(lines) == [list(range(1, 10))]
-    told = {seen.stage: seen.told for seen in sends_in(lines, real_two_sends.signs_of("t"))[0] if seen.told}
-    assert told == {4: {"partitions": "3"}, 5: {"records": "1"}, 6: {"records": "1"}}
-
-
-def test_sends_in_another_order_of_lines_is_another_order_of_steps() -> None:
-    """Nothing puts the steps into the order that one would like."""
+def test_steps_in_another_order_of_lines_are_another_order_of_steps() -> None:
+    """Nothing puts the steps into the order that one would like; a topic's name is taken literally, and whole."""
     late = [LIBRDKAFKA[1], LIBRDKAFKA[0], *LIBRDKAFKA[2:]]
-    assert stages(lines_of(late)) == [[2, 1, 3, 4, 5, 6, 7, 8, 9]]
+    assert stages(LIBRDKAFKA) == [1, 2, 3, 4, 5, 6, 7, 8, 9] and stages(late) == [2, 1, 3, 4, 5, 6, 7, 8, 9]
+    assert {4, 5, 6}.isdisjoint(stages(LIBRDKAFKA, "."))
 
 
 @pytest.mark.parametrize("left_out", range(9))
-def test_sends_in_a_line_missing_leaves_its_step_out(left_out: int) -> None:
+def test_steps_in_lines_of_which_one_is_missing_are_without_it(left_out: int) -> None:
     """No step stands for another one."""
     texts = [text for at, text in enumerate(LIBRDKAFKA) if at != left_out]
-    assert stages(lines_of(texts)) == [[stage for stage in range(1, 10) if stage != left_out + 1]]
-
-
-def test_sends_in_another_topics_lines_are_no_steps() -> None:
-    """A topic's name is taken literally, and whole."""
-    lines = lines_of(LIBRDKAFKA)
-    assert {seen.stage for seen in sends_in(lines, real_two_sends.signs_of("."))[0]}.isdisjoint({4, 5, 6})
+    assert stages(texts) == [stage for stage in range(1, 10) if stage != left_out + 1]
 
 
 def test_librdkafka_log_keeps_its_clients_lines_and_nobody_elses() -> None:
     """What is no line of librdkafka's is passed over; the application's own lines have their place."""
-    log = real_two_sends.LibrdkafkaLog(lambda: 7)
-    log.logger.debug(LIBRDKAFKA[0])
-    log.note(SEND_MARK)
+    log = LibrdkafkaLog(lambda: 7)
+    log.logger.debug(LIBRDKAFKA[3])
+    log.note(APPENDED)
     log.logger.debug("something else")
-    assert [(line.word, line.at_ms) for line in log.lines] == [("FASTQUERY", 7), (APPLICATION, 7)]
+    assert [(line.word, line.at_ms) for line in log.lines] == [("PARTCNT", 7), (APPLICATION, 7)]
+    assert [told for *_, told in steps_in(log.lines, signs_of("t"))] == [{"partitions": "3"}, {}]
     assert log.logger.parent is None and log not in logging.getLogger().handlers

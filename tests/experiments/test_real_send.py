@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kitlib.errors import KnobError, LabError
+from kitlib.errors import LabError
 from kitlib.experiments import run
 from kitlib.experiments.send_path import real_librdkafka
 from kitlib.experiments.stored import records_per_request
@@ -36,7 +36,7 @@ def undelivered(trace: Trace) -> dict[int, str]:
 
 def test_two_sends_real_log_has_the_models_nine_steps(broker: Cluster) -> None:
     """librdkafka's log has the nine steps of the source, in its order and in the model's words; the second send asks nothing."""
-    model, real = both("two_sends", pause_ms=100, partitions=1)
+    model, real = both("two_sends", pause_ms=100)
     steps = [[(step.data["stage"], step.actor, step.what) for step in trace if "stage" in step.data] for trace in (model, real)]
     assert steps[0] == steps[1] and [stage for stage, *_ in steps[1]] == list(range(1, 10))
     ninth = [next(step.number for step in trace if step.data.get("stage") == 9) for trace in (model, real)]
@@ -120,14 +120,6 @@ def test_linger_and_batches_zero_linger_fills_batches_by_the_round_trip(broker: 
     dense = records_per_request(both("linger_and_batches", records=300, round_trip_ms=40)[1])[1:]
     sparse = records_per_request(both("linger_and_batches", records=20, rate_per_s=20, round_trip_ms=10)[1])[1:]
     assert mean(dense) > 10 and mean(dense) > 5 * mean(sparse)
-
-
-def test_real_runs_of_the_models_own_knobs_are_refused(broker: Cluster) -> None:
-    """A client of 2017 or a broker that takes its time is not to be had here."""
-    with pytest.raises(KnobError, match=r"expired_batch on a real broker: release is 0\.10, and .* have 4\.3"):
-        run("expired_batch", backend="kafka", release="0.10")
-    with pytest.raises(KnobError, match="request_cost_ms is 5"):
-        run("linger_and_batches", backend="kafka", request_cost_ms=5)
 
 
 def test_real_run_with_one_broker_says_that_three_are_needed(broker: Cluster) -> None:

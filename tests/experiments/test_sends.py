@@ -13,7 +13,7 @@ import pytest
 
 from kitlib.errors import KnobError
 from kitlib.experiments import get
-from kitlib.experiments.send_path.real_send import MODELS_ALONE, OBSERVERS, ONLY_REAL, RealSend
+from kitlib.experiments.send_path.real_send import OBSERVERS, RealSend
 from kitlib.experiments.stored import latencies_ms, records_per_request, sweep_linger
 from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.monitor.delivery import Verdict, judge
@@ -227,7 +227,6 @@ def test_sends_with_any_knobs_give_a_trace_that_holds_together(name: str) -> Non
     with_any_knobs(name, 8, check, refused="delivery_timeout_ms is")
 
 
-OF_EVERY_RUN = {"max_steps"}
 OTHERS: dict[str, Any] = {  # kind of a knob -> another value than its default
     "int": lambda knob: knob.low if knob.default != knob.low else knob.low + 1,
     "bool": lambda knob: not knob.default,
@@ -244,28 +243,15 @@ class NoBroker:
 
 @pytest.mark.parametrize("name", OBSERVERS)
 def test_every_knob_of_a_real_run_is_used_or_refused(name: str) -> None:
-    """Each knob stands in the observer, or in one of the two tables, and none in both."""
+    """Each knob stands in the observer, or is refused before anything begins: the sentence says which, and where to run it."""
     module = import_module(f"kitlib.experiments.send_path.{OBSERVERS[name][0]}")
     shared = sum(other == OBSERVERS[name][0] for other, _ in OBSERVERS.values()) > 1
-    source = inspect.getsource(getattr(module, OBSERVERS[name][1]) if shared else module)
-    knobs = {knob.name for knob in get(name).knobs} - OF_EVERY_RUN
-    used = {knob for knob in knobs if re.search(rf'settings\.{knob}\b|"{knob}"', source)}
-    alone = set(MODELS_ALONE.get(name, ()))
-    assert used | alone | set(ONLY_REAL) >= knobs and not used & alone and alone <= knobs
-
-
-@pytest.mark.parametrize(("name", "knob"), [(name, knob) for name, alone in MODELS_ALONE.items() for knob in alone])
-def test_knob_of_the_models_alone_is_refused_before_anything_begins(name: str, knob: str) -> None:
-    """The sentence says which, and where to run it."""
-    wanted = next(each for each in get(name).knobs if each.name == knob)
-    knobs = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[wanted.kind](wanted)}
-    run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), Settings(knobs))  # type: ignore[arg-type]
-    with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
-        run.tell(get(name).story)
-
-
-def test_two_sends_has_one_partition() -> None:
-    """The model's default is taken as it is; any other number but one is refused."""
-    knobs = {each.name: each.default for each in get("two_sends").knobs} | {"partitions": 2}
-    with pytest.raises(KnobError, match="partitions is 2, and the topic has 1"):
-        RealSend(Trace("r", "two_sends", "kafka", 0, {}, domain="send_path"), NoBroker(), Settings(knobs)).tell(get("two_sends").story)  # type: ignore[arg-type]
+    source = inspect.getsource(getattr(module, name) if shared else module)
+    knobs = {knob.name: knob for knob in get(name).knobs if knob.name != "max_steps"}
+    alone = set(OBSERVERS[name][1].split())
+    assert {knob for knob in knobs if re.search(rf'settings\.{knob}\b|"{knob}"', source)} == knobs.keys() - alone
+    for knob in alone:
+        given = {each.name: each.default for each in get(name).knobs} | {knob: OTHERS[knobs[knob].kind](knobs[knob])}
+        run = RealSend(Trace("r", name, "kafka", 0, {}, domain="send_path"), NoBroker(), Settings(given))  # type: ignore[arg-type]
+        with pytest.raises(KnobError, match=rf"^{name} on a real broker: {knob} is .*, which nothing there is given\. Leave it at"):
+            run.tell(get(name).story)

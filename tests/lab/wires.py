@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import itertools
 import socket
-import struct
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka.record.default_records import DefaultRecordBatchBuilder
-from kafka.record.util import calc_crc32c
 
 from kitlib.lab.kafka_server import Cluster, client_config
-from kitlib.lab.wire import connection
 from kitlib.lab.wire.connection import Wire
-from kitlib.lab.wire.records import WireBatch, encode_batch
 
 Handler = Callable[[socket.socket], None]
 
@@ -31,26 +25,6 @@ def address(cluster: Cluster) -> tuple[str, int]:
 
 def open_wire(cluster: Cluster, **more: Any) -> Wire:
     return Wire.open(*address(cluster), **more)
-
-
-@contextmanager
-def damaged(how: Callable[[WireBatch], str]) -> Iterator[None]:
-    """Let every wire spoil the batches for which `how` names a damage; all but "checksum" have a checksum that fits."""
-
-    def encode(batch: WireBatch) -> bytearray:
-        made, damage, attributes_at = encode_batch(batch), how(batch), DefaultRecordBatchBuilder.ATTRIBUTES_OFFSET
-        if damage == "count":  # one record more than it holds
-            made[60] += 1
-        elif damage == "control":  # claims to be a broker's own
-            made[attributes_at + 1] |= DefaultRecordBatchBuilder.CONTROL_MASK
-        elif damage == "magic":  # an old format
-            made[16] = 1
-        struct.pack_into(">I", made, 17, calc_crc32c(memoryview(made)[attributes_at:]) ^ (damage == "checksum"))
-        return made
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connection, "encode_batch", encode)
-        yield
 
 
 def new_topics(cluster: Cluster, count: int, partitions: int = 1, **config: str) -> list[str]:

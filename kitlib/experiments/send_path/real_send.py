@@ -24,28 +24,20 @@ from kitlib.experiments.run import Run
 from kitlib.lab.clients import Cluster
 from kitlib.trace import in_log_order
 
-# Experiment -> where its observer is: module and function. Imported when it is needed: a JVM, an admin client...
+# Experiment -> the module of its observer, a function of the experiment's name (imported when it is needed: a JVM, an admin
+# client...), and the knobs that it has no use for: a real run takes them at their defaults alone, else it would seem that they did
+# nothing. `two_sends` is one fixed scene: what the source's log shows, with one partition.
 OBSERVERS = {
-    "two_sends": ("real_two_sends", "two_sends"),
-    "blocked_send": ("real_java", "blocked_send"),
-    "expired_batch": ("real_java", "expired_batch"),
-    "unflushed_sends": ("real_librdkafka", "unflushed_sends"),
-    "linger_and_batches": ("real_librdkafka", "linger_and_batches"),
-    "stale_metadata": ("real_librdkafka", "stale_metadata"),
-}
-# Knobs that only the model has something to turn for, and the values that a real client and broker have.
-ONLY_REAL: dict[str, Any] = {"release": "4.3", "names_new_leader": True, "request_cost_ms": 0, "idle_ms": 0}
-# Experiment -> knobs that its observer has no use for: a real run takes them at their defaults alone, else it would seem
-# that they did nothing. `two_sends` is one fixed scene: what the source's log shows, with one partition.
-MODELS_ALONE: dict[str, tuple[str, ...]] = {
     "two_sends": (
-        "wait_ms", "release", "request_timeout_ms", "metadata_max_age_ms", "retry_backoff_ms", "max_block_ms", "linger_ms",
-        "batch_size",
+        "real_two_sends",
+        "partitions wait_ms release request_timeout_ms metadata_max_age_ms retry_backoff_ms max_block_ms linger_ms batch_size",
     ),
-    "blocked_send": ("round_trip_ms",),
-    "unflushed_sends": ("records_per_ms", "round_trip_ms"),
-    "stale_metadata": ("metadata_max_idle_ms", "round_trip_ms", "shows_loop"),
-}  # fmt: skip
+    "blocked_send": ("real_java", "round_trip_ms release"),
+    "expired_batch": ("real_java", "release"),
+    "unflushed_sends": ("real_librdkafka", "records_per_ms round_trip_ms"),
+    "linger_and_batches": ("real_librdkafka", "request_cost_ms"),
+    "stale_metadata": ("real_librdkafka", "names_new_leader idle_ms metadata_max_idle_ms round_trip_ms"),
+}
 
 
 @dataclass(slots=True)
@@ -61,20 +53,14 @@ class RealSend(Run):
     def tell(self, story: Callable[..., None], /, **given: Any) -> None:
         """Run the story's observer, and write the trace in the order of time. KnobError for a knob of the model's alone."""
         name = story.__name__
-        alone = MODELS_ALONE.get(name, ())
-        for knob, value in self.settings.given(*ONLY_REAL).items():
-            if knob not in alone and value != (real := ONLY_REAL[knob]):
-                raise KnobError(
-                    f"{name} on a real broker: {knob} is {value}, and real clients and brokers have {real}. Run it on the model."
-                )
+        module, alone = OBSERVERS[name]
         for each in get(name).knobs:
-            if each.name in alone and self.settings[each.name] != each.default:
+            if each.name in alone.split() and self.settings[each.name] != each.default:
                 raise KnobError(
                     f"{name} on a real broker: {each.name} is {self.settings[each.name]}, which nothing there is given. Leave it at "
                     f"{each.default}, or run it on the model."
                 )
-        module, function = OBSERVERS[name]
-        observer: Callable[[RealSend], None] = getattr(import_module(f"kitlib.experiments.send_path.{module}"), function)
+        observer: Callable[[RealSend], None] = getattr(import_module(f"kitlib.experiments.send_path.{module}"), name)
         self.began_s = time.monotonic()
         observer(self)
         for at_ms, actor, what, data in sorted(self.happened, key=lambda each: each[0]):

@@ -26,33 +26,28 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
-from kitlib.errors import KnobError, LabError
-from kitlib.experiments import get
+from kitlib.errors import LabError
 from kitlib.experiments.real_producers import LIBRDKAFKA, Librdkafka, finish
 from kitlib.experiments.send_path.real_send import RealSend
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, ProxyEvent, Rule
 
-SEND_MARK = "send"  # a line of the application's own: here a send begins
-APPENDED = "appended"  # another one: produce() returned, and the topic's partitions were known before
-APPLICATION = "USER"  # the matter of such lines
+APPENDED = "appended"  # a line of the application's own: produce() returned, and the topic's partitions were known before
+APPLICATION = "USER"  # the matter of such a line
 DEBUG = "metadata,broker,msg,queue,protocol,topic"
-_LINE = re.compile(r"(?P<word>\w+) \[(?P<client>[^\]]*)\] \[thrd:(?P<thread>[^\]]*)\]: (?P<text>.*)", re.DOTALL)
-BOOTSTRAP, A_BROKER = r"/bootstrap$", r"/\d+$"
+_LINE = re.compile(r"(?P<word>\w+) \[[^\]]*\] \[thrd:(?P<thread>[^\]]*)\]: (?P<text>.*)", re.DOTALL)
 CLIENT_ID = "kit-observed"
 HELD_BACK_MS = 300
 DEADLINE_S = 15.0
-# What the proxy sees of the nine steps. A connection is of use once it is known what the broker understands.
+# What the proxy sees of the nine steps, beside 2 and 7: a connection is of use once it is known what the broker understands.
 CONNECTED = "answer", "ApiVersions"
 FRAMES = {("request", "Metadata"): 3, ("answer", "Metadata"): 4, ("request", "Produce"): 8, ("answer", "Produce"): 9}
-CONFIRMED_BY_FRAMES = (2, 3, 4, 7, 8, 9)  # what a proxy can see of the nine
-STAGE_OF_UPDATE = 4  # the client has learned how many partitions the topic has
+CONFIRMED_BY_FRAMES = {2, 7, *FRAMES.values()}
 STAGE_OF_SEND = 5  # the record has a partition and lies in a batch: from here on it is the partition's affair
-WATCHED = ("ApiVersions", "Metadata", "Produce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,47 +73,28 @@ class Sign:
     data: dict[str, str] = field(default_factory=dict)
 
     def found_in(self, line: LogLine) -> dict[str, str] | None:
-        """What the line tells besides, by the names of the text's groups; None when it is no such line."""
+        """What the line tells, by the names of the text's groups, beside `data`; None when it is no such line."""
         text = re.search(self.text, line.text)
         if not text or not re.fullmatch(self.word, line.word) or not re.search(self.thread, line.thread):
             return None
-        return {name: told for name, told in text.groupdict().items() if told is not None}
+        return self.data | {name: told for name, told in text.groupdict().items() if told is not None}
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """One of the nine steps, as a log tells it."""
-
-    sign: Sign
-    at_ms: int
-    told: dict[str, str]
-
-    @property
-    def stage(self) -> int:
-        return self.sign.stage
+Seen = tuple[Sign, LogLine, dict[str, str]]  # one of the nine steps, as a log tells it
 
 
-def sends_in(lines: Sequence[LogLine], signs: Iterable[Sign]) -> list[list[Seen]]:
-    """For each send its steps, in the order of their lines; a step whose sign is not there is left out.
-
-    Where several signs stand for one step, the first line counts that is one of them.
-    """
-    signs = list(signs)
-    begins = [at for at, line in enumerate(lines) if line.word == APPLICATION and line.text == SEND_MARK]
-    found = []
-    for begin, end in pairwise([*begins, len(lines)]):
-        first: dict[int, Seen] = {}
-        for line in lines[begin:end]:
-            for sign in signs:
-                told = None if sign.stage in first else sign.found_in(line)
-                if told is not None:
-                    first[sign.stage] = Seen(sign, line.at_ms, told)
-        found.append(list(first.values()))
-    return found
+def steps_in(lines: Sequence[LogLine], signs: Sequence[Sign]) -> list[Seen]:
+    """The steps of one send, in the order of their lines, each at the first line that is a sign of it; one without a sign is left out."""
+    first: dict[int, Seen] = {}
+    for line in lines:
+        for sign in signs:
+            if sign.stage not in first and (told := sign.found_in(line)) is not None:
+                first[sign.stage] = sign, line, told
+    return list(first.values())
 
 
 class LibrdkafkaLog(logging.Handler):
-    """Keeps the lines of one client, to which `logger` is given."""
+    """Keeps the lines of one client, to which `logger` is given; what is no line of librdkafka's is passed over."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         super().__init__()
@@ -128,18 +104,12 @@ class LibrdkafkaLog(logging.Handler):
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        if line := read_line(record.getMessage(), self.now_ms()):
-            self.lines.append(line)
+        if found := _LINE.fullmatch(record.getMessage()):
+            self.lines.append(LogLine(self.now_ms(), **found.groupdict()))
 
     def note(self, text: str) -> None:
         """A line of the application's own, in its place among the client's."""
         self.lines.append(LogLine(self.now_ms(), APPLICATION, "app", text))
-
-
-def read_line(text: str, at_ms: int) -> LogLine | None:
-    """A line in its parts; None when it is none of librdkafka's."""
-    found = _LINE.fullmatch(text)
-    return LogLine(at_ms, found["word"], found["thread"], found["text"]) if found else None
 
 
 def signs_of(topic: str) -> tuple[Sign, ...]:
@@ -147,13 +117,13 @@ def signs_of(topic: str) -> tuple[Sign, ...]:
     name = re.escape(topic)
     return (
         Sign(1, "user", "call", "FASTQUERY", r"^Starting fast leader query", "^app$"),
-        Sign(2, "network", "connect", "STATE", r"-> UP$", BOOTSTRAP, {"why": "metadata"}),
+        Sign(2, "network", "connect", "STATE", r"-> UP$", r"/bootstrap$", {"why": "metadata"}),
         Sign(3, "network", "metadata_request", "SEND", r"Sent MetadataRequest"),
         Sign(4, "metadata", "update", "PARTCNT", rf"{name} .*count changed from \d+ to (?P<partitions>\d+)"),
         Sign(5, "accumulator", "send", "PARTCNT", rf"^Partitioning (?P<records>[1-9]\d*) unassigned messages in topic {name}"),
         Sign(5, "accumulator", "send", APPLICATION, rf"^{APPENDED}$"),
         Sign(6, "accumulator", "new_batch", "TOPPAR", rf"{name} \[\d+\] .*\((?P<records>[1-9]\d*) added from partition queue\)"),
-        Sign(7, "network", "connect", "STATE", r"-> UP$", A_BROKER, {"why": "leader"}),
+        Sign(7, "network", "connect", "STATE", r"-> UP$", r"/\d+$", {"why": "leader"}),
         Sign(8, "sender", "request", "SEND", r"Sent ProduceRequest"),
         Sign(9, "sender", "answer", "RECV", r"Received ProduceResponse", data={"error": "NONE"}),
     )
@@ -163,72 +133,67 @@ def two_sends(run: RealSend) -> None:
     """One step of the trace for each of the nine, in the order of the log; LabError when the frames tell another.
 
     As on the model the first send's steps have their number as `stage`; the second's have the same words.
-    Of the knobs `pause_ms` alone is turned; `wait_ms` is not waited for: here nothing happens in it. KnobError when the topic
-    is to have more partitions than the one, and they are not the model's default.
+    Of the knobs `pause_ms` alone is turned; `wait_ms` is not waited for: here nothing happens in it.
     """
-    default = next(each.default for each in get("two_sends").knobs if each.name == "partitions")
-    if run.settings.partitions not in (1, default):
-        raise KnobError(
-            f"two_sends on a real broker: partitions is {run.settings.partitions}, and the topic has 1. Take 1, or run it on the model."
-        )
     topic, offsets = run.create_topic(), list[int]()
     run.note("client", "version", at_ms=0, name=LIBRDKAFKA)
-    lines, frames = _observe(run, topic, offsets)
-    if -1 in offsets or len(offsets) != len(frames):
+    sends = _observe(run, topic, offsets)
+    if -1 in offsets or len(offsets) != len(sends):
         raise LabError(f"{LIBRDKAFKA}: of 2 records to {topic} these offsets came back: {offsets}. Look at `kit status`.")
-    for record, steps in enumerate(sends_in(lines, signs_of(topic))):
-        visible = [step.stage for step in steps if step.stage in CONFIRMED_BY_FRAMES]
-        if visible != frames[record]:
+    for record, (steps, frames) in enumerate(sends):
+        visible = [sign.stage for sign, *_ in steps if sign.stage in CONFIRMED_BY_FRAMES]
+        if visible != frames:
             raise LabError(
                 f"send {record + 1} of run {run.trace.run}: the log tells of the steps {visible} in this order, the proxy of "
-                f"{frames[record]}. Run it again; if it stays so, this release of librdkafka logs other lines."
+                f"{frames}. Run it again; if it stays so, this release of librdkafka logs other lines."
             )
-        for step in steps:
-            data = {name: int(value) if value.isdigit() else value for name, value in (step.sign.data | step.told).items()}
-            if step.stage == STAGE_OF_SEND or (step.stage > STAGE_OF_SEND and step.sign.actor != "network"):
+        for sign, line, told in steps:
+            data: dict[str, object] = {name: int(value) if value.isdigit() else value for name, value in told.items()}
+            if sign.stage == STAGE_OF_SEND or (sign.stage > STAGE_OF_SEND and sign.actor != "network"):
                 data |= {**run.lane, "first": record, "last": record, "batch": record}
             if not record:
-                data["stage"] = step.stage
-            run.note(step.sign.actor, step.sign.what, at_ms=step.at_ms, **data)
-        run.told(record, "", offsets[record], steps[-1].at_ms)
-    run.note("network", "frames", stages=frames)
+                data["stage"] = sign.stage
+            run.note(sign.actor, sign.what, at_ms=line.at_ms, **data)
+        run.told(record, "", offsets[record], steps[-1][1].at_ms)
+    run.note("network", "frames", stages=[frames for _, frames in sends])
     run.read()
 
 
-def _observe(run: RealSend, topic: str, offsets: list[int]) -> tuple[list[LogLine], list[list[int]]]:
-    """Send two records through a proxy, and look: the client's log, and for each send the steps that the proxy has seen.
+def _observe(run: RealSend, topic: str, offsets: list[int]) -> list[tuple[list[Seen], list[int]]]:
+    """Send two records through a proxy, and look: for each send the steps that the client's log tells, and those that the proxy has seen.
 
     LabError when a record is not stored within DEADLINE_S seconds.
     """
-    log = LibrdkafkaLog(lambda: run.now_ms)
+    log, signs = LibrdkafkaLog(lambda: run.now_ms), signs_of(topic)
     settings = {
         "client.id": CLIENT_ID, "debug": DEBUG, "log_level": 7, "linger.ms": 0, "enable.idempotence": False,
         "enable.metrics.push": False,
     }  # fmt: skip
-    update = next(sign for sign in signs_of(topic) if sign.stage == STAGE_OF_UPDATE)
-    marks: list[int] = []
-    with ChaosProxy.before(run.cluster, watch=WATCHED) as proxy:
+    begins: list[tuple[int, int]] = []  # of each send: so many lines and events before it
+    with ChaosProxy.before(run.cluster, watch=("ApiVersions", "Metadata", "Produce")) as proxy:
         proxy.add(Rule("delay_answer", "ApiVersions", count=1, ms=HELD_BACK_MS))
         client = Librdkafka(proxy.cluster, topic, lambda record, error, offset: offsets.append(offset), settings, log.logger)
         try:
             for record in range(2):
                 if record:
                     client.work(run.settings.pause_ms / 1000)
-                marks.append(len(proxy.events))
-                log.note(SEND_MARK)
+                begins.append((len(log.lines), len(proxy.events)))
                 client.send(record)
-                if any(update.found_in(line) is not None for line in log.lines):
+                if record:  # the partitions are known
                     log.note(APPENDED)
                 finish(client, DEADLINE_S)
-                proxy.wait_for(partial(_saw_answers, proxy, record + 1), DEADLINE_S, "the answer has passed")
+                proxy.wait_for(partial(_saw_answer, proxy, begins[-1][1]), DEADLINE_S, "the answer has passed")
         finally:
             client.close()
         events = proxy.events
-    return log.lines, [_stages_of(events[begin:end]) for begin, end in pairwise([*marks, len(events)])]
+    return [
+        (steps_in(log.lines[line:next_line], signs), _stages_of(events[event:next_event]))
+        for (line, event), (next_line, next_event) in pairwise([*begins, (len(log.lines), len(events))])
+    ]
 
 
-def _saw_answers(proxy: ChaosProxy, wanted: int) -> bool:
-    return sum((event.what, event.api) == ("answer", "Produce") for event in proxy.events) >= wanted
+def _saw_answer(proxy: ChaosProxy, begin: int) -> bool:
+    return any((event.what, event.api) == ("answer", "Produce") for event in proxy.events[begin:])
 
 
 def _stages_of(events: Sequence[ProxyEvent]) -> list[int]:

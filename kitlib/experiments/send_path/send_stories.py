@@ -262,12 +262,10 @@ def stale_metadata(
     retry_backoff_ms: RetryBackoffMs = 100,
     retries: Retries = MAX_INT,
     round_trip_ms: RoundTripMs = 10,
-    shows_loop: Annotated[bool, Knob("Whether each sleep of the sender's loop is recorded as a step.")] = False,
 ) -> None:
     """The partition's leader moves to another broker, and the producer is not notified. How does it find out, and what
     happens to the records it sends in the meantime?
     """
-    run.shows_loop = shows_loop
     run.begin(send_config(run.settings), SendCluster(TOPIC, brokers=3))
     _warm_up(run)
     begin_ms = run.now_ms

@@ -309,15 +309,12 @@ class Wire:
         transactional_id: str | None = None,
         version: int | None = None,
     ) -> Answers:
-        """Send one Produce request and wait for its answer. Acks 0: {} once the broker has dealt with it.
+        """Send one Produce request and wait for its answer, which with acks 0 there is not.
 
         `version`: the highest common one that names topics if None.
         """
         deadline = self._deadline(timeout_s)
         future = self._send_produce(topic, batches, acks, 30_000, transactional_id, version)
-        if not acks:
-            self.drain(deadline - time.monotonic())
-            return {}
         return _partitions_of(self._wait(future, deadline, "Produce"))
 
     def drain(self, timeout_s: float | None = None) -> None:

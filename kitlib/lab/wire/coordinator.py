@@ -291,15 +291,10 @@ class CoordinatorWire(Wire):
             return self._ask(request, lambda answer: (int(answer.error_code), -1, -1))
         return self._ask(request, lambda answer: (answer.error_code, answer.producer_id, answer.producer_epoch))
 
-    def describe_transaction(self, transactional_id: str) -> tuple[int, str, int, int]:
-        """(error, state, producer id, epoch)."""
+    def describe_transaction(self, transactional_id: str) -> int:
+        """The error with which DescribeTransactions is answered."""
         request = DescribeTransactionsRequest(version=0, transactional_ids=[transactional_id])
-
-        def read(answer: Any) -> tuple[int, str, int, int]:
-            [found] = answer.transaction_states
-            return found.error_code, found.transaction_state, found.producer_id, found.producer_epoch
-
-        return self._ask(request, read)
+        return self._ask(request, lambda answer: int(answer.transaction_states[0].error_code))
 
 
 def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
@@ -349,7 +344,7 @@ def find_coordinator(cluster: Cluster, key: str, timeout_s: float, kind: int = G
                     if (found := asked.find(key, kind)) is None:
                         continue
                 with CoordinatorWire.open(*found[1:], timeout_s=5.0, **security) as coordinator:
-                    error = (coordinator.fetch_offsets(key, [("none", 0)]) if kind == GROUP else coordinator.describe_transaction(key))[0]
+                    error = coordinator.fetch_offsets(key, [("none", 0)])[0] if kind == GROUP else coordinator.describe_transaction(key)
             except DeniedError:
                 raise
             except LabError:
