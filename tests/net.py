@@ -130,25 +130,13 @@ def compare(name: str, folder: str) -> tuple[int, list[str]]:
 
 
 def differences(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """The first difference of each kind."""
+    """The kinds that differ, each with the first difference of its JSON."""
     for kind in was.keys() | now.keys():
-        a, b = was.get(kind), now.get(kind)
-        if a == b:
-            continue
-        if isinstance(a, list) and isinstance(b, list):
-            place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-            a, b = a[place : place + 1], b[place : place + 1]
-            kind = f"{kind}[{place}]"
-        elif isinstance(a, dict) and isinstance(b, dict):
-            key = next(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
-            a, b, kind = a.get(key), b.get(key), f"{kind}[{key}]"
-        yield f"{kind}: {around(json.dumps(a), json.dumps(b))}"
-
-
-def around(a: str, b: str) -> str:
-    place = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    begin = max(0, place - 60)
-    return f"\n    was {a[begin : place + 100]}\n    now {b[begin : place + 100]}"
+        a, b = (json.dumps(each.get(kind)) for each in (was, now))
+        if a != b:
+            place = next((at for at, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), 0)
+            begin = max(0, place - 60)
+            yield f"{kind}:\n    was {a[begin : begin + 160]}\n    now {b[begin : begin + 160]}"
 
 
 def main() -> int:

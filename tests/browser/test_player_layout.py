@@ -92,17 +92,6 @@ def test_a_player_that_was_just_run_is_seen_from_its_top_with_stage_and_strip(wa
     assert found[".kit-side .kit-knobs"][2] <= found[".kit-actors"][0], "the knobs stand beside the picture"
 
 
-def test_a_knob_changes_the_first_picture(wide: Page) -> None:
-    """At the start a faint strip says how the run will end, and follows the knob."""
-    ends = "document.querySelector('[data-ghost=strip] title').textContent"
-    before = wide.evaluate(ends)
-    assert before == "How this run ends: 13 of 60 processed = 8 committed + 5 done; 46 lost"
-    wide.locator("[data-knob=max_offset_behind]").first.press("End")
-    wide.wait_for_function(f"before => {ends} !== before", arg=before)
-    wide.locator(ROOT).first.locator(".kit-back:visible").press("Enter")
-    wide.wait_for_function(f"before => {ends} === before", arg=before)
-
-
 def test_at_700_px_the_knobs_stand_above_and_nothing_lies_outside(watched: Watched) -> None:
     """On a narrow page knobs, verdict and picture follow each other, every control is inside, and bar and verdict stay."""
     page = watched.page

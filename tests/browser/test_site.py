@@ -296,16 +296,6 @@ def test_when_python_cannot_be_loaded_the_page_says_so_and_plays_recordings(
         page.locator(".kit-error", has_text="Python could not be loaded into this page").wait_for()
 
 
-def test_a_missing_recording_is_followed_by_the_run_itself(chromium: Browser, address: str) -> None:
-    """Without its recording an experiment comes as soon as Python is there."""
-    with visiting(chromium, address) as visit:
-        visit.page.route("**/runs/*", lambda route: route.fulfill(status=404))
-        visit.page.goto(f"{address}#{SMALL}")
-        visit.page.locator("#kit-status", has_text="could not be fetched (404 at ").wait_for()
-        visit.page.wait_for_selector(f"{ROOT}[data-step='0']", timeout=PATIENCE_MS)
-        assert verdict_shown(visit.page) == Session(SMALL).verdict.sums
-
-
 def test_opened_from_a_folder_the_page_says_what_it_needs(chromium: Browser, folder: Path) -> None:
     """A browser loads no modules and workers from a folder; the page says which server to start."""
     with visiting(chromium, folder.as_uri()) as visit:

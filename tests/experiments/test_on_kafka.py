@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import wraps
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from confluent_kafka.admin import AdminClient
 from kitlib import experiments
 from kitlib.errors import KitError, LabError
 from kitlib.experiments import get, kafka_backend
-from kitlib.experiments.experiment import Experiment
 from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic, create_topic, publish
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST, SpoutRun
 from kitlib.experiments.storm.tree_stories import TopologyStory
@@ -143,61 +141,22 @@ def test_two_runs_at_once_do_not_meet(broker: Cluster) -> None:
     assert first.run != second.run and plain(first.steps, first.run) == plain(second.steps, second.run)
 
 
-def dying(name: str, at: int) -> Experiment:
-    """The experiment with a SIGKILL of the broker just before step `at` of its story is taken."""
-    experiment = get(name)
-
-    @wraps(experiment.story)
-    def story(run: SpoutRun, **knobs: Any) -> None:
-        run.backend = DyingBackend(run.backend, run.trace, at)  # type: ignore[assignment]
-        experiment.story(run, **knobs)
-
-    return replace(experiment, story=story)
-
-
-class DyingBackend:
-    """A backend whose topics kill the broker once, in the middle of the run, before they do what they are asked."""
-
-    name = "kafka"
-
-    def __init__(self, real: Any, trace: Trace, at: int) -> None:
-        self.real, self.trace, self.at, self.killed = real, trace, at, 0
-
-    def maybe_kill(self) -> None:
-        if len(self.trace) >= self.at and not self.killed:
-            self.killed = kafka_server.kill_node(1)
-
-    @property
-    def store(self) -> Any:
-        return Hit(self.real.store, self.maybe_kill)
-
-    def create_topic(self, name: str, max_fetch_records: int) -> Any:
-        return Hit(self.real.create_topic(name, max_fetch_records), self.maybe_kill)
-
-
-class Hit:
-    """Calls `first` before each call of the wrapped object."""
-
-    def __init__(self, inner: Any, first: Any) -> None:
-        object.__setattr__(self, "_inner", inner)
-        object.__setattr__(self, "_first", first)
-
-    def __getattr__(self, name: str) -> Any:
-        self._first()
-        return getattr(self._inner, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._inner, name, value)
-
-
-DELETES_AT = next(step.number for step in get("out_of_range").run() if step.what == "delete")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "at"), [("out_of_range", DELETES_AT), ("restart", 100)])
-def test_broker_killed_in_the_middle_of_a_run_the_run_ends_with_the_same_verdict(broker: Cluster, name: str, at: int) -> None:
+@pytest.mark.parametrize(("name", "verb", "call"), [("out_of_range", "delete_before", 1), ("restart", "fetch", 4)])
+def test_broker_killed_in_the_middle_of_a_run_the_run_ends_with_the_same_verdict(
+    broker: Cluster, monkeypatch: pytest.MonkeyPatch, name: str, verb: str, call: int
+) -> None:
     """After a SIGKILL the run waits for the broker to be back and goes on: same steps, same verdict, same records."""
-    real, model = dying(name, at).run(backend="kafka"), get(name).run()
+    ask, calls = getattr(KafkaTopic, verb), itertools.count(1)
+
+    def kill_and_ask(topic: KafkaTopic, offset: int) -> Any:
+        if next(calls) == call:
+            assert kafka_server.kill_node(1)
+        return ask(topic, offset)
+
+    monkeypatch.setattr(KafkaTopic, verb, kill_and_ask)
+    real, model = get(name).run(backend="kafka"), get(name).run()
+    assert next(calls) > call, "it was killed"
     assert plain(real.steps, real.run) == plain(model.steps, model.run)
     assert judge(real).sentence == judge(model).sentence
     kafka_server.ensure()

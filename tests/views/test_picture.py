@@ -52,22 +52,17 @@ def texts(svg: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_show_gives_well_formed_svg_with_title_and_description(name: str) -> None:
-    """Each picture is XML, has the role of an image, and names its title and description."""
+def test_show_gives_well_formed_svg_with_title_and_description_in_the_sets_colours(name: str) -> None:
+    """Each picture is an image with title and description; no colour outside the set, no text below 11 px, nothing fetched or run."""
     trace = trace_of(name)
     for at in (0, len(trace) // 2, len(trace) - 1):
-        root = parse(show(trace, at).svg)
+        svg = show(trace, at).svg
+        root = parse(svg)
         title, description = root.find(SPACE + "title"), root.find(SPACE + "desc")
         assert root.get("role") == "img"
         assert title is not None and title.text and description is not None
         assert root.get("aria-labelledby") == f"{title.get('id')} {description.get('id')}"
         assert (description.text or "").startswith(f"After step {at} of ")
-
-
-@pytest.mark.parametrize("name", TRACES)
-def test_show_uses_only_the_colours_of_the_set_and_text_of_11_px(name: str) -> None:
-    """No colour outside the set, no text below 11 px, nothing fetched, nothing that runs."""
-    svg = show(trace_of(name)).svg
     assert set(re.findall(r"#[0-9A-Fa-f]{6}\b", svg)) <= ALL_COLOURS
     assert not re.search(r"#[0-9A-Fa-f]{3}\b[\";]|rgb|hsl", svg)
     sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
