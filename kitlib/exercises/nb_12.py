@@ -102,11 +102,11 @@ def truth_of_load(records: Sequence[Sequence[Any]], read: int, retention: int) -
         record = OffsetsRecord(RECORD_TYPES[0], {"group": group, "topic": "t", "partition": 0}, None if value is None else 0, value)
         log.append([(*encode(record), at_ms)])
     interval_ms = 50 * HOUR_MS
-    config = OffsetConfig(retention * HOUR_MS, interval_ms, partitions=1, load_records_per_s=1, load_chunk_records=1)
+    config = OffsetConfig(retention * HOUR_MS, interval_ms, load_records_per_s=1, load_chunk_records=1)
     manager = OffsetManager(1, RULES["0.8.2"], config, started_ms=purge_ms - interval_ms, now_ms=now_ms)
-    manager.lead(0, log, now_ms)
+    manager.lead(log, now_ms)
     manager.advance(now_ms + HOUR_MS // 2)
-    return {key[0]: value.committed_offset for key, value in manager.offsets()}
+    return {key[0]: value.committed_offset for key, value in manager.cache.offsets.items()}
 
 
 @exercise(Function(loads, mapping))

@@ -28,8 +28,8 @@ def records_to_load(segments: int, passes: int, keys: int = 10) -> int:
         raise KnobError(f"segments is {segments}, passes {passes} and keys {keys}, expected 0 or more, 0 or more and 1 or more.")
     log = SegmentedLog("__consumer_offsets-0")
     cleaner = LogCleaner(log, CleanerConfig(min_cleanable_dirty_ratio=0.0))
-    manager = OffsetManager(config=OffsetConfig(partitions=1))
-    manager.lead(0, log, 0)
+    manager = OffsetManager()
+    manager.lead(log, 0)
     for segment in range(segments):
         if segment:
             log.roll()
@@ -60,8 +60,8 @@ def transient_groups(a_day: int, retention_days: int, days: int) -> list[CacheSi
         got = f"a_day is {a_day}, retention_days {retention_days} and days {days}"
         raise KnobError(f"{got}, expected 1 to {MOST_A_DAY:,}, 1 or more and 1 to 60.")
     log = SegmentedLog("__consumer_offsets-0")
-    manager = OffsetManager(config=OffsetConfig(offsets_retention_ms=retention_days * DAY_MS, partitions=1))
-    manager.lead(0, log, 0)
+    manager = OffsetManager(config=OffsetConfig(offsets_retention_ms=retention_days * DAY_MS))
+    manager.lead(log, 0)
     sizes = []
     for day in range(days):
         for number in range(a_day):
@@ -69,6 +69,6 @@ def transient_groups(a_day: int, retention_days: int, days: int) -> list[CacheSi
             manager.write_group(group, now_ms, members={group: b""})
             manager.commit(group, {("events", partition): number for partition in (0, 1)}, now_ms)
             manager.write_group(group, now_ms)
-        manager.purge(0, (day + 1) * DAY_MS - 1)
+        manager.purge((day + 1) * DAY_MS - 1)
         sizes.append(CacheSize(day + 1, manager.num_groups, manager.num_offsets, log.end_offset))
     return sizes

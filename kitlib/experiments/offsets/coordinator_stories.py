@@ -85,7 +85,7 @@ class ModelCoordinator:
     def __post_init__(self) -> None:
         rules, self.told = RULES[self.rules], ToldLog(self.log)
         self.brokers = {number: OffsetManager(number, rules, self.config, FIRST_MS, FIRST_MS) for number in (1, 2)}
-        self._follow(self.brokers[1].lead(0, self.log, self.now_ms))
+        self._follow(self.brokers[1].lead(self.log, self.now_ms))
 
     @property
     def asked(self) -> str:
@@ -116,9 +116,8 @@ class ModelCoordinator:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> ErrorCode:
         """Commit once; the error of the first partition that has one."""
         self.wait(ASK_MS)
-        errors, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
+        error, notes = self.brokers[self.known].commit(self.group, offsets, self.now_ms)
         self._follow(notes)
-        error = next((each for each in errors.values() if each is not ErrorCode.NONE), ErrorCode.NONE)
         if error is ErrorCode.NOT_COORDINATOR:
             self.known = self.leader
         return error
@@ -149,10 +148,10 @@ class ModelCoordinator:
     def move(self) -> tuple[int, int]:
         """Another broker becomes the coordinator: (who it was, who it is)."""
         before, self.leader = self.leader, 3 - self.leader
-        self._follow(self.brokers[before].resign(0), before)
+        self._follow(self.brokers[before].resign(), before)
         self.log.update_high_watermark(self.log.end_offset - self.unreplicated)
         self.replicated_ms = self.now_ms + REPLICATED_MS
-        self._follow(self.manager.lead(0, self.log, self.now_ms))
+        self._follow(self.manager.lead(self.log, self.now_ms))
         return before, self.leader
 
     def first_position(self, topic: Topic, committed: int | None, policy: ResetPolicy) -> int:
@@ -177,16 +176,16 @@ class ModelCoordinator:
 
     def state(self) -> dict[str, Any]:
         """The offsets topic and the cache as a step's state holds them; empty where they cannot be seen."""
-        led = self.manager.led[0]
-        loading = None if led.load is None else list(led.load.progress())
-        now = (self.log.end_offset, led.cache.version, str(loading))
+        manager = self.manager
+        loading = None if manager.load is None else list(manager.load.progress())
+        now = (self.log.end_offset, manager.cache.version, str(loading))
         if self._shown is None or now != self._shown_at:
             self._shown_at = now
             self._shown = {
                 "segments": segments_of(self.log),
                 "records": self.told.records(),
                 "keys": list(self.told.keys),
-                "cache": cached(led.cache),
+                "cache": cached(manager.cache),
                 "loading": loading,
                 "dirty_ratio": 0.0,
                 "cleaner": "runs",
@@ -230,7 +229,7 @@ class CoordinatorRun(Run):
 
     def __post_init__(self) -> None:
         given, names = self.settings.given, ("offsets_retention_ms", "load_records_per_s", "load_chunk_records")
-        config = OffsetConfig(partitions=1, **given(*names, retention_check_interval_ms="check_interval_ms"))
+        config = OffsetConfig(**given(*names, retention_check_interval_ms="check_interval_ms"))
         more = given("odd_record", "require_stable", "unreplicated")
         self.coordinator = self.backend.provide(ModelCoordinator, self.settings.rules, config, **more)
 

@@ -93,7 +93,6 @@ class IncidentRun(Run):
         self.config = OffsetConfig(
             offsets_retention_ms=settings.offsets_retention_days * DAY_MS,
             retention_check_interval_ms=settings.check_interval_s * SECOND_MS,
-            partitions=1,
             **settings.given("load_records_per_s", "load_chunk_records"),
         )
 
@@ -101,7 +100,7 @@ class IncidentRun(Run):
         """The first coordinator, of this release, and A, which begins at an empty topic; these groups commit beside it."""
         self.groups = groups
         self.manager = OffsetManager(1, RULES[rules], self.config)
-        self.record_events(self.manager.lead(0, self.log, self.now_ms))
+        self.record_events(self.manager.lead(self.log, self.now_ms))
         self.resume()
 
     def day(self) -> None:
@@ -142,12 +141,12 @@ class IncidentRun(Run):
     def move(self, rules: str, since_check_ms: int = 0) -> None:
         """The coordinator moves to another broker, whose purge ran so long ago; its load begins."""
         before = self.manager
-        self.record_events(before.resign(0))
+        self.record_events(before.resign())
         started_ms = self.now_ms - since_check_ms
         self.manager = OffsetManager(before.broker % 2 + 1, RULES[rules], self.config, started_ms, self.now_ms)
         self.changed()
         self.record(self.actor, "move", **{"from": before.broker, "to": self.manager.broker})
-        self.record_events(self.manager.lead(0, self.log, self.now_ms))
+        self.record_events(self.manager.lead(self.log, self.now_ms))
 
     def wait(self, ms: int) -> None:
         """So much time passes, then a record comes."""
@@ -220,11 +219,11 @@ class IncidentRun(Run):
 
     def _pass_over_checks(self, end_ms: int) -> None:
         """The checks at which no offset can be too old yet find nothing; there may be thousands of them in a day."""
-        led, config = self.manager.led[0], self.config
-        if led.load is None:
-            oldest_ms = min((each.commit_timestamp_ms for _, each in self.manager.offsets()), default=end_ms)
-            idle_ms = min(end_ms, oldest_ms + config.offsets_retention_ms) - led.next_purge_ms
-            led.next_purge_ms += max(0, idle_ms // config.retention_check_interval_ms) * config.retention_check_interval_ms
+        manager, config = self.manager, self.config
+        if manager.load is None:
+            oldest_ms = min((each.commit_timestamp_ms for each in manager.cache.offsets.values()), default=end_ms)
+            idle_ms = min(end_ms, oldest_ms + config.offsets_retention_ms) - manager.next_purge_ms
+            manager.next_purge_ms += max(0, idle_ms // config.retention_check_interval_ms) * config.retention_check_interval_ms
 
     def _notice_load(self, notes: Sequence[OffsetEvent]) -> None:
         ended = [each.data["ms"] for each in notes if each.what == "load_end"]
@@ -234,7 +233,7 @@ class IncidentRun(Run):
 
     def _wait_for_load(self) -> None:
         for _ in range(MOST_TRIES):
-            if self.manager.led[0].load is None:
+            if self.manager.load is None:
                 return
             self.pass_to(self.now_ms + RETRY_MS)
         raise LabError(f"{self.trace.run}: the load does not end. Look at the trace.")
@@ -255,10 +254,9 @@ class IncidentRun(Run):
     def _commit(self, group: str, offset: int) -> None:
         self.pass_to(self.now_ms)
         where = (self.ledger.topic if group == GROUP else f"{group}-in", 0)
-        errors, notes = self.manager.commit(group, {where: offset}, self.now_ms)
+        error, notes = self.manager.commit(group, {where: offset}, self.now_ms)
         self.record_events(notes)
         if group == GROUP:
-            error = errors[where]
             if error is ErrorCode.NONE:
                 self.ledger.committed_to = offset
             self.record_in(self.ledger, NAME, "commit", offset=offset, written=error is ErrorCode.NONE)
@@ -304,13 +302,13 @@ class IncidentRun(Run):
 
     def state(self) -> dict[str, Any]:
         if self._shown is None:
-            led = self.manager.led.get(0)
+            load = self.manager.load
             self._shown = {
                 "segments": segments_of(self.log),
                 "records": self.told.records(),
                 "keys": self.named_keys(),
-                "cache": {key_text(key): value.committed_offset for key, value in self.manager.offsets()},
-                "loading": None if led is None or led.load is None else list(led.load.progress()),
+                "cache": {key_text(key): value.committed_offset for key, value in self.manager.cache.offsets.items()},
+                "loading": None if load is None else list(load.progress()),
                 "dirty_ratio": round(self.cleaner.look(self.now_ms).dirty_ratio, 3),
                 "cleaner": "runs" if self.cleaner_runs else "dead",
             }

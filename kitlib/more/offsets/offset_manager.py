@@ -1,4 +1,4 @@
-"""The broker's side of committed offsets: it keeps those of every group whose partition of the offsets topic it leads.
+"""The broker's side of committed offsets: it keeps those of every group whose partition of the offsets topic it leads; here, of one.
 
 A commit is a record in that partition and an entry in the cache; a fetch is answered from the cache and never
 reads the log. When the partition's leader moves, the new one must fill its cache from the log before it may
@@ -16,18 +16,17 @@ transactions, groups of the newer protocols and OffsetDelete are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from itertools import islice
+from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.mechanisms.offsets_topic.segments import LogRecord, SegmentedLog
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.more.hashes import group_partition
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import (
     Key,
-    OffsetAndMetadata,
     OffsetCache,
     TopicPartition,
     key_text,
@@ -47,21 +46,10 @@ from kitlib.more.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_T
 from kitlib.more.offsets.wire import BrokenRecordError
 
 
-def records_from(log: SegmentedLog, offset: int, end: int, most: int) -> list[LogRecord]:
+def records_from(log: SegmentedLog, offset: int, end: int, most: int | None = None) -> list[LogRecord]:
     """Up to `most` records of the log in [offset, end); those that compaction took out leave no trace."""
-    found: list[LogRecord] = []
-    if offset >= end:
-        return found
-    for segment in log.segments_between(max(offset, log.start_offset), end):
-        for batch in segment.batches:
-            if batch.last_offset < offset:
-                continue
-            for record in batch.records:
-                if offset <= record.offset < end:
-                    found.append(record)
-                    if len(found) == most:
-                        return found
-    return found
+    batches = (each for each in log.batches() if each.last_offset >= offset)
+    return list(islice((record for batch in batches for record in batch.records if offset <= record.offset < end), most))
 
 
 def read_as(rules: OffsetRules, record: LogRecord) -> OffsetsRecord | None:
@@ -152,160 +140,121 @@ class OffsetLoad:
 def replicated_part(log: SegmentedLog, rules: OffsetRules) -> OffsetCache:
     """What a cache holds of the records below the high watermark; BrokenRecordError as `read_as`."""
     cache = OffsetCache()
-    for record in records_from(log, log.start_offset, log.high_watermark, log.end_offset + 1):
+    for record in records_from(log, log.start_offset, log.high_watermark):
         found = read_as(rules, record)
         if found is not None:
             cache.replay(found)
     return cache
 
 
-class LedState(Enum):
-    """How far a led partition is."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-    FAILED = "failed"  # its load ended at a record that cannot be read
-
-
-@dataclass(slots=True)
-class LedPartition:
-    """A partition of the offsets topic that this broker leads."""
-
-    partition: int
-    log: SegmentedLog
-    state: LedState = LedState.LOADING
-    cache: OffsetCache = field(default_factory=OffsetCache)
-    load: OffsetLoad | None = None  # while it is loading
-    failure: str = ""  # why its load ended early; it may be active all the same
-    next_purge_ms: int = 0
-
-
 @dataclass(slots=True)
 class OffsetManager:
-    """One broker's offset manager."""
+    """One broker's offset manager, for one partition of the offsets topic."""
 
     broker: int = 1
     rules: OffsetRules = KAFKA_4_3_1
     config: OffsetConfig = field(default_factory=OffsetConfig)
     started_ms: int = 0  # the old purge runs at each interval from here on
     now_ms: int = 0  # the time that `advance` was told last
-    led: dict[int, LedPartition] = field(default_factory=dict)  # by number
+    log: SegmentedLog | None = None  # of the partition, while this broker leads it
+    cache: OffsetCache = field(default_factory=OffsetCache)
+    load: OffsetLoad | None = None  # while the cache is filled
+    failure: str = ""  # why the load ended early
+    next_purge_ms: int = 0
 
-    def partition_of(self, group: str) -> int:
-        """The partition of the offsets topic that keeps this group's offsets."""
-        return group_partition(group, self.config.partitions)
-
-    def lead(self, partition: int, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
-        """Become the leader of a partition with this log: the load begins. KitError when it leads it already."""
-        if partition in self.led:
-            raise KitError(f"broker {self.broker} already leads partition {partition}. Let it resign first.")
-        led = LedPartition(partition, log)
-        led.load = OffsetLoad(self.rules, self.config, log, led.cache, now_ms)
+    def lead(self, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
+        """Become the leader of the partition with this log: the load begins. KitError when it leads it already."""
+        if self.log is not None:
+            raise KitError(f"broker {self.broker} already leads {log.name}. Let it resign first.")
+        self.log, self.cache, self.failure = log, OffsetCache(), ""
+        self.load = OffsetLoad(self.rules, self.config, log, self.cache, now_ms)
         interval = self.config.retention_check_interval_ms
-        led.next_purge_ms = self.started_ms + ((now_ms - self.started_ms) // interval + 1) * interval
-        self.led[partition] = led
+        self.next_purge_ms = self.started_ms + ((now_ms - self.started_ms) // interval + 1) * interval
         self.now_ms = max(self.now_ms, now_ms)
-        begun = OffsetEvent("load_begin", {"records": led.load.progress()[1]})
-        return [begun, *self._end_load(led)] if led.load.is_done else [begun]
+        begun = OffsetEvent("load_begin", {"records": self.load.progress()[1]})
+        return [begun, *self._end_load(self.load)] if self.load.is_done else [begun]
 
-    def resign(self, partition: int) -> list[OffsetEvent]:
-        """Lead a partition no more: its part of the cache goes. Nothing happens when it is not led."""
-        led = self.led.pop(partition, None)
-        keys = [] if led is None else list(led.cache.offsets)
+    def resign(self) -> list[OffsetEvent]:
+        """Lead the partition no more: the cache goes. Nothing happens when it is not led."""
+        keys = list(self.cache.offsets)
+        self.log, self.cache, self.load = None, OffsetCache(), None
         return [OffsetEvent("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
+
+    @property
+    def has_failed(self) -> bool:
+        """True when the load ended at a record that cannot be read, and this release does not answer then."""
+        return bool(self.failure) and not self.rules.serves_after_failed_load
 
     def next_due(self) -> int | None:
         """When something happens by itself; None while nothing is led."""
-        return min((self._due(led) for led in self.led.values()), default=None)
-
-    def _due(self, led: LedPartition) -> int:
-        if led.load is None:
-            return led.next_purge_ms
-        return led.load.due_ms if self.rules.load_is_exclusive else min(led.load.due_ms, led.next_purge_ms)
+        if self.log is None:
+            return None
+        if self.load is None:
+            return self.next_purge_ms
+        return self.load.due_ms if self.rules.load_is_exclusive else min(self.load.due_ms, self.next_purge_ms)
 
     def advance(self, now_ms: int) -> list[OffsetEvent]:
-        """Let time go on: loads get further and purges run, in the order of their times.
-
-        KitError when the time goes back.
-        """
+        """Let time go on: the load gets further and purges run, in the order of their times. KitError when the time goes back."""
         if now_ms < self.now_ms:
             raise KitError(f"broker {self.broker}: the time went from {self.now_ms} back to {now_ms} ms.")
         notes: list[OffsetEvent] = []
-        while self.led:
-            led = min(self.led.values(), key=self._due)
-            due_ms = self._due(led)
-            if due_ms > now_ms:
-                break
+        while (due_ms := self.next_due()) is not None and due_ms <= now_ms:
             self.now_ms = max(self.now_ms, due_ms)
-            if led.load is not None and led.load.due_ms == due_ms:
-                notes += self._load_step(led)
-            elif led.state is not LedState.FAILED:
-                led.next_purge_ms += self.config.retention_check_interval_ms
-                notes += self.purge(led.partition, due_ms)
+            if self.load is not None and self.load.due_ms == due_ms:
+                notes += self._load_step(self.load)
             else:
-                led.next_purge_ms += self.config.retention_check_interval_ms
+                self.next_purge_ms += self.config.retention_check_interval_ms
+                notes += [] if self.has_failed else self.purge(due_ms)
         self.now_ms = now_ms
         return notes
 
-    def _load_step(self, led: LedPartition) -> list[OffsetEvent]:
-        load = led.load
-        assert load is not None
+    def _load_step(self, load: OffsetLoad) -> list[OffsetEvent]:
         try:
             notes = load.step()
         except BrokenRecordError as error:
-            led.failure = f"offset {load.next_offset}: {error}"
+            self.failure = f"offset {load.next_offset}: {error}"
             failed = OffsetEvent("load_failed", {"at": load.next_offset, "why": str(error)})
-            if self.rules.serves_after_failed_load:
-                return [failed, *self._end_load(led)]
-            led.state, led.load, led.cache = LedState.FAILED, None, OffsetCache()
-            return [failed]
-        return notes + self._end_load(led) if load.is_done else notes
+            if self.has_failed:
+                self.load, self.cache = None, OffsetCache()
+                return [failed]
+            return [failed, *self._end_load(load)]
+        return notes + self._end_load(load) if load.is_done else notes
 
-    def _end_load(self, led: LedPartition) -> list[OffsetEvent]:
-        load = led.load
-        assert load is not None
-        ended_ms = load.due_ms
-        led.state, led.load = LedState.ACTIVE, None
+    def _end_load(self, load: OffsetLoad) -> list[OffsetEvent]:
+        self.load = None
         if self.rules.clock is Clock.GROUP_EMPTY:  # its timer belongs to the partition, not to the broker
-            led.next_purge_ms = ended_ms + self.config.retention_check_interval_ms
-        return [OffsetEvent("load_end", {"records": load.records_read, "ms": ended_ms - load.begun_ms})]
+            self.next_purge_ms = load.due_ms + self.config.retention_check_interval_ms
+        return [OffsetEvent("load_end", {"records": load.records_read, "ms": load.due_ms - load.begun_ms})]
 
-    def error_for(self, group: str, is_commit: bool = False) -> ErrorCode:
-        """Whether this broker may answer for a group now; a commit is taken during a load where that is not exclusive."""
-        led = self.led.get(self.partition_of(group))
-        if led is None or led.state is LedState.FAILED:
+    def error_now(self, is_commit: bool = False) -> ErrorCode:
+        """Whether this broker may answer now; a commit is taken during a load where that is not exclusive."""
+        if self.log is None or self.has_failed:
             return ErrorCode.NOT_COORDINATOR
-        if led.state is LedState.LOADING and (self.rules.load_is_exclusive or not is_commit):
+        if self.load is not None and (self.rules.load_is_exclusive or not is_commit):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NONE
 
-    def commit(
-        self, group: str, offsets: Mapping[TopicPartition, int], now_ms: int
-    ) -> tuple[dict[TopicPartition, ErrorCode], list[OffsetEvent]]:
-        """Write the offsets, one record each in one batch; (each partition's error, what happened)."""
-        error = self.error_for(group, is_commit=True)
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], now_ms: int) -> tuple[ErrorCode, list[OffsetEvent]]:
+        """Write the offsets, one record each in one batch; (the error, what happened)."""
+        error = self.error_now(is_commit=True)
         if error is not ErrorCode.NONE:
-            return dict.fromkeys(offsets, error), []
-        led = self._led_for(group)
-        led.cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
-        rows = [self._commit_record((group, *partition), offset, now_ms) for partition, offset in offsets.items()]
-        return dict.fromkeys(offsets, error), self._write(led, rows, now_ms)
+            return error, []
+        self.cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
+        return error, self._write([self._commit_record((group, *where), offset, now_ms) for where, offset in offsets.items()], now_ms)
 
     def fetch(
         self, group: str, partitions: Iterable[TopicPartition], require_stable: bool = False
     ) -> tuple[ErrorCode, dict[TopicPartition, int]]:
-        """(the group's error, each partition's offset); NO_OFFSET for none, and with an error.
+        """(the error, each partition's offset); NO_OFFSET for none, and with an error.
 
         Without `require_stable`, which today's clients ask for, a coordinator of 4.0 or later answers from the replicated
         part of its log, which a new leader learns of late.
         """
-        error = self.error_for(group)
-        if error is not ErrorCode.NONE:
+        error, log = self.error_now(), self.log
+        if error is not ErrorCode.NONE or log is None:
             return error, dict.fromkeys(partitions, NO_OFFSET)
-        led = self.led[self.partition_of(group)]
-        is_behind = led.log.high_watermark < led.log.end_offset
-        behind = is_behind and not require_stable and self.rules.clock is Clock.GROUP_EMPTY
-        cache = replicated_part(led.log, self.rules) if behind else led.cache
+        is_behind = log.high_watermark < log.end_offset and not require_stable and self.rules.clock is Clock.GROUP_EMPTY
+        cache = replicated_part(log, self.rules) if is_behind else self.cache
         found = {each: cache.offsets.get((group, *each)) for each in partitions}
         return error, {each: NO_OFFSET if known is None else known.committed_offset for each, known in found.items()}
 
@@ -329,85 +278,62 @@ class OffsetManager:
             "protocolType": CONSUMER, "generation": generation, "protocol": "range" if told else None,
             "leader": told[0]["memberId"] if told else None, "currentStateTimestamp": now_ms, "members": told,
         }  # fmt: skip
-        record = OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": group}, 3, value)
-        return self._write(self._led_for(group), [record], now_ms)
+        return self._write([OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": group}, 3, value)], now_ms)
 
-    def purge(self, partition: int, now_ms: int) -> list[OffsetEvent]:
+    def purge(self, now_ms: int) -> list[OffsetEvent]:
         """Forget what is too old, with a tombstone each; since 2.1 also a group that is empty and has no offset left."""
-        led = self.led[partition]
-        cache = led.cache
-        keys = [key for key, value in cache.offsets.items() if self._is_expired(cache, key, value, now_ms)]
-        notes = self._forget(led, keys, now_ms, "expired")
-        if self.rules.clock is Clock.GROUP_EMPTY:
-            left = {key[0] for key in cache.offsets}
-            gone = [name for name, group in cache.groups.items() if name not in left and group.is_empty and not group.is_rebalancing]
-            over = [OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": name}) for name in gone]
-            notes += self._write(led, over, now_ms)
-        return notes
-
-    def _is_expired(self, cache: OffsetCache, key: Key, value: OffsetAndMetadata, now_ms: int) -> bool:
-        return is_expired(
-            self.rules.clock,
-            cache.groups[key[0]],
-            key[1],
-            value.commit_timestamp_ms,
-            value.expire_timestamp_ms,
-            now_ms,
-            self.config.offsets_retention_ms,
-        )
-
-    def _led_for(self, group: str) -> LedPartition:
-        led = self.led.get(self.partition_of(group))
-        if led is None:
-            raise KitError(
-                f"broker {self.broker} does not lead partition {self.partition_of(group)}, which keeps group {group}. "
-                "Ask its leader."
+        rules, cache, retention_ms = self.rules, self.cache, self.config.offsets_retention_ms
+        old = [
+            key for key, value in cache.offsets.items()
+            if is_expired(
+                rules.clock, cache.groups[key[0]], key[1], value.commit_timestamp_ms, value.expire_timestamp_ms, now_ms, retention_ms
             )
-        return led
+        ]  # fmt: skip
+        kind = RECORD_TYPES[rules.written_type]
+        notes = self._write([OffsetsRecord(kind, key_fields(key)) for key in old], now_ms, "expired")
+        if rules.clock is Clock.GROUP_EMPTY:
+            left = {key[0] for key in cache.offsets}
+            gone = [name for name, group in cache.groups.items() if name not in left and group.is_empty]
+            notes += self._write([OffsetsRecord(RECORD_TYPES[GROUP_METADATA_TYPE], {"group": name}) for name in gone], now_ms)
+        return notes
 
     def _commit_record(self, key: Key, offset: int, now_ms: int) -> OffsetsRecord:
         """The record of one commit as this release writes it."""
-        rules, (group, topic, partition) = self.rules, key
         fields = {"offset": offset, "metadata": "", "commitTimestamp": now_ms}
-        if rules.clock is Clock.COMMIT_OR_EXPIRY:
+        if self.rules.clock is Clock.COMMIT_OR_EXPIRY:
             fields["expireTimestamp"] = now_ms + self.config.offsets_retention_ms
-        names = {"group": group, "topic": topic, "partition": partition}
-        return OffsetsRecord(RECORD_TYPES[rules.written_type], names, rules.written_version, fields)
+        return OffsetsRecord(RECORD_TYPES[self.rules.written_type], key_fields(key), self.rules.written_version, fields)
 
-    def _forget(self, led: LedPartition, keys: list[Key], now_ms: int, why: str) -> list[OffsetEvent]:
-        kind = RECORD_TYPES[self.rules.written_type]
-        names = ({"group": group, "topic": topic, "partition": partition} for group, topic, partition in keys)
-        return self._write(led, [OffsetsRecord(kind, each) for each in names], now_ms, why)
-
-    def _write(
-        self, led: LedPartition, records: list[OffsetsRecord], now_ms: int, why: str = "tombstone"
-    ) -> list[OffsetEvent]:
+    def _write(self, records: list[OffsetsRecord], now_ms: int, why: str = "tombstone") -> list[OffsetEvent]:
         """Append the records as one batch and play them into the cache; with no records nothing happens."""
         if not records:
             return []
-        batch = led.log.append([(*encode(record), now_ms) for record in records])
+        if self.log is None:
+            raise KitError(f"broker {self.broker} leads no partition of the offsets topic. Ask its leader.")
+        batch = self.log.append([(*encode(record), now_ms) for record in records])
         notes = []
         for offset, record in enumerate(records, batch.base_offset):
-            gone = led.cache.replay(record)
+            gone = self.cache.replay(record)
             notes += noted(offset, record, now_ms)
             if gone is not None:
                 notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": why}))
         return notes
 
-    def offsets(self) -> Iterator[tuple[Key, OffsetAndMetadata]]:
-        """Every offset in the cache."""
-        return (pair for led in self.led.values() for pair in led.cache.offsets.items())
-
     @property
     def num_offsets(self) -> int:
         """How many offsets are in the cache; the broker's gauge NumOffsets."""
-        return sum(len(led.cache.offsets) for led in self.led.values())
+        return len(self.cache.offsets)
 
     @property
     def num_groups(self) -> int:
         """How many groups have an offset in the cache; the gauge NumGroups of 0.8.2."""
-        return len({key[0] for key, _ in self.offsets()})
+        return len({key[0] for key in self.cache.offsets})
 
     def __repr__(self) -> str:
-        states = ", ".join(f"{led.partition} {led.state.value}" for led in self.led.values())
-        return f"<OffsetManager of broker {self.broker}, rules {self.rules}: {self.num_offsets} offsets; leads {states or 'nothing'}>"
+        state = "leads nothing" if self.log is None else "has failed" if self.has_failed else "loads" if self.load else "is active"
+        return f"<OffsetManager of broker {self.broker}, rules {self.rules}: {self.num_offsets} offsets; {state}>"
+
+
+def key_fields(key: Key) -> dict[str, Any]:
+    """A key as a commit's record has it."""
+    return dict(zip(("group", "topic", "partition"), key, strict=True))

@@ -66,7 +66,6 @@ class OffsetConfig:
 
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes of 4.3.1
     retention_check_interval_ms: int = 600_000
-    partitions: int = 50  # of __consumer_offsets
     load_records_per_s: int = 100_000
     load_chunk_records: int = 100  # so many are read at a time; a reader sees nothing of it before the load has ended
 
@@ -92,7 +91,6 @@ class CachedGroup:
     members: int = 0
     state_since_ms: int | None = None  # when it came into its state; None in records of versions 0 and 1
     subscribed_topics: frozenset[str] | None = None  # None: not known
-    is_rebalancing: bool = False  # members are coming or going; nothing expires meanwhile
 
     @property
     def is_empty(self) -> bool:
@@ -128,7 +126,7 @@ def is_expired(
     Source: Apache Kafka 0.8.2.2 `OffsetManager.compact`; 0.9.0.1 `GroupMetadataManager.deleteExpiredOffsets`; 4.3.1
     `OffsetMetadataManager.cleanupExpiredOffsets`, `OffsetExpirationConditionImpl`, `ClassicGroup.offsetExpirationCondition`,
     `ClassicGroup.isSubscribedToTopic`, `ConsumerGroup.offsetExpirationCondition`.
-    Differs: nothing for classic and consumer groups; others are left out.
+    Differs: nothing for classic and consumer groups; others are left out, and so is a rebalance, while which nothing expires.
     """
     if clock is Clock.COMMIT:
         return now_ms - commit_timestamp_ms > retention_ms
@@ -152,8 +150,6 @@ def expires_since(group: CachedGroup, commit_timestamp_ms: int) -> int | None:
     """
     if group.protocol_type is None:
         return commit_timestamp_ms
-    if group.is_rebalancing:
-        return None
     if group.is_empty:
         return commit_timestamp_ms if group.state_since_ms is None else group.state_since_ms
     if group.protocol_type == CONSUMER and group.subscribed_topics is not None:

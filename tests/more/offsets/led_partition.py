@@ -12,15 +12,15 @@ DAY_MS = 86_400_000
 T: TopicPartition = ("orders", 0)
 U: TopicPartition = ("orders", 1)
 CONFIG = OffsetConfig(
-    offsets_retention_ms=DAY_MS, retention_check_interval_ms=10_000, partitions=1, load_records_per_s=10,
+    offsets_retention_ms=DAY_MS, retention_check_interval_ms=10_000, load_records_per_s=10,
     load_chunk_records=5,
 )  # fmt: skip
 
 
 def led(rules: str, log: SegmentedLog | None = None, config: OffsetConfig = CONFIG, now_ms: int = 0) -> OffsetManager:
-    """A manager that leads partition 0 with this log, its load begun."""
+    """A manager that leads the partition with this log, its load begun."""
     manager = OffsetManager(1, RULES[rules], config, now_ms, now_ms)
-    manager.lead(0, SegmentedLog() if log is None else log, now_ms)
+    manager.lead(SegmentedLog() if log is None else log, now_ms)
     return manager
 
 

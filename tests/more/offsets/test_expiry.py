@@ -13,7 +13,6 @@ EMPTY_OF_OLD = CachedGroup("consumer", 0, None, frozenset())
 READS_T = CachedGroup("consumer", 1, 700, frozenset({"t"}))
 READS_U = CachedGroup("consumer", 1, 700, frozenset({"u"}))
 NOT_TOLD = CachedGroup("consumer", 1, 700, None)
-REBALANCING = CachedGroup("consumer", 1, 700, frozenset({"u"}), is_rebalancing=True)
 CONNECT = CachedGroup("connect", 1, 700, None)
 EMPTY_CONNECT = CachedGroup("connect", 0, 700, None)
 
@@ -33,7 +32,6 @@ CASES: dict[str, tuple[Clock, CachedGroup, int, int | None, int | None]] = {
     "what a member reads does not expire, whatever its commit said": (NEW, READS_T, 500, 600, None),
     "what no member reads any more ages from its commit": (NEW, READS_U, 500, None, 1_500),
     "a consumer group that does not tell what it reads keeps all": (NEW, NOT_TOLD, 500, None, None),
-    "nothing ages while members come and go": (NEW, REBALANCING, 500, None, None),
     "a group of another kind with members keeps all": (NEW, CONNECT, 500, None, None),
     "an empty group of another kind ages as an empty one": (NEW, EMPTY_CONNECT, 500, None, 1_700),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import TopicPartition
-from kitlib.more.offsets.offset_manager import LedState, OffsetManager
+from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import OffsetsRecord, decode, encode
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
@@ -25,7 +25,7 @@ def written(commits: int, rules: str = "4.3.1", now_ms: int = 0) -> SegmentedLog
     manager = led(rules, now_ms=now_ms)
     for offset in range(1, commits + 1):
         manager.commit("g", {T: offset}, now_ms)
-    return manager.led[0].log
+    return manager.log
 
 
 @pytest.mark.parametrize("rules", ["0.8.2", "0.9.0", "4.3.1"])
@@ -36,19 +36,19 @@ def test_load_takes_its_time_and_a_reader_is_told_to_ask_again(rules: str) -> No
     notes = manager.advance(1_199)
     assert [each.data for each in notes] == [{"from": 0, "to": 4}, {"from": 5, "to": 9}]
     assert offset_of(manager) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
-    load = manager.led[0].load
-    assert load is not None and load.progress() == (10, 12) and manager.led[0].cache.offsets[("g", *T)].committed_offset == 10
+    load = manager.load
+    assert load is not None and load.progress() == (10, 12) and manager.cache.offsets[("g", *T)].committed_offset == 10
     assert manager.advance(1_200)[-1] == OffsetEvent("load_end", {"records": 12, "ms": 1_200})
-    assert offset_of(manager) == (ErrorCode.NONE, 12) and manager.led[0].state is LedState.ACTIVE
+    assert offset_of(manager) == (ErrorCode.NONE, 12)
 
 
 @pytest.mark.parametrize(("rules", "first_ms"), [("0.8.2", 10_000), ("0.9.0", 10_000), ("4.3.1", 14_200)])
 def test_purge_after_a_load_comes_with_the_broker_s_timer_or_an_interval_later(rules: str, first_ms: int) -> None:
     """The old timer is the broker's and runs from its start; today each partition's begins when its load has ended."""
     manager = OffsetManager(1, RULES[rules], CONFIG)
-    manager.lead(0, written(12, rules), 3_000)
+    manager.lead(written(12, rules), 3_000)
     manager.advance(4_200)
-    assert manager.led[0].state is LedState.ACTIVE and manager.next_due() == first_ms
+    assert manager.next_due() == first_ms
     manager.advance(first_ms)
     assert manager.next_due() == first_ms + 10_000
 
@@ -60,7 +60,7 @@ def test_commit_during_a_load_was_taken_before_0_9(rules: str, error: int, offse
     """It joins the log, and the load reads it at the end; what cannot read it is left with the last one before it."""
     manager = led(rules, written(12, "0.8.2"))
     manager.advance(600)
-    assert manager.commit("g", {T: 99}, 600)[0] == {T: ErrorCode(error)}
+    assert manager.commit("g", {T: 99}, 600)[0] == ErrorCode(error)
     manager.advance(5_000)
     assert offset_of(manager) == (ErrorCode.NONE, offset)
 
@@ -83,7 +83,7 @@ def test_load_that_meets_a_record_of_later(odd: str, rules: str) -> None:
     first = led(rules)
     for offset in range(1, 7):
         first.commit("g", {T: offset}, 0)
-    log = first.led[0].log
+    log = first.log
     key, value = encode(OffsetsRecord(RECORD_TYPES[1], {"group": "g", "topic": "t", "partition": 0})) [0], b"\x7f\xff\x00"
     log.append([(ODD[odd] or key, value, 0)])
     for offset in range(7, 13):
@@ -93,9 +93,9 @@ def test_load_that_meets_a_record_of_later(odd: str, rules: str) -> None:
     notes = manager.advance(5_000)
     assert offset_of(manager) == (error, offset)
     assert [each.data["at"] for each in notes if each.what == "load_failed"] == ([6] if failed else [])
-    assert manager.led[0].failure.startswith("offset 6: ") is failed
+    assert manager.failure.startswith("offset 6: ") is failed
     if error is ErrorCode.NOT_COORDINATOR:
-        assert manager.commit("g", {T: 1}, 5_000)[0] == {T: error} and manager.num_offsets == 0
+        assert manager.commit("g", {T: 1}, 5_000)[0] == error and manager.num_offsets == 0
         assert manager.advance(50_000) == []
 
 
@@ -164,24 +164,24 @@ class Moving(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.log, self.now_ms = SegmentedLog(), 0
-        config = OffsetConfig(partitions=1, load_chunk_records=3, offsets_retention_ms=10_000)
+        config = OffsetConfig(load_chunk_records=3, offsets_retention_ms=10_000)
         self.brokers = [OffsetManager(number, RULES[self.release], config) for number in (1, 2)]
         self.leader = 0
-        self.brokers[0].lead(0, self.log, 0)
+        self.brokers[0].lead(self.log, 0)
         self.cleaner = LogCleaner(self.log, CleanerConfig(delete_retention_ms=100))
         self.known: dict[tuple[str, TopicPartition], int] = {}
 
     @rule(group=GROUPS, where=WHERE, offset=st.integers(0, 9))
     def commit(self, group: str, where: TopicPartition, offset: int) -> None:
-        errors, _ = self.brokers[self.leader].commit(group, {where: offset}, self.now_ms)
-        assert errors == {where: ErrorCode.NONE}
+        error, _ = self.brokers[self.leader].commit(group, {where: offset}, self.now_ms)
+        assert error is ErrorCode.NONE
         self.known[group, where] = offset
 
     @rule()
     def expire(self) -> None:
         """A tombstone for each offset."""
         self.wait(20_000)
-        self.brokers[self.leader].purge(0, self.now_ms)
+        self.brokers[self.leader].purge(self.now_ms)
         self.known.clear()
 
     @rule()
@@ -197,11 +197,11 @@ class Moving(RuleBasedStateMachine):
 
     @rule()
     def move(self) -> None:
-        self.brokers[self.leader].resign(0)
+        self.brokers[self.leader].resign()
         self.leader = 1 - self.leader
         manager = self.brokers[self.leader]
-        manager.lead(0, self.log, self.now_ms)
-        while manager.led[0].load is not None:
+        manager.lead(self.log, self.now_ms)
+        while manager.load is not None:
             assert manager.fetch("g", [T])[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             self.now_ms = max(self.now_ms, manager.next_due() or 0)
             manager.advance(self.now_ms)
