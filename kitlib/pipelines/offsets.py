@@ -5,8 +5,8 @@ record to its last and needs nothing of the others: no shuffle, and no more memo
 keeps is an `OffsetsLedger`: the history as `kit offsets` reads it, without the commits that tell nothing more. It grows with the
 groups' partitions and members, not with the number of records, and is all that a task sends back.
 
-Of commits that are read long after they were made, only today's end of the users' logs is known: their lag is then too large,
-as Burrow's is when it reads the topic anew.
+Of commits that are read long after they were made, only the end that the users' logs have when the job begins is known: their lag
+is then too large, as Burrow's is when it reads the topic anew.
 
 Left out: transactional commits that were aborted (they never took effect), and those that are still open; commits that are still to
 come (`kit watch` follows a group).
@@ -42,9 +42,6 @@ from kitlib.pipelines.topics import Topics, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
 from kitlib.text import plain_text, text_table
 
-Ends = Mapping[tuple[str, int], int]
-
-WINDOW = 10  # commits that Burrow's rules look at
 STEPS_KEPT = 300  # commits around steps back and tombstones, of a partition of a group
 ENDS_KEPT = 8  # of a group; they excuse what vanished in the same batch
 SHOWN = 40  # lines of a table
@@ -64,30 +61,28 @@ class OffsetsLedger:
     """What is known after the records that were read so far."""
 
     group: str | None = None  # the one that is asked for; None: all
-    log: CommitLog = field(default_factory=CommitLog)  # of whose history only what is told below, or may still become a sign, stays
+    storage: LagStorage = field(default_factory=LagStorage)  # with the log ends against which lag is counted
+    log: CommitLog = field(default_factory=CommitLog)  # of whose history only what is part of a sign, or may still become one, stays
     commits: Counter[GroupPartition] = field(default_factory=Counter)  # how many there were, tombstones not among them
 
-    def fold(self, records: Iterable[RawRecord]) -> None:
-        """The next records, those of each partition in the order of the log."""
+    def fold(self, records: Iterable[RawRecord], now_ms: int) -> None:
+        """The next records, those of each partition in the order of the log; they are read at `now_ms`."""
         history = self.log.history
         known = {where: len(commits) for where, commits in history.commits.items()}
         add_records(self.log, watched(records, self.log), self.group)
         for where, commits in history.commits.items():
             if new := commits[known.get(where, 0) :]:
-                self.commits[where] += sum(each.offset is not None for each in new)
+                for each in new:
+                    if each.offset is not None:
+                        self.commits[where] += 1
+                        self.storage.add_commit(*where, Commit(each.offset, each.at_ms, order=each.order), now_ms)
                 commits[:] = telling(commits)
         for seen in history.groups.values():
             seen[:] = [each for each in seen if each.is_gone][-ENDS_KEPT:]
 
-    def report(self, ends: Ends, now_ms: int, retention_ms: int = WEEK_MS, topics: Mapping[str, str] | None = None) -> OffsetsReport:
+    def report(self, now_ms: int, retention_ms: int = WEEK_MS, topics: Mapping[str, str] | None = None) -> OffsetsReport:
         """What it tells at a time. `topics` are the ids of topics now, by name: they excuse what went with its topic."""
-        storage = LagStorage(WINDOW)
-        for where, end in ends.items():
-            storage.add_log_end(*where, end)
-        for place, commits in self.log.history.commits.items():
-            for each in commits_of(commits)[-WINDOW:]:
-                storage.add_commit(*place, Commit(each.offset or 0, each.at_ms, order=each.order), now_ms)
-        judged = {group: storage.status(group, now_ms).partitions for group in self.log.groups()}
+        judged = {group: self.storage.status(group, now_ms).partitions for group in self.log.groups()}
         reports = []
         for group in snapshots_of(self.log, None, retention_ms, topics):
             for part in group.partitions:
@@ -97,18 +92,13 @@ class OffsetsLedger:
         return OffsetsReport(tuple(reports), tuple(self.log.notes()))
 
 
-def commits_of(history: Iterable[Committed]) -> list[Committed]:
-    """A history without its tombstones."""
-    return [each for each in history if each.offset is not None]
-
-
 def telling(history: Sequence[Committed]) -> list[Committed]:
     """The commits of a history without which its signs, or those that later commits will make of it, would not be told as they are.
 
     These are both sides of each step back and each tombstone, the commit after it, the one that reaches the old offset again,
-    and the last ones.
+    and the last one.
     """
-    kept, unreached = set[int](), list[int]()  # the smallest offset that is to be reached again last
+    kept, unreached = {len(history) - 1}, list[int]()  # the smallest offset that is to be reached again last
     for at, (before, each) in enumerate(pairwise(history), 1):
         if each.offset is None:
             kept |= {at - 1, at, at + 1}
@@ -119,9 +109,7 @@ def telling(history: Sequence[Committed]) -> list[Committed]:
         while unreached and each.offset is not None and each.offset >= unreached[-1]:
             kept.add(at)
             unreached.pop()
-    steps = [each for at, each in enumerate(history) if at in kept][-STEPS_KEPT:]
-    found = {each.order: each for each in (*steps, *commits_of(history)[-WINDOW:], history[-1])}
-    return [found[order] for order in sorted(found)]
+    return [each for at, each in enumerate(history) if at in kept][-STEPS_KEPT:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +180,7 @@ def offsets(
 ) -> OffsetsReport:
     """Judge every partition of every group, or of one group, by the records that lie in the topic now, the worst first.
 
-    Lag is counted against the ends that the logs have afterwards. A topic that is not there is an empty report.
+    Lag is counted against the ends that the logs have before. A topic that is not there is an empty report.
     LabError when no broker answers or the topic may not be read.
     """
     topics = Topics.find(bootstrap)
@@ -205,22 +193,25 @@ def offsets(
         return OffsetsReport(())
     partitions = range(count) if group is None else [group_partition(group, count)]
     spark = spark or kit_spark.session()
+    logs = ((name, number) for name, (_, count) in topics_now(admin, topics.names()).items() for number in range(count))
+    empty, now_ms = OffsetsLedger(group), round(time.time() * 1000)
+    for where, end in LogEnds(admin, topics.bootstrap).ends(logs).offsets.items():
+        empty.storage.add_log_end(*where, end)
     with one_sentence(f"offsets in {topic}"), settings(spark, SESSION):
-        rows = topics.read_partitions(spark, topic, partitions, FETCH).mapInArrow(partial(fold_all, group), "ledger BINARY").collect()
+        records = topics.read_partitions(spark, topic, partitions, FETCH)
+        rows = records.mapInArrow(partial(fold_all, empty, now_ms), "ledger BINARY").collect()
     ledgers: list[OffsetsLedger] = [pickle.loads(row["ledger"]) for row in rows]  # noqa: S301 - the tasks made them
-    last = {(each.topic, each.partition): commits[-1] for ledger in ledgers for each, commits in ledger.log.history.commits.items()}
-    ends = LogEnds(admin, topics.bootstrap).ends(last).offsets
-    ids = topics_now(admin, {name for (name, _), commit in last.items() if commit.offset is None})
+    histories = (each for ledger in ledgers for each in ledger.log.history.commits.items())
+    ids = topics_now(admin, {where.topic for where, commits in histories if commits[-1].offset is None})
     retention_ms = retention_of(Cluster(topics.bootstrap, None, 0, "external" if topics.settings else "kit"))
-    now_ms, known = round(time.time() * 1000), {name: topic_id for name, (topic_id, _) in ids.items()}
-    reports = [ledger.report(ends, now_ms, retention_ms, known) for ledger in ledgers]
+    known = {name: topic_id for name, (topic_id, _) in ids.items()}
+    reports = [ledger.report(now_ms, retention_ms, known) for ledger in ledgers]
     worst_first = sorted((each for report in reports for each in report.partitions), key=lambda each: each.badness)
     return OffsetsReport(tuple(worst_first), tuple(note for report in reports for note in report.notes))
 
 
-def fold_all(group: str | None, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a task does with its records (partition, offset, log_ms, key, value): one ledger."""
-    ledger = OffsetsLedger(group)
+def fold_all(ledger: OffsetsLedger, now_ms: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What a task does with its records (partition, offset, log_ms, key, value): it folds them into its copy of the empty ledger."""
     for batch in batches:
-        ledger.fold(map(RawRecord._make, zip(*(column.to_pylist() for column in batch.columns), strict=True)))
+        ledger.fold(map(RawRecord._make, zip(*(column.to_pylist() for column in batch.columns), strict=True)), now_ms)
     yield pa.RecordBatch.from_pydict({"ledger": pa.array([pickle.dumps(ledger)], pa.binary())})

@@ -25,7 +25,7 @@ NOW_MS = 10_000_500
 
 def fold(ledger: OffsetsLedger, first: int, records: Sequence[Record]) -> None:
     """One batch of records, the first one at offset `first`."""
-    ledger.fold(RawRecord(0, first + place, *each) for place, each in enumerate(records))
+    ledger.fold((RawRecord(0, first + place, *each) for place, each in enumerate(records)), NOW_MS)
 
 
 def generation(group: str, *members: str) -> tuple[bytes, bytes | None]:
@@ -64,7 +64,7 @@ def record(draw: st.DrawFn) -> Record:
         case "no key":
             return at_ms, None, b""
         case "odd":
-            key, value = commit(group, "t", partition, **given, metadata="m" * 16_400)
+            key, value = commit(group, "t", partition, **given, metadata="m" * 200)
         case _:
             told: dict[str, Any] = {"topicId": draw(st.sampled_from([TOPIC_ID, "A" * 22]))}
             key, value = commit(group, "t", partition, draw(st.integers(1, 4)), **given, **told)
@@ -78,17 +78,18 @@ def test_ledger_is_the_plain_rules_over_the_whole_history(
     batches: list[list[Record]], ends: dict[tuple[str, int], int], retention_ms: int
 ) -> None:
     """Windows, judgements, signs and what was skipped, in as many batches as a task is given."""
-    ledger, first = OffsetsLedger(), 0
+    ledger, storage, first = OffsetsLedger(), LagStorage(), 0
+    for (topic, partition), end in ends.items():
+        storage.add_log_end(topic, partition, end)
+        ledger.storage.add_log_end(topic, partition, end)
     for records in batches:
         fold(ledger, first, records)
         first += len(records)
     rows = [row for records in batches for row in records]
     read = [(order, rows[order][0], found) for order, found in read_records((at, key, value) for at, (_, key, value) in enumerate(rows))]
     assert (ledger.log.reading.decoded, ledger.log.reading.broken) == (len(read), len(rows) - len(read))
-    history, storage = history_of(read), LagStorage()
-    for (topic, partition), end in ends.items():
-        storage.add_log_end(topic, partition, end)
-    reports = {report.where: report for report in ledger.report(ends, NOW_MS, retention_ms).partitions}
+    history = history_of(read)
+    reports = {report.where: report for report in ledger.report(NOW_MS, retention_ms).partitions}
     assert set(reports) == set(history.commits)
     for where, commits in history.commits.items():
         report = reports[where]
@@ -106,10 +107,11 @@ def test_ledger_is_the_plain_rules_over_the_whole_history(
 def test_report_tells_a_fault_with_when_by_how_much_and_who() -> None:
     """The member to which the partition was assigned is named; what could not be read, and a clock that went back, is noted."""
     ledger = OffsetsLedger()
+    ledger.storage.add_log_end("t", 0, 95)
     told = ((1, 90), (2, 95), (4, 7), (3, 8))
     commits = [(at_ms, *commit("g", "t", 0, offset=offset, commitTimestamp=at_ms)) for at_ms, offset in told]
     fold(ledger, 0, [(1, *generation("g", "m1")), *commits, (9, b"\x7f\xff", b"")])
-    found = ledger.report({("t", 0): 95}, NOW_MS)
+    found = ledger.report(NOW_MS)
     (row,) = found.partitions
     assert [str(each) for each in row.signs] == ["at 4 the offset went back by 88, from 95 to 7, by m1 at /h: nothing excuses it"]
     assert (row.status, row.rewinds, row.vanished, row.excused) == ("STOP", 1, 0, 0)

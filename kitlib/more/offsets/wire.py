@@ -11,14 +11,13 @@ Source: Apache Kafka 4.4.0, `MessageDataGenerator` (what it generates), `ByteBuf
 from __future__ import annotations
 
 import base64
-import binascii
 import struct
 from itertools import pairwise
 from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.java.texts import text_of
-from kitlib.more.offsets.messages import ZERO_UUID, Field, Kind, Message
+from kitlib.more.offsets.messages import Field, Message
 
 UNKNOWN_TAGS = "_unknownTaggedFields"  # [(tag, bytes)] beside the fields, only where there are any
 INTEGERS = {
@@ -57,7 +56,6 @@ class Reader:
     def integer(self, form: struct.Struct) -> int:
         """A whole number of a fixed size. WireError when bytes are missing."""
         if self.remaining() < form.size:
-            self.at = len(self.data)
             raise WireError("null")
         (found,) = form.unpack_from(self.data, self.at)
         self.at += form.size
@@ -81,6 +79,13 @@ class Reader:
                 break
         found &= 0xFFFFFFFF
         return found - 2**32 if found >= 2**31 else found
+
+    def length(self, kind: str, flexible: bool) -> int:
+        """The length before a string, bytes or an array; below 0 for null."""
+        if not flexible:
+            return self.integer(INTEGERS["int16" if kind == "string" else "int32"])
+        coded = self.unsigned_varint()
+        return 2**31 - 1 if coded == -(2**31) else coded - 1
 
     def raw(self, length: int) -> bytes:
         """So many bytes. WireError when there are fewer, and for a length below 0."""
@@ -129,70 +134,44 @@ def read_struct(reader: Reader, fields: tuple[Field, ...], version: int, flexibl
 def read_field(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
     """One field's value, None if it is null."""
     kind = field.kind
+    if kind.name in INTEGERS:
+        return reader.integer(INTEGERS[kind.name])
+    if kind.name == "uuid":
+        if reader.remaining() < UUID_BYTES:
+            raise WireError("null")
+        return base64.urlsafe_b64encode(reader.raw(UUID_BYTES)).decode().rstrip("=")
     if kind.name == "struct":
-        if field.nullable and is_null_struct(reader, field):
+        # Before one that may be null stands a byte, -1 for null; before a tagged one a varint, 0 for null.
+        if field.nullable and (reader.integer(INTEGERS["int8"]) < 0 if field.tag is None else reader.unsigned_varint() <= 0):
             return None
         return read_struct(reader, kind.fields, version, flexible)
-    if kind.name not in ("string", "bytes", "array"):
-        return read_scalar(reader, kind)
-    length = read_length(reader, kind, flexible)
+    length = reader.length(kind.name, flexible)
     if length < 0:
         if field.nullable:
             return None
         raise WireError(f"non-nullable field {field.name} was serialized as null")
-    return read_long(reader, field.name, kind, length, version, flexible)
-
-
-def is_null_struct(reader: Reader, field: Field) -> bool:
-    """What stands before a struct that may be null: a tagged one has a varint there, 0 for null, any other a byte, -1 for null."""
-    return reader.integer(INTEGERS["int8"]) < 0 if field.tag is None else reader.unsigned_varint() <= 0
-
-
-def read_length(reader: Reader, kind: Kind, flexible: bool) -> int:
-    """The length before a string, bytes or an array; below 0 for null."""
-    if flexible:
-        coded = reader.unsigned_varint()
-        return 2**31 - 1 if coded == -(2**31) else coded - 1
-    return reader.integer(INTEGERS["int16" if kind.name == "string" else "int32"])
-
-
-def read_long(reader: Reader, name: str, kind: Kind, length: int, version: int, flexible: bool) -> Any:
-    """A string, bytes or an array of this length."""
-    if kind.name == "string":
-        if length > MAX_STRING:
-            raise WireError(f"string field {name} had invalid length {length}")
-        return text_of(reader.raw(length))
-    if kind.name == "bytes":
-        return reader.raw(length)
+    if kind.name == "string" and length > MAX_STRING:
+        raise WireError(f"string field {field.name} had invalid length {length}")
+    if kind.of is None:
+        return text_of(reader.raw(length)) if kind.name == "string" else reader.raw(length)
     if length > reader.remaining():
-        raise WireError(
-            f"Tried to allocate a collection of size {length}, but there are only {reader.remaining()} bytes remaining."
-        )
-    assert kind.of is not None
-    element = Field(f"{name} element", kind.of)
+        raise WireError(f"Tried to allocate a collection of size {length}, but there are only {reader.remaining()} bytes remaining.")
+    element = Field(f"{field.name} element", kind.of)
     return [read_field(reader, element, version, flexible) for _ in range(length)]
 
 
-def read_scalar(reader: Reader, kind: Kind) -> Any:
-    """A whole number or a UUID."""
-    if kind.name != "uuid":
-        return reader.integer(INTEGERS[kind.name])
-    if reader.remaining() < UUID_BYTES:
-        raise WireError("null")
-    return base64.urlsafe_b64encode(reader.raw(UUID_BYTES)).decode().rstrip("=")
-
-
 def write_message(message: Message, version: int, data: dict[str, Any]) -> bytes:
-    """The bytes of a message; a field that `data` lacks has its default. BrokenRecordError for a value that does not fit."""
+    """The bytes of a message; a field that `data` lacks has its default. BrokenRecordError for a number or a length that does not fit."""
     out = bytearray()
-    write_struct(out, message.fields, version, version >= message.flexible, data)
+    try:
+        write_struct(out, message.fields, version, version >= message.flexible, data)
+    except struct.error as error:
+        raise BrokenRecordError(f"a value does not fit its field: {error}.") from None
     return bytes(out)
 
 
 def write_struct(out: bytearray, fields: tuple[Field, ...], version: int, flexible: bool, data: dict[str, Any]) -> None:
     """A struct's fields in the order of their declaration, then its tagged ones in the order of their tags."""
-    if not isinstance(data, dict):
-        raise BrokenRecordError(f"{str(data)[:40]!r} is no struct: expected {', '.join(each.name for each in fields)}.")
     tagged: list[tuple[int, bytes]] = [(int(tag), bytes(raw)) for tag, raw in data.get(UNKNOWN_TAGS, ())]
     for (lower, _), (higher, _) in pairwise(tagged):
         if higher <= lower:
@@ -216,51 +195,29 @@ def write_struct(out: bytearray, fields: tuple[Field, ...], version: int, flexib
 
 
 def write_field(out: bytearray, field: Field, version: int, flexible: bool, given: Any) -> None:
-    """One field's value."""
+    """One field's value; of a string a lone surrogate becomes a question mark, as in Java."""
     kind = field.kind
-    if given is None and not field.nullable:
-        raise BrokenRecordError(f"{field.name} is null and may not be: give a value.")
-    if kind.name == "struct":
+    if kind.name in INTEGERS:
+        out += INTEGERS[kind.name].pack(given)
+    elif kind.name == "uuid":
+        out += base64.urlsafe_b64decode(given + "==")
+    elif kind.name == "struct":
         if field.nullable:
             out += INTEGERS["int8"].pack((-1 if field.tag is None else 0) if given is None else 1)
         if given is not None:
             write_struct(out, kind.fields, version, flexible, given)
-    elif kind.name in INTEGERS:
-        try:
-            out += INTEGERS[kind.name].pack(given)
-        except struct.error:
-            raise BrokenRecordError(f"{field.name} is {str(given)[:40]!r}: expected an {kind.name}.") from None
-    elif kind.name == "uuid":
-        out += uuid_bytes(field.name, given)
     else:
-        write_long(out, field, version, flexible, given)
-
-
-def write_long(out: bytearray, field: Field, version: int, flexible: bool, given: Any) -> None:
-    """A string, bytes or an array, with its length before it."""
-    kind = field.kind
-    if kind.name == "array":
-        if not isinstance(given, list | None):
-            raise BrokenRecordError(f"{field.name} is {str(given)[:40]!r}: expected a list.")
-        write_length(out, kind, flexible, None if given is None else len(given))
-        assert kind.of is not None
+        raw = given.encode("utf-8", "replace") if isinstance(given, str) else given
+        if flexible:
+            write_unsigned_varint(out, 0 if raw is None else len(raw) + 1)
+        else:
+            out += INTEGERS["int16" if kind.name == "string" else "int32"].pack(-1 if raw is None else len(raw))
+        if kind.of is None:
+            out += raw or b""
+            return
         element = Field(f"{field.name} element", kind.of)
-        for each in given or ():
+        for each in raw or ():
             write_field(out, element, version, flexible, each)
-        return
-    raw = text_bytes(field.name, given) if kind.name == "string" else raw_bytes(field.name, given)
-    if kind.name == "string" and raw is not None and len(raw) > MAX_STRING:
-        raise BrokenRecordError(f"{field.name} has {len(raw)} bytes: a string has at most {MAX_STRING}.")
-    write_length(out, kind, flexible, None if raw is None else len(raw))
-    out += raw or b""
-
-
-def write_length(out: bytearray, kind: Kind, flexible: bool, length: int | None) -> None:
-    """The length before a string, bytes or an array; None for null."""
-    if flexible:
-        write_unsigned_varint(out, 0 if length is None else length + 1)
-    else:
-        out += INTEGERS["int16" if kind.name == "string" else "int32"].pack(-1 if length is None else length)
 
 
 def write_unsigned_varint(out: bytearray, number: int) -> None:
@@ -270,29 +227,3 @@ def write_unsigned_varint(out: bytearray, number: int) -> None:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
-
-
-def uuid_bytes(name: str, told: Any) -> bytes:
-    """The 16 bytes of a UUID that is told in base64."""
-    try:
-        raw = base64.urlsafe_b64decode(str(told) + "==")
-    except (binascii.Error, ValueError):
-        raw = b""
-    if len(raw) != UUID_BYTES:
-        raise BrokenRecordError(f"{name} is {str(told)[:40]!r}: expected a UUID such as {ZERO_UUID}.")
-    return raw
-
-
-def text_bytes(name: str, given: Any) -> bytes | None:
-    """A string's bytes; a lone surrogate becomes a question mark, as in Java."""
-    if given is not None and not isinstance(given, str):
-        raise BrokenRecordError(f"{name} is {str(given)[:40]!r}: expected a string.")
-    return None if given is None else given.encode("utf-8", "replace")
-
-
-def raw_bytes(name: str, given: Any) -> bytes | None:
-    """Bytes, given as they are or in base64."""
-    try:
-        return base64.b64decode(given, validate=True) if isinstance(given, str) else given and bytes(given)
-    except (binascii.Error, ValueError, TypeError):
-        raise BrokenRecordError(f"{name} is {str(given)[:40]!r}: expected bytes, or bytes in base64.") from None
