@@ -6,7 +6,7 @@ that commits too often would shorten its own window, so a commit that follows th
 `min_distance_s` takes over that one's slot and time. Memory: intervals x (commits + log ends), whatever the history.
 
 Source: Burrow v1.9.5, core/internal/storage/inmemory.go.
-Differs: one cluster, no owners and no lists of allowed groups; what became of a commit is returned. A partition that was
+Differs: one cluster, no owners and no lists of allowed groups. A partition that was
 never committed is no part of its group here; Burrow counts it among the group's partitions as one that is not complete.
 """
 
@@ -14,22 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.lag import Commit, GroupStatus, Window, evaluate_group
-
-
-class Stored(Enum):
-    """What became of a commit; all but the first three leave the window as it was."""
-
-    APPENDED = "appended"
-    INSERTED = "inserted in its place, its lag unknown"
-    MERGED = "merged into the slot before it"
-    TOO_OLD = "dropped: older than expire_group_s"
-    NO_LOG_END = "dropped: no log end of the partition is known yet"
-    BEFORE_WINDOW = "dropped: the window is full and begins after it"
-    SEEN_BEFORE = "dropped: the same commit record"
 
 
 @dataclass(slots=True)
@@ -42,16 +28,17 @@ class CommitRing:
     def __post_init__(self) -> None:
         self.slots = [None] * self.intervals
 
-    def place(self, order: int) -> tuple[int, bool] | Stored:
-        """The slot for a commit of this order, and whether those before it move on; or why it is dropped.
+    def place(self, order: int) -> tuple[int, bool] | None:
+        """The slot for a commit of this order, and whether those before it move on; None for one that is dropped.
 
-        (0, True) is an append: the oldest slot is given up and becomes the newest.
+        (0, True) is an append: the oldest slot is given up and becomes the newest. Dropped is what is older than a full window,
+        and a record that was met before.
         """
         oldest, newest = self.slots[0], self.slots[-1]
         if newest is None or (newest.order < order and (oldest is None or oldest.order < order)):
             return 0, True
         if oldest is not None and oldest.order >= order:
-            return Stored.BEFORE_WINDOW
+            return None
         for slot in range(self.intervals - 1, -1, -1):
             met = self.slots[slot]
             if met is None or slot == 0:
@@ -59,33 +46,27 @@ class CommitRing:
             if met.order < order:
                 return slot + 1, True
             if met.order == order:
-                return Stored.SEEN_BEFORE
+                return None
         return 0, False
 
-    def add(self, commit: Commit, log_end: int, min_distance_s: int = 0) -> Stored:
+    def add(self, commit: Commit, log_end: int, min_distance_s: int = 0) -> None:
         """Put a commit into the window; `log_end` is the newest known one, for the lag of a commit that is appended."""
         placed = self.place(commit.order)
-        if isinstance(placed, Stored):
-            return placed
+        if placed is None:
+            return
         slot, is_extending = placed
         is_append = slot == 0 and is_extending
         kept = replace(commit, lag=max(0, log_end - commit.offset) if is_append else None)
         before = self.slots[slot - 1]
-        if (
-            before is not None
-            and before.order < commit.order
-            and kept.timestamp_ms - before.timestamp_ms < min_distance_s * 1000
-        ):
+        is_soon = before is not None and kept.timestamp_ms - before.timestamp_ms < min_distance_s * 1000
+        if before is not None and before.order < commit.order and is_soon:
             self.slots[slot - 1] = replace(kept, timestamp_ms=before.timestamp_ms)
-            return Stored.MERGED
-        if is_append:
+        elif is_append:
             self.slots = [*self.slots[1:], kept]
-            return Stored.APPENDED
-        if is_extending:
+        elif is_extending:
             self.slots = [*self.slots[1:slot], kept, *self.slots[slot:]]
         else:
             self.slots[slot] = kept
-        return Stored.INSERTED
 
 
 @dataclass(slots=True)
@@ -106,26 +87,19 @@ class LagStorage:
     log_ends: dict[tuple[str, int], deque[int]] = field(default_factory=dict)  # newest last
     groups: dict[str, GroupOffsets] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name, least in (("intervals", 1), ("min_distance_s", 0), ("expire_group_s", 0)):
-            if getattr(self, name) < least:
-                raise KnobError(f"{name} is {getattr(self, name)}: give {least} or more.")
-
     def add_log_end(self, topic: str, partition: int, offset: int) -> None:
         self.log_ends.setdefault((topic, partition), deque(maxlen=self.intervals)).append(offset)
 
-    def add_commit(self, group: str, topic: str, partition: int, commit: Commit, now_ms: int) -> Stored:
-        now_s = now_ms // 1000
-        if commit.timestamp_ms < (now_s - self.expire_group_s) * 1000:
-            return Stored.TOO_OLD
-        ends = self.log_ends.get((topic, partition))
-        if not ends:
-            return Stored.NO_LOG_END
+    def add_commit(self, group: str, topic: str, partition: int, commit: Commit, now_ms: int) -> None:
+        """A commit has come by; one that is older than `expire_group_s`, or of a partition whose log end is not known, is dropped."""
+        now_s, ends = now_ms // 1000, self.log_ends.get((topic, partition))
+        if not ends or commit.timestamp_ms < (now_s - self.expire_group_s) * 1000:
+            return
         known = self.groups.setdefault(group, GroupOffsets())
         ring = known.windows.setdefault((topic, partition), CommitRing(self.intervals))
         if ring.place(commit.order) == (0, True):
             known.last_commit_ms = commit.timestamp_ms
-        return ring.add(replace(commit, observed_at_ms=now_s * 1000), ends[-1], self.min_distance_s)
+        ring.add(replace(commit, observed_at_ms=now_s * 1000), ends[-1], self.min_distance_s)
 
     def windows(self, group: str, now_ms: int, allowed_lag: int = 0) -> dict[tuple[str, int], Window] | None:
         """The windows of a group as they look now; None for a group that is not known or has been silent for too long.

@@ -16,7 +16,7 @@ from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import at_once, get, run
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.groups.model_topic import ModelTopic
-from kitlib.experiments.offsets.health import DAY_MS, THRESHOLDS, Health, Threshold, alarms, first_ring
+from kitlib.experiments.offsets.health import DAY_MS, THRESHOLDS, Health, alarms
 from kitlib.experiments.offsets.incident_stories import HOUR_MS, IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import first_step, left_in_log, signs_in_topic
@@ -356,15 +356,6 @@ def test_alarms_come_in_the_order_of_time_and_say_why() -> None:
         f"at {DAY_MS} load time is 90000, above 60000: a compacted partition is read in seconds; until then, its groups "
         "cannot start"
     )
-
-
-def test_first_ring_asks_one_threshold() -> None:
-    """Without looks nothing rings; a threshold of one's own is asked like the kit's."""
-    mine = Threshold("groups", lambda now, before: now.groups, 19, "few groups only")
-    ring = first_ring(days({}), mine)
-    assert ring is not None and ring.value == 20 and first_ring([], mine) is None
-    with pytest.raises(KnobError, match="groups: for_ms is -1, give 0 ms or more"):
-        Threshold("groups", lambda now, before: None, 1, "", for_ms=-1)
 
 
 def test_records_a_key_needs_both_figures() -> None:

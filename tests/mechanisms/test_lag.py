@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.lag import (
     RULES,
     Commit,
@@ -16,7 +15,6 @@ from kitlib.mechanisms.lag import (
     evaluate,
     evaluate_group,
 )
-from kitlib.monitor.lag_window import LagStorage, Stored
 
 START_S = 1_700_000_000
 
@@ -125,24 +123,6 @@ def test_group_is_as_well_as_its_worst_partition() -> None:
     )
 
 
-def test_storage_tells_what_became_of_a_commit() -> None:
-    """Appended, put in its place, merged, or dropped and why."""
-    storage = LagStorage(intervals=2, min_distance_s=10, expire_group_s=60)
-    now_ms = START_S * 1000
-
-    def add(offset: int, order: int, after_s: int) -> Stored:
-        return storage.add_commit("g", "t", 0, Commit(offset, now_ms + after_s * 1000, order=order), now_ms + 20_000)
-
-    assert add(1, 10, 0) is Stored.NO_LOG_END
-    storage.add_log_end("t", 0, 100)
-    assert [add(1, 10, 0), add(2, 20, 5), add(3, 30, 10), add(3, 30, 10)] == [
-        Stored.APPENDED, Stored.MERGED, Stored.APPENDED, Stored.SEEN_BEFORE,
-    ]  # fmt: skip
-    assert [add(2, 25, -100), add(2, 15, 3), add(2, 25, 9)] == [Stored.TOO_OLD, Stored.BEFORE_WINDOW, Stored.INSERTED]
-    assert storage.status("nobody", now_ms).status is Status.NOTFOUND
-    assert storage.windows("g", now_ms + 71_000) is None and "g" not in storage.groups
-
-
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(
@@ -165,10 +145,3 @@ def test_every_window_has_one_answer_and_a_sentence(
     passed = [rule.answer(given_) for rule in RULES[: names.index(found.rule)]]
     assert found.why and all(why and not applies for applies, why in passed)
     assert lag > allowed_lag or found.status is Status.OK
-
-
-@pytest.mark.parametrize("knob", [{"intervals": 0}, {"min_distance_s": -1}, {"expire_group_s": -1}])
-def test_storage_outside_of_its_range_is_refused(knob: dict[str, int]) -> None:
-    """A window of no slots can judge nothing."""
-    with pytest.raises(KnobError, match=next(iter(knob))):
-        LagStorage(**knob)  # type: ignore[arg-type]

@@ -6,9 +6,9 @@ from kitlib.experiments import run
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.rewinds import Sample, rewinds
 from kitlib.views import show
-from kitlib.views.pictures.history import StepClock, draw_marks, points_of, short
+from kitlib.views.pictures.history import short
 from kitlib.views.scene import AXIS_LEFT, AXIS_RIGHT
-from kitlib.views.scenes.signs import look_for_signs, thinned
+from kitlib.views.scenes.signs import Clock, draw_marks, look_for_signs, thinned
 from kitlib.views.svg import group
 from kitlib.words.glyphs import RED
 
@@ -20,10 +20,9 @@ def commits(*offsets: int | None, members: int | None = 1) -> list[Committed]:
     return [Committed(order, NOON + order * 1_000, offset, members=members) for order, offset in enumerate(offsets)]
 
 
-def seconds(count: int) -> StepClock:
-    """An axis of so many seconds from noon on, a place for each ms."""
-    wide = (AXIS_RIGHT - AXIS_LEFT) / (1_000 * count)
-    return StepClock([NOON + ms for ms in range(1_000 * count + 1)], [AXIS_LEFT + wide * ms for ms in range(1_000 * count + 1)])
+def seconds(count: int) -> Clock:
+    """An axis of so many seconds from noon on."""
+    return lambda at_ms: AXIS_LEFT + (AXIS_RIGHT - AXIS_LEFT) * (at_ms - NOON) / (1_000 * count)
 
 
 def test_signs_near_to_each_other_have_one_number() -> None:
@@ -33,15 +32,6 @@ def test_signs_near_to_each_other_have_one_number() -> None:
     assert "−800" in told and "−50" not in told and RED in told
     excused = str(group(*draw_marks(rewinds(commits(500, 100, 200, members=0)), seconds(60), float)))
     assert "someone reset it" in excused and RED not in excused
-
-
-def test_a_long_history_stays_small_and_keeps_its_lowest_commit() -> None:
-    """A column of many commits is drawn by four of them; the one that goes back is one of these."""
-    rising = [Committed(order, NOON + order * 10, 100 + order) for order in range(20_000)]
-    rising[10_000] = Committed(10_000, NOON + 100_000, 3)
-    points = points_of(rising, seconds(200))
-    assert len(points) < 900 and min(offset for _, offset in points if offset is not None) == 3
-    assert [x for x, _ in points] == sorted(x for x, _ in points)
 
 
 def test_names_are_cut_in_the_middle() -> None:

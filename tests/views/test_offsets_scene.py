@@ -24,7 +24,6 @@ from kitlib.views.scenes.log_panel import (
 )
 from kitlib.views.scenes.offset_rows import coordinator_states
 from kitlib.views.scenes.offsets import states_of
-from kitlib.views.scenes.signs import StepClock
 from kitlib.views.svg import HATCH
 from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.offsets import OFFSETS, in_words
@@ -121,12 +120,6 @@ def test_each_part_asks_its_own_question_and_the_load_has_the_room() -> None:
     player = Player(trace, part="load")
     assert b"What does the cache know" in player.frames
     player.close()
-
-
-def test_a_time_between_steps_lies_at_the_last_step_before_it() -> None:
-    """The signs' times are put on an axis of steps."""
-    clock = StepClock([0, 10, 10, 30], [1.0, 2.0, 3.0, 4.0], 0.0, 9.0)
-    assert [clock.x(at) for at in (-5, 0, 9, 10, 29, 99)] == [0.0, 1.0, 1.0, 3.0, 3.0, 4.0]
 
 
 def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> None:

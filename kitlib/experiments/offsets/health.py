@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kitlib.errors import KnobError
-
 DAY_MS = 24 * 3_600_000
 TOO_DIRTY = 0.75  # a log whose cleaner runs does not stay above it
 
@@ -77,10 +75,6 @@ class Threshold:
     bound: float
     why: str
     for_ms: int = 0
-
-    def __post_init__(self) -> None:
-        if self.for_ms < 0:
-            raise KnobError(f"{self.name}: for_ms is {self.for_ms}, give 0 ms or more.")
 
 
 THRESHOLDS = (

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.offsets_topic.segments import LogRecord, RecordBatch, Segment, SegmentedLog, without
 
 MAX_INT = 2**31 - 1  # a segment's offsets lie within so many of its base
@@ -44,13 +43,6 @@ class CleanerConfig:
     map_keys: int = 900  # how many keys one pass maps
     segment_bytes: int = 1_073_741_824
     keeps_last_batch: KeepsLastBatch = KeepsLastBatch.AT_HIGH_WATERMARK
-
-    def __post_init__(self) -> None:
-        for name in ("delete_retention_ms", "min_compaction_lag_ms", "max_compaction_lag_ms"):
-            if getattr(self, name) < 0:
-                raise KnobError(f"{name} is {getattr(self, name)}: give 0 or more.")
-        if self.map_keys < 1:
-            raise KnobError(f"map_keys is {self.map_keys}: a map that holds no key cleans nothing. Give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,10 @@ Differs: nothing; of the releases between them, 2.0 has the clock of 0.9.0, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from kitlib.errors import KnobError
 from kitlib.more.offsets.records import CONSUMER
 
 NO_OFFSET = -1  # what a fetch answers for a partition that has no committed offset
@@ -68,11 +67,6 @@ class OffsetConfig:
     retention_check_interval_ms: int = 600_000
     load_records_per_s: int = 100_000
     load_chunk_records: int = 100  # so many are read at a time; a reader sees nothing of it before the load has ended
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            if getattr(self, each.name) < 1:
-                raise KnobError(f"{each.name} is {getattr(self, each.name)}: give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)

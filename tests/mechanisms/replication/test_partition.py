@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kitlib.errors import KnobError
 from kitlib.mechanisms.replication.partition import Appended, ReplicatedPartition, ReplicationConfig
 
 
@@ -81,26 +79,6 @@ def test_silent_follower_holds_up_acks_all_until_it_is_out_of_sync() -> None:
     log.fence(3)
     assert log.append([1]) == Appended("", 1, 1) and log.high_watermark == 2
     assert [each.what for each in log.wake(3)] == ["wake", "copy", "isr"] and numbers(log, 3) == [0, 1]
-
-
-def test_flipped_bit_of_a_living_broker_or_a_record_that_is_not_there_is_refused() -> None:
-    """The disk of a broker that runs is not touched; nor is what is not on it."""
-    log = partition()
-    log.append(range(2))
-    with pytest.raises(KnobError, match=r"while it is dead, in its log \[0, 2\)"):
-        log.flip_bit(2, 0)
-    die(log, 3)
-    with pytest.raises(KnobError, match="offset 2 can be flipped"):
-        log.flip_bit(3, 2)
-
-
-def test_broker_without_a_copy_is_refused() -> None:
-    """Only brokers that have copies can be stopped; and a partition has one at least, each broker once."""
-    with pytest.raises(KnobError, match=r"broker 9 has no copy of this partition, expected one of \[2, 3\]"):
-        partition().kill(9)
-    for brokers in ((), (2, 2)):
-        with pytest.raises(KnobError, match="expected one or more, each once"):
-            partition(brokers=brokers)
 
 
 class Cluster(RuleBasedStateMachine):
