@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from kitlib.lab.clients import Cluster
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from tests.conftest import wait_for
 
@@ -30,8 +31,8 @@ def request(number: int, body: bytes = b"", api: int = PRODUCE, client_id: str |
 
 
 def bare_proxy(target_port: int, port: int = 0, **more: Any) -> ChaosProxy:
-    """A proxy before one port, which leaves what is said there of addresses as it is."""
-    return ChaosProxy([("127.0.0.1", target_port)], port, **more).begin()
+    """A proxy before one port."""
+    return ChaosProxy.before(Cluster(f"127.0.0.1:{target_port}", None, 1, "external"), port=port, **more)
 
 
 def answer(frame: bytes) -> bytes:

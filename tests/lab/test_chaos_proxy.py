@@ -18,7 +18,7 @@ from kitlib.errors import KnobError, LabError
 from kitlib.lab.proxy import connection as chaos_connection
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from tests.conftest import check_loopback, wait_for, within
-from tests.lab.chaos_peers import FETCH, METADATA, Client, Server, answer, bare_proxy, request
+from tests.lab.chaos_peers import FETCH, HEARTBEAT, Client, Server, answer, bare_proxy, request
 
 
 @contextmanager
@@ -62,12 +62,12 @@ def test_streams_pass_unchanged_however_they_are_cut(seed: int = 7) -> None:
 
 def test_watched_apis_are_written_down_with_what_their_headers_say() -> None:
     """Of a watched API each request and answer becomes an event with its names and numbers."""
-    with between(watch=("Metadata",)) as (_, proxy, client):
-        frames = [request(1, bytes(50)), request(2, bytes(50), METADATA, "me")]
+    with between(watch=("Heartbeat",)) as (_, proxy, client):
+        frames = [request(1, bytes(50)), request(2, bytes(50), HEARTBEAT, "me")]
         ask(client, *frames)
         watched = [event for event in proxy.events if event.api]
         assert [(e.what, e.connection, e.api, e.correlation_id, e.client_id, e.size) for e in watched] == [
-            ("request", 1, "Metadata", 2, "me", len(frames[1])), ("answer", 1, "Metadata", 2, "me", len(answer(frames[1]))),
+            ("request", 1, "Heartbeat", 2, "me", len(frames[1])), ("answer", 1, "Heartbeat", 2, "me", len(answer(frames[1]))),
         ]  # fmt: skip
         assert 0 <= watched[0].at_ms <= watched[1].at_ms
     with pytest.raises(KnobError, match="no API 'Metadat' to watch"):

@@ -73,10 +73,8 @@ class ChaosProxy:
     """A running proxy; `before` makes one, `stop` or the end of a `with` ends it."""
 
     def __init__(
-        self, brokers: Sequence[tuple[str, int]], port: int, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (),
-        cluster: Cluster | None = None, leads_to: int = 0,
+        self, cluster: Cluster, rules: Iterable[Rule] = (), seed: int = 1, watch: Collection[str] = (), port: int = 0, leads_to: int = 0
     ) -> None:
-        """`brokers`: their hosts and ports. Use `before`: without a `cluster` what the broker says of addresses is left as it is."""
         unknown = sorted(set(watch) - set(apis().values()) - {ANY_API})
         if unknown:
             raise KnobError(f"no API '{unknown[0]}' to watch. Choose '{ANY_API}' or of: {', '.join(apis().values())}.")
@@ -95,13 +93,13 @@ class ChaosProxy:
         self._began = time.monotonic()
         # Undone at the end, also when the start fails half way.
         self._undo = ExitStack()
-        self._brokers = list(brokers)
+        self._brokers = addresses(cluster.bootstrap)
         self._first_port = port
         # Where the proxy stands for each broker that it has heard of.
         self._doors: dict[tuple[str, int], int] = {}
         self._given = cluster
         self._leads_to = leads_to
-        self._tls = tls_context(cluster) if cluster is not None else None
+        self._tls = tls_context(cluster)
         self._bootstrap = ""
         self._thread: threading.Thread | None = None
 
@@ -115,7 +113,7 @@ class ChaosProxy:
         `leads_to`, all brokers are said to be at that port of 127.0.0.1: a wrong advertised address. LabError when the
         port is taken, or when KIT_KAFKA_CONFIG asks for what the proxy cannot do.
         """
-        return cls(addresses(cluster.bootstrap), port, rules, seed, watch, cluster, leads_to).begin()
+        return cls(cluster, rules, seed, watch, port, leads_to).begin()
 
     # What a caller sees and asks
 
@@ -216,8 +214,7 @@ class ChaosProxy:
             self._undo.close()
             raise
         self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in self._doors.values())
-        given = self._given or Cluster("", None, 1, "kit")
-        self.cluster = replace(given, bootstrap=self._bootstrap, behind_proxy=True)
+        self.cluster = replace(self._given, bootstrap=self._bootstrap, behind_proxy=True)
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
         self._loop = asyncio.new_event_loop()
         self._main = self._loop.create_task(self._serve(listeners))
@@ -269,7 +266,6 @@ class ChaosProxy:
         return "127.0.0.1", self._leads_to or self._doors[broker]
 
     async def _accept(self, listener: socket.socket, broker: tuple[str, int]) -> None:
-        door = self._door if self._given is not None else None
         while True:
             number = self._counts["opened"] + 1
             try:
@@ -278,7 +274,7 @@ class ChaosProxy:
                 self._note("refused", number)
                 await asyncio.sleep(RETRY_S)
                 continue
-            connection = Connection(number, client, broker, self._tls, self._book, self._note, door)
+            connection = Connection(number, client, broker, self._tls, self._book, self._note, self._door)
             self._counts["opened"] += 1
             self._note("open", number)
             task = asyncio.create_task(connection.run())

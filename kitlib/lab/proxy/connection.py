@@ -164,7 +164,7 @@ class Connection:
 
     def __init__(
         self, number: int, client: socket.socket, target: tuple[str, int], tls: ssl.SSLContext | None, book: RuleBook, note: Note,
-        door: Door | None,
+        door: Door,
     ) -> None:
         self.number = number
         self.loop = asyncio.get_running_loop()
@@ -173,7 +173,7 @@ class Connection:
         self.sides: list[Side] = []  # client and broker, as soon as they are connected
         self.book = book
         self.note = note
-        # Where the client is told that brokers are; None: where they say.
+        # Where the client is told that brokers are.
         self.door = door
         self.to_broker: Outlet
         self.to_client: Outlet
@@ -353,7 +353,7 @@ class Connection:
 
     def _told(self, request: Request, answer: bytes) -> bytes:
         """The answer as the client is to see it: every broker in it stands at a door of the proxy."""
-        if self.door is None or not may_name_brokers(request):
+        if not may_name_brokers(request):
             return answer
         try:
             return with_doors(request, answer, self.door)

@@ -13,10 +13,10 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What a broker is told, and what the client may do there. Raises KnobError for a value that no broker takes.
+    """What a broker is told. Raises KnobError for a value that no broker takes.
 
-    Source: Apache Kafka 4.3.1, `producer.id.expiration.ms`, `max.message.bytes`, `min.insync.replicas`,
-    `message.timestamp.after.max.ms`, `transaction.partition.verification.enable`, and the ACLs of a topic.
+    Source: Apache Kafka 4.3.1, `producer.id.expiration.ms`, `max.message.bytes`, `message.timestamp.after.max.ms`,
+    `transaction.partition.verification.enable`.
     Differs: `remembered_batches` (NUM_BATCHES_TO_RETAIN, fixed at 5) and `older_is_duplicate` are no
     settings of any broker. Release 2.0 calls the expiry `transactional.id.expiration.ms`, seven days unless
     set, and has no bound to time stamps.
@@ -27,28 +27,13 @@ class BrokerConfig:
     release: str = "4.3"  # whose rules: "4.3" or "2.0"
     older_is_duplicate: bool = False  # a batch below the expected sequence is answered as stored, unseen
     max_message_bytes: int = 1_048_588  # of a whole batch
-    may_write_topic: bool = True  # ACL: Write on the topic
-    may_write_idempotently: bool = True  # ACL: IdempotentWrite on the cluster
-    replicas: int = 1  # of each partition
-    in_sync_replicas: int = 1  # of these, how many are in sync now
-    min_insync_replicas: int = 1  # acks=-1 is refused below; never more than there are replicas
     timestamp_after_max_ms: int | None = HOUR_MS  # a time stamp may be so far ahead of the broker's clock; None: any
     transaction_verification: bool = False  # the first batch of a transaction needs a guard
 
     def __post_init__(self) -> None:
         if self.release not in RELEASES:
             raise KnobError(f"release is {self.release!r}, expected one of {', '.join(RELEASES)}.")
-        for name, least in _LEAST.items():
+        for name, least in (("remembered_batches", 1), ("producer_id_expiration_ms", 1), ("max_message_bytes", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise KnobError(f"{name} is {value!r}, expected a whole number of at least {least}.")
-
-
-_LEAST = {
-    "remembered_batches": 1,
-    "producer_id_expiration_ms": 1,
-    "max_message_bytes": 0,
-    "replicas": 1,
-    "in_sync_replicas": 0,
-    "min_insync_replicas": 1,
-}
