@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from kitlib.errors import KnobError
-from kitlib.experiments.idempotence.client_run import DEFAULTS
+from kitlib.experiments.idempotence.client_run import KNOBS as OF_CLIENTS
 from kitlib.experiments.idempotence.producer_knobs import MaxInFlight
 from kitlib.experiments.knobs import UNLIMITED, Knob, bind, settle
 from kitlib.experiments.storm.knobs import FetchRecords, MaxOffsetBehind, MaxSpoutPending
@@ -54,7 +54,7 @@ def deeds_of(cluster: Any) -> list[str]:
     return [deed for deed in DEEDS if deed != "kill broker" or cluster.source == "kit"]
 
 
-def client_settings(settings: Settings) -> dict[str, Any]:
+def client_settings(settings: Settings) -> Settings:
     """The settings of the producer's client, in the words of `kitlib.experiments.idempotence.client_run`."""
     fixed = {"linger_ms": 20, "batch_records": 1_000, "request_timeout_ms": 1_000, "records": 100_000}
-    return {**DEFAULTS, **settings.given(*PRODUCERS), **fixed}
+    return settle(OF_CLIENTS, {**settings.given(*PRODUCERS), **fixed}, "the desk")

@@ -17,16 +17,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.idempotence.client_faults import Ending, Fault, fault_named
-from kitlib.experiments.idempotence.producer_knobs import ACKS, producer_config
+from kitlib.experiments.idempotence.client_faults import DEFAULT_REQUEST_TIMEOUT_MS, Ending, Fault, fault_named
+from kitlib.experiments.idempotence.producer_knobs import (
+    Acks,
+    DeliveryTimeoutMs,
+    LingerMs,
+    MaxInFlight,
+    RequestTimeoutMs,
+    Retries,
+    producer_config,
+)
 from kitlib.experiments.idempotence.protocol_producer import IdempotentProducer
 from kitlib.experiments.kafka_backend import DEADLINE_S, PARTITION, TopicReader, create_topic, publish
+from kitlib.experiments.knobs import Knob, bind, settle
 from kitlib.experiments.real_producers import Java, Librdkafka, Tell
 from kitlib.lab import kafka_server
 from kitlib.lab.clients import Cluster, client_config, must_be_own
@@ -40,11 +49,18 @@ from kitlib.trace import Trace, in_log_order
 BATCHES = 40  # a run has so many if nothing else is said
 MOST_BATCHES = 400  # that are told of one by one
 MAX_RETRIES = MAX_INT
-MAX_RECORDS = 1_000_000
-DEFAULTS: dict[str, Any] = {
-    "client": "librdkafka", "records": 20_000, "batch_records": None, "acks": "all", "idempotence": True, "max_in_flight": 5,
-    "retries": MAX_RETRIES, "linger_ms": 50, "request_timeout_ms": None, "delivery_timeout_ms": 60_000,
-}  # fmt: skip
+KNOBS = (
+    bind("client", Annotated[Literal["librdkafka", "java", "kit"], Knob("Whose producer it is.")], "librdkafka"),
+    bind("records", Annotated[int, Knob("How many records it is handed.", "records", 1, 1_000_000)], 20_000),
+    bind("batch_records", Annotated[int, Knob("Of a batch at most; 0: a fortieth of all.", "records", 0, 1_000_000)], 0),
+    bind("acks", Acks, "all"),
+    bind("idempotence", Annotated[bool, Knob("Whether it numbers its batches.")], True),
+    bind("max_in_flight", MaxInFlight, 5),
+    bind("retries", Retries, MAX_RETRIES),
+    bind("linger_ms", LingerMs, 50),
+    bind("request_timeout_ms", RequestTimeoutMs, DEFAULT_REQUEST_TIMEOUT_MS),
+    bind("delivery_timeout_ms", DeliveryTimeoutMs, 60_000),
+)
 FAULT_DEADLINE_S = 20.0  # a fault that has not set in by then never will
 NO_MORE_S = 1.0  # a client that has sent no further request for so long waits for answers
 STILL_MS = 150  # a log that has not grown for so long is at its end
@@ -64,8 +80,8 @@ NETWORK_WORDS = {
 def run_client(*, fault: str = "none", rules: Sequence[Rule] = (), ending: Ending = "", **settings: Any) -> Trace:
     """Send numbered records to a topic of their own, through the proxy, and tell what became of them.
 
-    What goes wrong is a `fault` by its name, or proxy `rules` with an `ending`. `settings` are those of DEFAULTS;
-    `batch_records` bounds a batch, by default there are 40. A client that refuses its settings gives a trace with the one
+    What goes wrong is a `fault` by its name, or proxy `rules` with an `ending`. `settings` are KNOBS; the request timeout
+    is the fault's if none is given. A client that refuses its settings gives a trace with the one
     step `refuse_to_start`. The trace is also kept in the topic `kit.trace.<run>`. KnobError for a setting outside its
     range, LabError when no broker of the kit's can be had or the fault does not set in.
     """
@@ -95,12 +111,12 @@ def run_together(
     runs = []
     for number, settings in enumerate(all_settings):
         run = f"{experiment.replace('_', '-')}-{uuid.uuid4().hex[:8]}"
-        trace = Trace(run, experiment, "kafka", 1, Settings(settings), domain="idempotence")
-        runs.append(ClientRun(trace, settings, f"kit-{settings['client']}-{number}", cluster))
+        trace = Trace(run, experiment, "kafka", 1, settings, domain="idempotence")
+        runs.append(ClientRun(trace, settings, f"kit-{settings.client}-{number}", cluster))
         create_topic(admin, runs[-1].topic, cluster, {"retention.ms": "-1"})
     bound = [
         replace(rule, client_id=run.client_id)
-        for run in runs for rule in (*found.rules_for(run.settings["acks"]), *rules)
+        for run in runs for rule in (*found.rules_for(run.settings.acks), *rules)
     ]  # fmt: skip
     _tell(runs, cluster, bound, ending or found.ending)
     producer = Producer(client_config(cluster, **{"enable.idempotence": True}))
@@ -109,23 +125,10 @@ def run_together(
     return [each.trace for each in runs]
 
 
-def _settled(given: Mapping[str, Any], fault: Fault) -> dict[str, Any]:
+def _settled(given: Mapping[str, Any], fault: Fault) -> Settings:
     """A client's settings with what was left open. KnobError for one outside its range, or that is none."""
-    if unknown := sorted(map(str, given.keys() - DEFAULTS.keys())):
-        raise KnobError(f"a client has no setting {unknown[0][:40]!r}, expected some of {', '.join(DEFAULTS)}.")
-    settings = {"fault": fault.name, **DEFAULTS, **given}
-    records, size = settings["records"], settings["batch_records"]
-    if settings["client"] not in CLIENTS:
-        raise KnobError(f"client is {str(settings['client'])[:40]!r}, expected one of {', '.join(CLIENTS)}.")
-    if settings["acks"] not in ACKS:
-        raise KnobError(f"acks is {str(settings['acks'])[:40]!r}, expected one of {', '.join(ACKS)}.")
-    if not 1 <= records <= MAX_RECORDS:
-        raise KnobError(f"records is {records}, expected 1 to {MAX_RECORDS:,}.")
-    if size is not None and not 1 <= size <= records:
-        raise KnobError(f"batch_records is {size}, expected 1 to {records:,} (records).")
-    settings["batch_records"] = size or -(-records // BATCHES)
-    settings["request_timeout_ms"] = settings["request_timeout_ms"] or fault.request_timeout_ms
-    return settings
+    found = settle(KNOBS, {"request_timeout_ms": fault.request_timeout_ms, **given}, "a client")
+    return Settings(found, fault=fault.name, batch_records=found.batch_records or -(-found.records // BATCHES))
 
 
 def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], ending: Ending) -> None:
@@ -146,7 +149,9 @@ def _tell(runs: Sequence[ClientRun], cluster: Cluster, rules: Sequence[Rule], en
                 proxy.clear()
                 proxy.cut()
                 for run in started:
-                    run.note_ending(ending)
+                    if ending == "kill":
+                        run.note("broker", "restart", how="kill")
+                    run.note("network", "cut")
             _wait_for_deliveries(started, proxy)
         finally:
             for run in started:
@@ -180,7 +185,7 @@ def _wait_until_held(runs: Sequence[ClientRun], proxy: ChaosProxy, rules: Sequen
 
 
 def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
-    deadline = time.monotonic() + max((run.settings["delivery_timeout_ms"] for run in runs), default=0) / 1000 + 10
+    deadline = time.monotonic() + max((run.settings.delivery_timeout_ms for run in runs), default=0) / 1000 + 10
     while unfinished := [run for run in runs if run.client.unfinished]:
         for run in unfinished:
             run.client.work(0.02 / len(unfinished))
@@ -191,42 +196,30 @@ def _wait_for_deliveries(runs: Sequence[ClientRun], proxy: ChaosProxy) -> None:
             )
 
 
-def librdkafka(cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> Librdkafka:
+def _config(settings: Settings, client_id: str) -> dict[str, Any]:
+    """What both libraries call alike."""
+    named = {"max_in_flight": "max.in.flight.requests.per.connection", "idempotence": "enable.idempotence"}
+    alike = ("acks", "retries", "linger_ms", "request_timeout_ms", "delivery_timeout_ms")
+    given = {name.replace("_", "."): settings[name] for name in alike} | {theirs: settings[ours] for ours, theirs in named.items()}
+    return {"client.id": client_id, "retry.backoff.ms": 20, **given}
+
+
+def librdkafka(cluster: Cluster, topic: str, settings: Settings, client_id: str, tell: Tell) -> Librdkafka:
     """confluent_kafka's producer with a run's settings."""
-    config = {
-        "client.id": client_id,
-        "acks": settings["acks"],
-        "enable.idempotence": settings["idempotence"],
-        "max.in.flight": settings["max_in_flight"],
-        "retries": settings["retries"],
-        "retry.backoff.ms": 20,
-        "linger.ms": settings["linger_ms"],
-        "batch.num.messages": settings["batch_records"],
-        "request.timeout.ms": settings["request_timeout_ms"],  # for how long the broker may wait for replicas
-        "socket.timeout.ms": settings["request_timeout_ms"],  # for how long the client waits for the broker
-        "delivery.timeout.ms": settings["delivery_timeout_ms"],
-        "queue.buffering.max.messages": max(100_000, settings["records"]),
+    config = _config(settings, client_id) | {
+        "batch.num.messages": settings.batch_records,
+        "socket.timeout.ms": settings.request_timeout_ms,  # the client waits as long for the broker as that may for replicas
+        "queue.buffering.max.messages": max(100_000, settings.records),
     }
-    return Librdkafka(cluster, topic, tell, config, deadline_s=settings["delivery_timeout_ms"] / 1000 + 10)
+    return Librdkafka(cluster, topic, tell, config, deadline_s=settings.delivery_timeout_ms / 1000 + 10)
 
 
 class OwnJava(Java):
     """Kafka's own client with a run's settings, in a JVM of its own; it bounds a batch by bytes, so its records are about as long."""
 
-    def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
-        digits = len(str(settings["records"] - 1))
-        config = {
-            "client.id": client_id,
-            "acks": settings["acks"],
-            "enable.idempotence": settings["idempotence"],
-            "max.in.flight.requests.per.connection": settings["max_in_flight"],
-            "retries": settings["retries"],
-            "retry.backoff.ms": 20,
-            "linger.ms": settings["linger_ms"],
-            "batch.size": BATCH_BYTES + settings["batch_records"] * (RECORD_BYTES + digits),
-            "request.timeout.ms": settings["request_timeout_ms"],
-            "delivery.timeout.ms": settings["delivery_timeout_ms"],
-        }
+    def __init__(self, cluster: Cluster, topic: str, settings: Settings, client_id: str, tell: Tell) -> None:
+        record_bytes = RECORD_BYTES + len(str(settings.records - 1))
+        config = _config(settings, client_id) | {"batch.size": BATCH_BYTES + settings.batch_records * record_bytes}
         with ExitStack() as undo:
             super().__init__(undo.enter_context(JavaClient.open()), cluster, topic, tell, config)
             undo.callback(super().close)
@@ -243,11 +236,10 @@ class OwnJava(Java):
 class Kit:
     """The kit's own producer, which may have up to ten requests in flight."""
 
-    def __init__(self, cluster: Cluster, topic: str, settings: Mapping[str, Any], client_id: str, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, topic: str, settings: Settings, client_id: str, tell: Tell) -> None:
         self.tell = tell
         self.first_records: dict[int, int] = {}
-        config = producer_config(Settings({name: value for name, value in settings.items() if name != "linger_ms"}))
-        self.producer = IdempotentProducer(topic, cluster, config, self._delivered, client_id)
+        self.producer = IdempotentProducer(topic, cluster, producer_config(settings), self._delivered, client_id)
 
     def hand_over(self, records: range) -> None:
         self.first_records[len(self.first_records)] = records.start  # sends are numbered from 0
@@ -282,7 +274,7 @@ class ClientRun:
     """One client's run: what it was given, what it told, what the proxy did to it and what lies in its topic."""
 
     trace: Trace
-    settings: dict[str, Any]
+    settings: Settings
     client_id: str
     cluster: Cluster
     began_s: float = 0.0
@@ -298,7 +290,7 @@ class ClientRun:
         """Start the client; False when it refuses to start."""
         self.began_s = began_s
         try:
-            self.client = CLIENTS[self.settings["client"]](cluster, self.topic, self.settings, self.client_id, self._note_told)
+            self.client = CLIENTS[self.settings.client](cluster, self.topic, self.settings, self.client_id, self._note_told)
         except (KafkaException, KnobError, RefusedSettings) as error:
             reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
             self.trace.record(0, "producer", "refuse_to_start", error=reason)
@@ -307,27 +299,21 @@ class ClientRun:
 
     def hand_over(self) -> None:
         """The user sends all records, batch by batch."""
-        size, count = self._step_records, self.settings["records"]
+        size, count = self._step_records, self.settings.records
         for batch, first in enumerate(range(0, count, size)):
             last = min(first + size, count) - 1
-            self._note("producer", "send", batch=batch, first=first, last=last)
+            self.note("producer", "send", batch=batch, first=first, last=last)
             self.client.hand_over(range(first, last + 1))
 
     @property
     def _step_records(self) -> int:
         """How many records one step tells of: a batch, or more where there would be too many steps."""
-        size, count = self.settings["batch_records"], self.settings["records"]
-        return int(size if self.settings["client"] == "kit" or count <= MOST_BATCHES * size else -(-count // BATCHES))
-
-    def note_ending(self, ending: Ending) -> None:
-        """Tell that the broker was killed, if it was, and that the connection was cut."""
-        if ending == "kill":
-            self._note("broker", "restart", how="kill")
-        self._note("network", "cut")
+        size, count = self.settings.batch_records, self.settings.records
+        return int(size if self.settings.client == "kit" or count <= MOST_BATCHES * size else -(-count // BATCHES))
 
     def wait_until_still(self, delay_ms: int) -> None:
         """Wait until nothing is on its way to the broker any more, as far as the log's end can tell."""
-        still_ms = delay_ms + (STILL_WITHOUT_ANSWERS_MS if self.settings["acks"] == "0" else STILL_MS)
+        still_ms = delay_ms + (STILL_WITHOUT_ANSWERS_MS if self.settings.acks == "0" else STILL_MS)
         deadline = time.monotonic() + DEADLINE_S
         with TopicReader.open(self.cluster, self.topic) as reader:
             end, since = reader.bounds()[1], time.monotonic()
@@ -351,7 +337,7 @@ class ClientRun:
             data = {"batch": record // size, "first": record, "last": record} | ({"error": error} if error else {"offset": offset})
             self.told.append((self._now_ms(), "producer", "undelivered" if error else "delivered", data))
 
-    def _note(self, actor: str, what: str, **data: Any) -> None:
+    def note(self, actor: str, what: str, **data: Any) -> None:
         self.happened.append((self._now_ms(), actor, what, data))
 
     def _record(self, at_ms: int, actor: str, what: str, **data: Any) -> None:
@@ -370,7 +356,7 @@ class ClientRun:
         with TopicReader.open(self.cluster, self.topic) as reader:
             first, _ = reader.bounds()
             batches = reader.batches()
-        if self.settings["records"] <= FEW_RECORDS:
+        if self.settings.records <= FEW_RECORDS:
             # A producer's id is the broker's choice: told as 0, 1, ...; -1 where there is none.
             ids = [-1, *dict.fromkeys(batch.producer_id for batch in batches if batch.producer_id >= 0)]
             rows = [[batch.base_offset, ids.index(batch.producer_id) - 1, batch.epoch, batch.base_sequence] for batch in batches]

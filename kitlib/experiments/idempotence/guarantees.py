@@ -40,13 +40,13 @@ class Setting:
     idempotence: bool = True
     max_in_flight: int = 5
     retries: int = MAX_RETRIES
-    batch_records: int | None = None  # None: a fortieth of the records
+    batch_records: int = 0  # 0: a fortieth of the records
 
     def __str__(self) -> str:
         parts = [f"acks={self.acks}", "idempotent" if self.idempotence else "not idempotent", f"{self.max_in_flight} in flight"]
         if self.retries != MAX_RETRIES:
             parts.append(f"retries={self.retries}")
-        if self.batch_records is not None:
+        if self.batch_records:
             parts.append(f"batches of {self.batch_records}")
         return f"{self.client}: {', '.join(parts)}"
 
