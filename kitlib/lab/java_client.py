@@ -112,11 +112,6 @@ class JavaClient:
             record = self.jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, partition, key, value)
             return producer.send(record)
 
-    def partitions(self, producer: Any, topic: str) -> int:
-        """How many partitions the topic has, by the producer's metadata, for which it may have to wait. LabError as above."""
-        with _asking():
-            return int(producer.partitionsFor(topic).size())
-
     def outcome(self, future: Any, timeout_s: float) -> tuple[int | None, str]:
         """(offset, "") once it is stored, (None, exception class) once it failed, (None, "") when the time is over.
 
@@ -161,7 +156,12 @@ def message_of(error: Py4JJavaError) -> str:
 
 def _settings(given: Mapping[str, Any]) -> dict[str, str]:
     named = {"bootstrap.servers": "127.0.0.1:1", "key.serializer": SERIALIZER, "value.serializer": SERIALIZER}
-    return named | {name: _text(value) for name, value in given.items()}
+    return named | as_text(given)
+
+
+def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as Java's clients read them."""
+    return {name: _text(value) for name, value in settings.items()}
 
 
 def _text(value: Any) -> str:

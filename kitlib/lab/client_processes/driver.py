@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from kitlib.errors import LabError
@@ -58,6 +58,24 @@ class Client:
 
     def close(self) -> None:
         """Say good-bye."""
+
+
+def consumer_config(settings: Mapping[str, Any]) -> Told:
+    """A consumer's settings that both libraries call alike."""
+    config = {
+        "bootstrap.servers": settings["bootstrap"],
+        "client.id": settings["client_id"],
+        "group.id": settings["group"],
+        "group.protocol": settings["protocol"],
+        "enable.auto.commit": settings["auto_commit"],
+        "auto.commit.interval.ms": settings["auto_commit_interval_ms"],
+        "auto.offset.reset": settings["auto_offset_reset"],
+        "max.poll.interval.ms": settings["max_poll_interval_ms"],
+    }
+    if settings["protocol"] == "classic":
+        config |= {"session.timeout.ms": settings["session_timeout_ms"], "heartbeat.interval.ms": settings["heartbeat_interval_ms"]}
+        config["partition.assignment.strategy"] = ",".join(settings["strategies"])
+    return config if settings["instance_id"] is None else config | {"group.instance.id": settings["instance_id"]}
 
 
 def event(what: str, partitions: Iterable[int] = (), error: str = "") -> Told:

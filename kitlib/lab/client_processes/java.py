@@ -18,10 +18,11 @@ from kitlib.lab.client_processes.driver import (
     Client,
     Refused,
     broker_form,
+    consumer_config,
     event,
     first_of_each,
 )
-from kitlib.lab.java_client import JavaClient, message_of
+from kitlib.lab.java_client import JavaClient, as_text, message_of
 
 LISTENER = "org.apache.kafka.clients.consumer.ConsumerRebalanceListener"
 CALLBACK = "org.apache.kafka.clients.consumer.OffsetCommitCallback"
@@ -45,32 +46,17 @@ class Java(Client):
         self.java = _single_threaded(java)
         self.room.callback(self.java.shutdown)
         config: dict[str, Any] = {
-            "bootstrap.servers": settings["bootstrap"],
-            "client.id": settings["client_id"],
-            "group.id": settings["group"],
-            "group.protocol": settings["protocol"],
-            "enable.auto.commit": str(settings["auto_commit"]).lower(),
-            "auto.commit.interval.ms": str(settings["auto_commit_interval_ms"]),
-            "auto.offset.reset": settings["auto_offset_reset"],
-            "max.poll.interval.ms": str(settings["max_poll_interval_ms"]),
-            "max.poll.records": str(settings["max_poll_records"]),
-            "metadata.max.age.ms": str(settings["metadata_max_age_ms"]),
-            "fetch.max.wait.ms": str(FETCH_WAIT_MS),
-            "default.api.timeout.ms": str(int(CALL_S * 1000)),
-            "request.timeout.ms": str(int(CALL_S * 1000) - 1000),
+            **consumer_config({**settings, "strategies": [PACKAGE + ASSIGNORS[name] for name in settings["strategies"]]}),
+            "max.poll.records": settings["max_poll_records"],
+            "metadata.max.age.ms": settings["metadata_max_age_ms"],
+            "fetch.max.wait.ms": FETCH_WAIT_MS,
+            "default.api.timeout.ms": int(CALL_S * 1000),
+            "request.timeout.ms": int(CALL_S * 1000) - 1000,
             "key.deserializer": DESERIALIZER,
             "value.deserializer": DESERIALIZER,
         }
-        if settings["protocol"] == "classic":
-            config |= {
-                "session.timeout.ms": str(settings["session_timeout_ms"]),
-                "heartbeat.interval.ms": str(settings["heartbeat_interval_ms"]),
-                "partition.assignment.strategy": ",".join(PACKAGE + ASSIGNORS[name] for name in settings["strategies"]),
-            }
-        if settings["instance_id"] is not None:
-            config["group.instance.id"] = settings["instance_id"]
         try:
-            self.consumer = self.java.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(config | settings["more"])
+            self.consumer = self.java.jvm.org.apache.kafka.clients.consumer.KafkaConsumer(as_text(config | settings["more"]))
             self.consumer.subscribe([self.topic], _Listener(self, settings["commit_on_revoke"]))
         except Py4JJavaError as error:
             words, cause = message_of(error), error.java_exception.getCause()

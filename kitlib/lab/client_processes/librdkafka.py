@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Client, Refused, event
+from kitlib.lab.client_processes.driver import CALL_S, FETCH_WAIT_MS, NONE, Client, Refused, consumer_config, event
 from kitlib.lab.clients import SILENT
 
 
@@ -25,31 +25,18 @@ class Librdkafka(Client):
         self.is_nowhere = False  # whether the reset policy has left a partition without a position: that is told only once
         self.holds = False  # whether its partitions are paused, those that come as well
         config: dict[str, Any] = {
-            "bootstrap.servers": settings["bootstrap"],
-            "client.id": settings["client_id"],
-            "group.id": settings["group"],
-            "group.protocol": settings["protocol"],
-            "enable.auto.commit": settings["auto_commit"],
-            "auto.commit.interval.ms": settings["auto_commit_interval_ms"],
+            **consumer_config(settings),
             "enable.auto.offset.store": settings["auto_store"],
-            "auto.offset.reset": {"none": "error"}.get(settings["auto_offset_reset"], settings["auto_offset_reset"]),
             "enable.partition.eof": True,  # nothing else tells where it begins at a log's end
             "topic.metadata.refresh.interval.ms": settings["metadata_max_age_ms"],
-            "max.poll.interval.ms": settings["max_poll_interval_ms"],
             "fetch.wait.max.ms": FETCH_WAIT_MS,
             "fetch.error.backoff.ms": FETCH_WAIT_MS,
             "reconnect.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "on_commit": self._committed,
         }
-        if settings["protocol"] == "classic":
-            config |= {
-                "session.timeout.ms": settings["session_timeout_ms"],
-                "heartbeat.interval.ms": settings["heartbeat_interval_ms"],
-                "partition.assignment.strategy": ",".join(settings["strategies"]),
-            }
-        if settings["instance_id"] is not None:
-            config["group.instance.id"] = settings["instance_id"]
+        if settings["auto_offset_reset"] == "none":
+            config["auto.offset.reset"] = "error"
         try:
             self.consumer = Consumer(config | settings["more"], logger=SILENT)
         except (KafkaException, ValueError) as error:

@@ -9,6 +9,7 @@ sent later. `kitlib.monitor.producing` counts the same for the verdict.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -291,6 +292,8 @@ class Log:
     start: int = 0  # what lies below was deleted
     records: list[int] = field(default_factory=list)
     marks: list[str] = field(default_factory=list)  # of each: 2 or O, see LOG_LOOKS, or ""
+    copies: Counter[int] = field(default_factory=Counter)  # of each record
+    highest: int = -1  # record
     told: dict[int, str] = field(default_factory=dict)  # record -> A or ?, see LOG_LOOKS
     window: int = 0
     view: LogView | None = None
@@ -306,13 +309,14 @@ class Log:
         self.base = self.base if at else offset
         if self.records[at:] == [*records]:
             return
-        self.records[at:], self.marks[at:] = records, []
-        seen = set(self.records[:at])
-        highest = max(seen, default=-1)
+        if at < len(self.records):  # what lay there is not there any more
+            self.records, self.marks = self.records[:at], self.marks[:at]
+            self.copies, self.highest = Counter(self.records), max(self.records, default=-1)
         for record in records:
-            self.marks.append("2" if record in seen else "O" if record < highest else "")
-            seen.add(record)
-            highest = max(highest, record)
+            self.marks.append("2" if self.copies[record] else "O" if record < self.highest else "")
+            self.records.append(record)
+            self.copies[record] += 1
+            self.highest = max(self.highest, record)
         if not self.window <= at <= len(self.records) <= self.window + self.room:
             self.window = max(0, len(self.records) - self.room + self.room // 4)
         self.view = None
@@ -395,8 +399,8 @@ class Reader:
         data["arrival"] = self.arrived[batch] = self.arrived.get(batch, 0) + 1
         if log:
             first = data.get("first", 0)
-            data["copy"] = log.records.count(first) + 1
-            data["is_late"] = data["copy"] == 1 and first < max(log.records, default=-1)
+            data["copy"] = log.copies[first] + 1
+            data["is_late"] = data["copy"] == 1 and first < log.highest
         return data
 
     def _log(self, data: Data) -> Log:
