@@ -29,11 +29,11 @@ def incident(
         typer.echo(incident_room.hint(hint))
         return
     if check is not None:
-        found, minutes, hints = incident_room.check(check)
+        found, hints = incident_room.check(check)
         for answer in found:
             typer.echo(str(answer))
         right = sum(answer.grade == incident_room.RIGHT for answer in found)
-        typer.echo(f"{right} of {len(found)} right, {minutes} minutes after the folder was made, hints: {hints}")
+        typer.echo(f"{right} of {len(found)} right, hints: {hints}")
         raise typer.Exit(0 if right == len(found) else 1)
     assert seed is not None
     if answers:

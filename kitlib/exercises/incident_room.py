@@ -6,14 +6,10 @@ The folder holds the seed and not the answers: the check tells the story again a
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 import tomllib
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kitlib.errors import KnobError, TraceError
 from kitlib.exercises.incidents import CAUSES, CHANGES, HARM, MINUTES, Incident, incident
@@ -23,14 +19,13 @@ from kitlib.text import plain_text
 REPORT, NOTE = "report.toml", "incident.json"
 LARGEST_FILE = 100_000  # bytes of a report
 NEAR, FAR = 0.01, 0.1  # a moment that is off by less than this share of the incident is right, or half right
-NEAR_MS = 1_000  # or by this much, whatever the incident's length, up to the share that is half right
+NEAR_MS = 1_000  # or by this much, whatever the incident's length, up to half of what is half right
 COUNT_FAR = 0.2  # a count within this share is half right
 NEARBY = 10  # lines on each side of the proof, in the last hint
 RIGHT, HALF, WRONG, OPEN = "right", "half right", "wrong", "not answered"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What the check says of one line of the report."""
 
     name: str
@@ -71,47 +66,29 @@ def solved(found: Incident) -> dict[str, Any]:
 
 
 def make(seed: int, folder: Path) -> Incident:
-    """Write the folder of an incident, whole or not at all. KitError when it is there already; DiskError when it cannot be written."""
+    """Write the folder of an incident. KitError when it is there already; DiskError when it cannot be written."""
     found = incident(seed)
     if folder.exists():
         raise KnobError(f"{folder} is there already, perhaps with a report in it. Delete it, or name another folder with --out.")
     files = {"README.md": brief(found), REPORT: form(), "settings.properties": found.settings(), "metrics.csv": found.metrics()}
-    files |= {"health.csv": found.health(), "topic.csv": found.contents()}
+    files |= {"health.csv": found.health(), "topic.csv": found.contents(), NOTE: json.dumps({"seed": seed}) + "\n"}
     files |= {f"logs/{name}": "".join(f"{line}\n" for _, line in rows) for name, rows in found.lines.items()}
-    note = {"seed": seed, "began_utc": datetime.now(UTC).isoformat(timespec="seconds")}
-    files[NOTE] = json.dumps(note) + "\n"
-    new: Path | None = None
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        (new / "logs").mkdir()
+        (folder / "logs").mkdir(parents=True)
         for name, text in files.items():
             if text:
-                (new / name).write_text(text, encoding="utf-8")
-        new.chmod(0o755)
-        os.rename(new, folder)
+                (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise workspace.disk_error(f"{folder} could not be written", error, folder) from error
-    finally:
-        if new is not None:
-            shutil.rmtree(new, ignore_errors=True)
     return found
 
 
-def check(folder: Path) -> tuple[list[Answer], int, int]:
-    """What is right in the report of a folder, for how many minutes the folder has been there, and how many hints it has given.
-
-    KitError if it cannot be read.
-    """
+def check(folder: Path) -> tuple[list[Answer], int]:
+    """What is right in the report of a folder, and how many hints the folder has given. KitError if it cannot be read."""
     found, note = _noted(folder)
     report = _read(folder / REPORT, tomllib.loads)
-    try:
-        minutes = int((datetime.now(UTC) - datetime.fromisoformat(str(note.get("began_utc")))).total_seconds() // 60)
-    except (ValueError, TypeError):
-        minutes = 0
     judges = {"cause": _cause, "began": _began, "evidence": _evidence, **dict.fromkeys(HARM, _count), "change": _change}
-    answers = [graded(name, report.get(name), judged, found) for name, judged in judges.items()]
-    return answers, max(0, minutes), note["hints"]
+    return [graded(name, report.get(name), judged, found) for name, judged in judges.items()], note["hints"]
 
 
 def hint(folder: Path) -> str:
@@ -163,8 +140,8 @@ def _began(_: str, given: str, found: Incident) -> tuple[str, str]:
         moment = datetime.fromisoformat(given.strip())
     except ValueError:
         return WRONG, f"{plain_text(repr(given), 60)} is no moment. Copy one from a log, such as {found.clock(found.trace.steps[0].at_ms)}."
-    after_ms = (moment.replace(tzinfo=UTC) - found.start).total_seconds() * 1000 - found.first.at_ms
-    length_ms = max(1, found.trace.steps[-1].at_ms - found.trace.steps[0].at_ms)
+    after_ms = (moment.replace(tzinfo=UTC) - found.start) / timedelta(milliseconds=1) - found.first.at_ms
+    length_ms = found.trace.steps[-1].at_ms - found.trace.steps[0].at_ms
     if abs(after_ms) <= max(NEAR * length_ms, min(NEAR_MS, FAR * length_ms / 2)):
         return RIGHT, f"it began at {found.clock(found.first.at_ms)}."
     told = f"it began {'before' if after_ms > 0 else 'after'} that."
@@ -187,9 +164,6 @@ def _count(name: str, given: int, found: Incident) -> tuple[str, str]:
     right = found.counts[name]
     if given == right:
         return RIGHT, found.verdict.first(name).reason if right and name in found.verdict.kinds else ""
-    cut, done = found.cut_records
-    if name == "lost" and given == cut:
-        return HALF, f"{cut} left the log; {done} of them had been processed before, and {right - cut + done} of the later ones never were."
     if abs(given - right) <= COUNT_FAR * right:
         return HALF, "nearly."
     return WRONG, "there are more." if given < right else "there are fewer." if right else "there are none."

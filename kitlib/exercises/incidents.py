@@ -234,14 +234,6 @@ class Incident:
         """The step at which the first of them was seen."""
         return self.trace.at(min(self.verdict.first(name).witness or 0 for name, count in self.counts.items() if count))
 
-    @property
-    def cut_records(self) -> tuple[int, int]:
-        """How many records left the log when a replica cut its end off, and how many of them had been processed."""
-        cut = next((step for step in self.trace if step.what == "cut"), None)
-        gone = range(cut.data["to"], cut.data["from"]) if cut else range(0)
-        done = {step.data["offset"] for step in self.trace if cut and step.number < cut.number and step.what == "process"}
-        return len(gone), len(done.intersection(gone))
-
     @cached_property
     def changes(self) -> dict[str, dict[str, int] | None]:
         """For each possible change what it leaves of the damage; None if the story knows no such setting."""

@@ -90,53 +90,33 @@ def predictions_of(cells: Sequence[Any]) -> Iterator[tuple[int, Asked]]:
     """Every prediction of a notebook, with the number of its cell and its answer."""
     known = _definitions(cells)
     for at, cell in enumerate(cells):
-        if cell.cell_type == "code":
-            for call in _calls(cell.source):
-                yield at, _asked_of_a_run(call, known, cells[at + 1 :])
+        for call in _calls(cell):
+            yield at, _asked_of_a_run(call, known, cells[at + 1 :])
 
 
-def _code(cell: Any) -> str:
-    return cell.source if cell.cell_type == "code" else ""
+def _lines(cell: Any) -> list[ast.stmt]:
+    """The statements of a cell; none of a text, or of what is not Python alone."""
+    with suppress(SyntaxError):
+        return ast.parse(cell.source).body if cell.cell_type == "code" else []
+    return []
 
 
-def _calls(source: str) -> list[ast.Call]:
+def _calls(cell: Any) -> list[ast.Call]:
     """The calls of `predict` that are statements of their own."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:
-        return []
-    calls = [line.value for line in tree.body if isinstance(line, ast.Expr | ast.Assign) and isinstance(line.value, ast.Call)]
-    return [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "predict"]
+    calls = [line.value for line in _lines(cell) if isinstance(line, ast.Expr | ast.Assign) and isinstance(line.value, ast.Call)]
+    return [call for call in calls if ast.unparse(call.func) == "predict"]
 
 
 def _definitions(cells: Sequence[Any]) -> dict[str, Any]:
     """What a question may name: the notebook's imports, functions and values that need no run. They are the shipped notebook's own."""
     known: dict[str, Any] = {"predict": predict}
-    for cell in cells:
-        try:
-            lines = ast.parse(_code(cell)).body
-        except SyntaxError:
-            continue
-        for line in lines:
-            is_function = isinstance(line, ast.FunctionDef) and not line.decorator_list
-            is_value = isinstance(line, ast.Assign) and _is_plain(line.value)
-            if not (is_function or is_value or isinstance(line, ast.Import | ast.ImportFrom)):
-                continue
-            with suppress(NameError, ImportError):  # a default that a run has given; a package that is not here
+    for line in (line for cell in cells for line in _lines(cell)):
+        called = {ast.unparse(part.func) for part in ast.walk(line) if isinstance(part, ast.Call)}
+        is_function = isinstance(line, ast.FunctionDef) and not line.decorator_list
+        if is_function or isinstance(line, ast.Import | ast.ImportFrom) or (isinstance(line, ast.Assign) and called <= {"dict"}):
+            with suppress(NameError, ImportError):  # it needs what a run has given, or a package that is not here
                 exec(compile(ast.Module([line], []), "notebook", "exec"), known)  # noqa: S102
     return known
-
-
-def _is_plain(value: ast.expr) -> bool:
-    """Whether a value is written with constants alone; `dict(...)` of them too."""
-    if isinstance(value, ast.Call):
-        is_dict = isinstance(value.func, ast.Name) and value.func.id == "dict" and not value.args
-        return is_dict and all(_is_plain(each.value) for each in value.keywords)
-    try:
-        ast.literal_eval(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _asked_of_a_run(call: ast.Call, known: dict[str, Any], below: Sequence[Any]) -> Asked:
@@ -160,7 +140,7 @@ def _below(cells: Sequence[Any]) -> tuple[str, str]:
     printed: list[str] = []
     texts: list[str] = []
     for cell in cells:
-        if _calls(_code(cell)) or (texts and cell.source.startswith("#")):
+        if _calls(cell) or (texts and cell.source.startswith("#")):
             if texts:
                 break
         elif cell.cell_type == "markdown":
@@ -197,7 +177,7 @@ def view(path: Path, exercises: dict[str, Exercise]) -> str:
 
 def checked_of(part: Section) -> int:
     """How many exercises a section has."""
-    return sum(len(checked_in(_code(cell))) for cell in part.cells)
+    return sum(len(checked_in(cell.source)) for cell in part.cells if cell.cell_type == "code")
 
 
 def by_section(parts: Sequence[Section], cells: Sequence[Any]) -> list[list[Asked]]:

@@ -61,7 +61,7 @@ def test_folder_does_not_hold_the_answers(seed: int, room: Path) -> None:
     """No file says what a step means or what the verdict is; the note holds the seed, and the report's form is that of every incident."""
     folder, found = room / str(seed), incident(seed)
     files = {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
-    assert set(json.loads(files.pop(incident_room.NOTE))) == {"seed", "began_utc"}
+    assert set(json.loads(files.pop(incident_room.NOTE))) == {"seed"}
     lines = {"cause", "began", "evidence", "lost", "duplicated", "reordered", "change"}
     assert set(tomllib.loads(files.pop(incident_room.REPORT))) == lines
     explained = [found.trace.sentence(step).partition(EXPLAINS[step.what])[2] for step in found.trace if step.what in EXPLAINS]
@@ -77,7 +77,7 @@ def test_same_seed_gives_the_same_incident(room: Path, tmp_path: Path) -> None:
     again = subprocess.run([*command, "--seed", "3", "--out", str(tmp_path / "3")], capture_output=True, text=True, check=False)
     assert again.returncode == 0 and again.stdout == f"{tmp_path / '3'}\n", again.stderr
     checked = subprocess.run([*command, "--check", str(tmp_path / "3")], capture_output=True, text=True, check=False)
-    assert checked.returncode == 1 and "0 of 7 right, 0 minutes after the folder was made, hints: 0" in checked.stdout
+    assert checked.returncode == 1 and "0 of 7 right, hints: 0" in checked.stdout
     make(3, tmp_path / "other")
     here, there = (
         {path.relative_to(top): path.read_bytes() for path in top.rglob("*.*") if path.is_file() and path.name != incident_room.NOTE}
@@ -114,7 +114,6 @@ GRADED = [
     (0, "duplicated", 30, HALF, "nearly"),
     (0, "duplicated", 10, WRONG, "there are more"),
     (0, "reordered", 2, WRONG, "there are none"),
-    (0, "lost", 10, HALF, "10 left the log; 6 of them had been processed before, and 0 of the later"),
     (0, "lost", 44, WRONG, "there are fewer"),
     (0, "lost", "four", WRONG, "expected a number"),
     (0, "lost", True, WRONG, "expected a number"),
@@ -241,7 +240,7 @@ def test_hints_come_one_at_a_time_and_are_counted(seed: int, room: Path, tmp_pat
     """From the moment of the harm to the lines around the proof; the last one says where the proof is, within twenty lines."""
     make(seed, tmp_path / "i")
     told = [incident_room.hint(tmp_path / "i") for _ in range(4)]
-    assert told[2] == told[3] and len(set(told)) == 3 and check(tmp_path / "i")[2] == 3 and check(room / str(seed))[2] == 0
+    assert told[2] == told[3] and len(set(told)) == 3 and check(tmp_path / "i")[1] == 3 and check(room / str(seed))[1] == 0
     found = re.search(r"lines (\d+) to (\d+) of logs/(\S+)\.$", told[2])
     assert found is not None
     name, _, number = solved(incident(seed))["evidence"].partition(":")
