@@ -195,7 +195,7 @@ def offsets(
     spark = spark or kit_spark.session()
     logs = ((name, number) for name, (_, count) in topics_now(admin, topics.names()).items() for number in range(count))
     empty, now_ms = OffsetsLedger(group), round(time.time() * 1000)
-    for where, end in LogEnds(admin, topics.bootstrap).ends(logs).offsets.items():
+    for where, end in LogEnds(admin).ends(logs).offsets.items():
         empty.storage.add_log_end(*where, end)
     with one_sentence(f"offsets in {topic}"), settings(spark, SESSION):
         records = topics.read_partitions(spark, topic, partitions, FETCH)

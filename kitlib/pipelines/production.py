@@ -207,7 +207,7 @@ def read_topics(topics: Topics, spark: SparkSession, produced: Rows) -> tuple[Da
     """
     named = {(row["run"], row["topic"]) for row in produced}
     check_topics_exist(topics, named)
-    asked = LogEnds(topics.admin(), topics.bootstrap).starts({(row["topic"], row["partition"]) for row in produced})
+    asked = LogEnds(topics.admin()).starts({(row["topic"], row["partition"]) for row in produced})
     for (topic, partition), why in asked.skipped.items():
         raise LabError(f"{topic}-{partition} at {topics.bootstrap}: the log start is unknown ({why}). Look at `kit status`.")
 

@@ -241,7 +241,7 @@ class _OnceWriter:
         producer = Producer(topics.client_settings(**{"transactional.id": counts}))
         producer.init_transactions(DEADLINE_S)
         checkpoint_id = json.loads((folder / "query" / "metadata").read_text(encoding="utf-8"))["id"]
-        ends = LogEnds(topics.admin(), topics.bootstrap)
+        ends = LogEnds(topics.admin())
         return cls(producer, ends, counts, checkpoint_id, _batches_written(topics, counts, checkpoint_id))
 
     def write(self, number: int, records: list[tuple[str, str]], is_half: bool) -> None:

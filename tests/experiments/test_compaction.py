@@ -10,7 +10,6 @@ from kitlib.errors import KnobError, LabError
 from kitlib.experiments import get
 from kitlib.experiments.backend import ModelBackend
 from kitlib.experiments.compaction.compaction_stories import CompactionRun, ModelCompactedLog
-from kitlib.experiments.compaction.log_length import records_to_load, transient_groups
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.log import FetchError
 from kitlib.monitor.delivery import judge
@@ -70,31 +69,6 @@ def test_compaction_leaves_a_gap_that_a_reader_is_led_over() -> None:
     assert found(trace, "error", "error") == [] and found(trace, "delete", "to") == []
     assert found(trace, "view", "stale", "missing") == [([], []), ([], [])]
     assert "6 replaced by compaction" in judge(trace).sentence and "still wait" not in judge(trace).sentence
-
-
-@pytest.mark.parametrize(("policy", "begins"), [("earliest", 10), ("latest", 11), ("none", None)])
-def test_deleted_records_put_the_reader_out_of_range(policy: str, begins: int | None) -> None:
-    """The same offset below the log's start is an error, and the reset policy decides."""
-    trace = get("compacted_topic").run(what="delete records", auto_offset_reset=policy)
-    assert found(trace, "error", "error", "offset") == [("OFFSET_OUT_OF_RANGE", 3)]
-    starts = [offset for (offset,) in found(trace, "start", "offset")]
-    assert starts == [0, 3] + ([] if begins is None else [begins])
-
-
-@pytest.mark.parametrize("records", [1, 5, 10])
-def test_gap_alarm_fires_once_for_each_transaction(records: int) -> None:
-    """An alarm on "next is not last + 1" counts markers on a topic that has lost nothing."""
-    trace = get("compacted_topic").run(what="transactions", records=records, key_count=1, read_first=0)
-    assert len(found(trace, "gap", "missing")) == records and set(found(trace, "gap", "missing")) == {(1,)}
-
-
-def test_tombstone_that_is_gone_leaves_its_key_with_those_who_had_it() -> None:
-    """The reader holds bob for ever; one that begins anew has never heard of him."""
-    late, early = get("tombstones").run(), get("tombstones").run(away_ms=500)
-    assert found(late, "view", "keys", "stale") == [(["alice", "bob", "carol", "dave"], ["bob"]), (["alice", "carol", "dave"], [])]
-    assert found(early, "view", "stale", "missing") == [([], []), ([], [])]
-    assert found(late, "purge", "offsets") == found(early, "purge", "offsets") == [([3],)]
-    assert [step.what for step in late if step.what in ("purge", "away")] == ["away", "purge"]
 
 
 def test_clean_names_what_is_replaced_and_what_is_purged() -> None:
@@ -170,22 +144,3 @@ def test_cleaner_of_a_foreign_broker_is_not_watched(monkeypatch: pytest.MonkeyPa
     backend.cluster = Cluster("broker.example:9092", "id", 3, "external")
     with pytest.raises(LabError, match=r"brokers at broker\.example:9092 are not the kit's\. Unset KIT_KAFKA_BOOTSTRAP"):
         KafkaCompactedLog.open(backend, "customers", 0)
-
-
-def test_cache_grows_for_one_retention_and_then_stands_still_while_the_log_goes_on() -> None:
-    """Each day's groups go one retention after they became empty, each offset and group with a tombstone."""
-    sizes = transient_groups(a_day=10, retention_days=3, days=8)
-    groups = [size.groups for size in sizes]
-    assert groups == [10, 20, 30, 30, 30, 30, 30, 30]
-    assert all(size.offsets == 2 * size.groups for size in sizes)
-    assert sizes[-1].records == 8 * 10 * 4 + (80 - groups[-1]) * 3  # written, and tombstones
-    with pytest.raises(KnobError, match="1 to 2,000"):
-        transient_groups(0, 1, 1)
-
-
-def test_log_is_bounded_by_keys_and_the_active_segment_while_the_cleaner_runs() -> None:
-    """A record for each of ten keys and the segment that is being written, however many commits; without passes all of them."""
-    assert [records_to_load(segments, segments) for segments in (1, 2, 6, 12)] == [500, 510, 510, 510]
-    assert (records_to_load(6, 3), records_to_load(6, 0), records_to_load(0, 0)) == (2_010, 3_000, 0)
-    with pytest.raises(KnobError, match="expected 0 or more"):
-        records_to_load(1, -1)

@@ -9,11 +9,9 @@ import pytest
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments import run
 from kitlib.experiments.offsets import kafka_coordinator
-from kitlib.experiments.offsets.kafka_coordinator import checked_every_ms, group_of_first_partition
+from kitlib.experiments.offsets.kafka_coordinator import checked_every_ms
 from kitlib.lab.clients import Cluster
-from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator
 from kitlib.monitor.delivery import judge
-from kitlib.more.hashes import group_partition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -47,25 +45,9 @@ def test_coordinator_moves_real_broker_alone_cannot(broker: Cluster) -> None:
         run("offset_expiry", backend="kafka", rules="0.9.0")
 
 
-def test_find_coordinator_names_the_broker_that_answers(broker: Cluster) -> None:
-    """The only broker is every group's coordinator; a group that never committed has no offset, without an error."""
-    node, host, port = find_coordinator(broker, "never seen", 10.0)
-    assert node == 1
-    with CoordinatorWire.open(host, port) as wire:
-        assert wire.find("never seen") == (node, host, port)
-        assert wire.fetch_offsets("never seen", [("none", 0), ("none", 1)]) == (0, {("none", 0): -1, ("none", 1): -1})
-        assert wire.commit_offsets("never seen", {("none", 0): 5}) == {("none", 0): 3}  # there is no such topic
-
-
 def test_checked_every_ms_too_seldom_is_told(broker: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kit's broker looks every second; one that looks every ten minutes is not waited for."""
     assert checked_every_ms(broker) == 1_000
     monkeypatch.setattr(kafka_coordinator, "broker_value", lambda *_: "600000")
     with pytest.raises(LabError, match=r"offsets\.retention\.check\.interval\.ms=600000, expected 1 to 5000"):
         checked_every_ms(broker)
-
-
-def test_group_of_first_partition_is_kept_in_partition_0() -> None:
-    """Whatever the number of partitions, an ending is found."""
-    for partitions in (1, 4, 50):
-        assert group_partition(group_of_first_partition("kit.run.group", partitions), partitions) == 0

@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from kitlib.errors import KnobError, TraceError
 from kitlib.experiments import at_once, get, run
 from kitlib.experiments.backend import ModelBackend
-from kitlib.experiments.groups.model_topic import ModelTopic
-from kitlib.experiments.offsets.health import DAY_MS, THRESHOLDS, Health, alarms
-from kitlib.experiments.offsets.incident_stories import HOUR_MS, IncidentRun, health_in
+from kitlib.experiments.offsets.health import DAY_MS, Health, alarms
+from kitlib.experiments.offsets.incident_stories import IncidentRun, health_in
 from kitlib.experiments.offsets.signs import signs_of
 from kitlib.experiments.offsets.summaries import first_step, left_in_log, signs_in_topic
 from kitlib.monitor.delivery import judge
 from kitlib.monitor.rewinds import Excuse
-from kitlib.more.offsets.records import decode
 from kitlib.settings import Settings
 from kitlib.trace import Trace
 from tests.experiments.knob_values import counted, settings_of
@@ -149,14 +147,6 @@ def test_healthy_run_rings_no_alarm(name: str, knobs: dict[str, Any]) -> None:
     assert rung(run(name, **knobs)) == {}
 
 
-def test_health_with_a_figure_that_there_is_none_of_is_refused() -> None:
-    """A look has the figures that its word declares, and no other."""
-    trace = Trace("r", "stale_offset", domain="incidents")
-    with pytest.raises(TraceError, match="mood is not declared"):
-        trace.record(0, "monitor", "health", dirty_ratio=0.5, mood=1)
-    assert health_in(trace) == []
-
-
 @pytest.mark.parametrize("name", ["stale_offset", "dead_cleaner"])
 def test_any_knobs_tell_a_log_that_the_states_agree_with(name: str) -> None:
     """Each state shows the log that the writes and passes before it leave, and A is never told what was not committed."""
@@ -207,26 +197,10 @@ def test_checks_that_are_passed_over_would_have_found_nothing(monkeypatch: pytes
     assert told().steps == quick.steps
 
 
-def test_small_topic_counts_a_segments_age_from_its_broker_s_start_or_from_its_first_record() -> None:
-    """A record a day, segments of a week, restarts every three days: the old rules never roll, the new ones do."""
-    starts = {}
-    for is_aged_by_file, every in ((True, 3), (True, 99), (False, 3)):
-        topic = ModelTopic("small", segment_ms=7 * DAY_MS, is_aged_by_file=is_aged_by_file)
-        topic.grow(1, 0)
-        for day in range(1, 31):
-            if day % every == 0:
-                topic.opened_ms = day * DAY_MS
-            topic.append(0, 1, day * DAY_MS + HOUR_MS)
-            topic.delete_older(0, day * DAY_MS + 2 * HOUR_MS - 4 * DAY_MS)
-        starts[is_aged_by_file, every] = topic.starts[0]
-    assert starts[True, 3] == 0 and starts[True, 99] > 10 and starts[False, 3] > 10
-
-
 @pytest.mark.parametrize(
     ("name", "knobs", "operator"),
     [
         ("stale_offset", OLD_LOG, "alter"),
-        ("stale_offset", NEW_LOG, "alter"),
         ("dead_cleaner", {}, "forget"),
     ],
 )
@@ -257,15 +231,6 @@ def test_signs_of_a_model_s_run_are_in_no_broker_s_topic() -> None:
     """The sentence says where they are."""
     with pytest.raises(TraceError, match=r"is one of the model: no broker has its commits\. Use signs_of"):
         signs_in_topic(None, run("dead_cleaner", days=2))  # type: ignore[arg-type]
-
-
-def test_records_of_both_formats_are_those_of_the_real_decoder() -> None:
-    """The model's log holds bytes: keys of type 0 and 1, values of versions 0 and 1."""
-    knobs = {knob.name: knob.default for knob in get("stale_offset").knobs} | {"days": 3}
-    told = IncidentRun(Trace("r", "stale_offset", domain="incidents"), ModelBackend("r"), Settings(knobs))
-    get("stale_offset").story(told, days=3)
-    found = [decode(record.key, record.value) for record in told.log.records()]
-    assert {(each.type.number, each.version) for each in found} >= {(0, 0), (1, 1)}
 
 
 def test_rules_of_today_excuse_no_wrong_answer() -> None:
@@ -356,9 +321,3 @@ def test_alarms_come_in_the_order_of_time_and_say_why() -> None:
         f"at {DAY_MS} load time is 90000, above 60000: a compacted partition is read in seconds; until then, its groups "
         "cannot start"
     )
-
-
-def test_records_a_key_needs_both_figures() -> None:
-    """No keys, no share."""
-    assert [Health(0, records=10, keys=keys).records_a_key for keys in (4, 0, None)] == [2.5, None, None]
-    assert len({each.name for each in THRESHOLDS}) == len(THRESHOLDS) and all(each.why for each in THRESHOLDS)

@@ -1,4 +1,4 @@
-"""The experiments on resets and lag on the model, beyond what `test_claims` counts: policies, the operator; the model's topic."""
+"""The experiments on resets on the model, beyond what `test_claims` counts: policies, the operator; the model's topic."""
 
 from __future__ import annotations
 
@@ -69,35 +69,6 @@ def test_reset_policy_is_asked_only_without_a_usable_offset(state: str, policy: 
     assert refused == set() and counted(trace) == counts and judge(trace).violations == ()
     for kind in list(counts)[:1]:
         assert reason in judge(trace).first(kind).reason
-
-
-def lags(trace: Trace) -> list[tuple[str, int | None, int]]:
-    return [(step.data["when"], step.data["lag"], step.data["unprocessed"]) for step in trace if step.what == "lag"]
-
-
-def test_lag_is_zero_before_and_after_the_loss() -> None:
-    """It is 200 while nothing is committed, 0 when the pool still works, and 0 when its records are lost."""
-    assert lags(get("lag_is_zero").run()) == [
-        ("everything is fetched", None, 160), ("after the commit", 0, 160), ("B has taken over", 0, 160),
-    ]  # fmt: skip
-    honest = get("lag_is_zero").run(rule="committed after the work")
-    assert lags(honest)[1:] == [("after the commit", 160, 160), ("B has taken over", 0, 0)]
-
-
-def test_stale_commit_lag_stays_until_the_position_is_committed() -> None:
-    """H5: nothing to read, and the same lag at every start; or 0 from the first one on that commits where it stands."""
-    assert lags(get("stale_commit_lag").run(restarts=3)) == [(f"start {number}", 400, 0) for number in (1, 2, 3)]
-    mended = get("stale_commit_lag").run(restarts=3, commits="the position")
-    assert lags(mended) == [(f"start {number}", 0, 0) for number in (1, 2, 3)]
-
-
-def test_flat_lag_is_judged_by_its_status_not_by_its_number() -> None:
-    """H2: the lag of the last commit stays 1 while 5,001 wait; the rule says STOP; the first commit of B makes it jump."""
-    judged = [step.data for step in get("flat_lag").run() if step.what == "judge"]
-    assert [(each["status"], each["stored_lag"], each["lag"]) for each in judged] == [
-        ("OK", 1, 1), ("OK", 1, 5_001), ("STOP", 1, 5_001), ("OK", 4_991, 4_991),
-    ]  # fmt: skip
-    assert "longer than the 1.5 s that the window spans" in judged[2]["why"]
 
 
 def test_reset_by_hand_is_refused_while_somebody_is_a_member() -> None:

@@ -55,13 +55,6 @@ class Signs:
         """True when a commit went back or vanished and nothing excuses it."""
         return any(each.is_fault for each in self.rewinds) or any(each.is_fault for each in self.vanished)
 
-    @property
-    def first_ms(self) -> int | None:
-        """When the first of them could be seen; None when there are none."""
-        seen = [each.after.at_ms for each in self.rewinds] + [each.tombstone.at_ms for each in self.vanished]
-        seen += [each.until.at_ms for each in self.surges] + [each.until.at_ms for each in self.lag_spikes]
-        return min(seen, default=None)
-
     def __str__(self) -> str:
         told = [f"{NAMES[name]}: {each}" for name in self.kinds for each in getattr(self, name)]
         return "\n".join(told) or "no signs were found"

@@ -13,11 +13,9 @@ from kitlib.more.offsets.records import (
     TOLD_BROKEN,
     OffsetsRecord,
     Reading,
-    assignment_of,
     decode,
     encode,
     read_records,
-    subscription_of,
 )
 from kitlib.more.offsets.wire import UNKNOWN_TAGS, BrokenRecordError, Reader, WireError, write_unsigned_varint
 
@@ -113,32 +111,6 @@ def test_number_that_does_not_fit_is_told() -> None:
     """A value of the kit's own that no field can hold is no record."""
     with pytest.raises(BrokenRecordError, match="a value does not fit its field"):
         encode(OffsetsRecord(COMMIT, KEY, 4, VALUE | {"offset": 2**63}))
-
-
-def test_group_s_members_are_told_with_what_they_have() -> None:
-    """Subscription and assignment of a classic consumer group are read; of any other group they stay bytes."""
-    raw = bytes.fromhex("000300000001000174ffffffff0000000100017400000002000000000000000100000006ffff")
-    assert subscription_of(raw) == {
-        "version": 3, "topics": ["t"], "user_data_hex": None, "owned": [["t", 0], ["t", 1]], "generation": 6, "rack": None,
-    }  # fmt: skip
-    newer = b"\x00\x63" + raw[2:] + b"more"
-    assert subscription_of(newer) == {**(subscription_of(raw) or {}), "version": 99}
-    for broken in (b"", b"\x00", b"\xff\xff" + raw[2:], raw[:9]):
-        assert subscription_of(broken) is None and assignment_of(broken) is None
-    member = {
-        "memberId": "m",
-        "clientId": "c",
-        "clientHost": "/h",
-        "sessionTimeout": 1,
-        "subscription": raw,
-        "assignment": b"",
-    }
-    group = {"protocolType": "consumer", "generation": 1, "protocol": "range", "leader": "m", "members": [member]}
-    told = OffsetsRecord(RECORD_TYPES[2], {"group": "g"}, 0, group).members()
-    assert (
-        told is not None and told[0]["assignment"] is None and told[0]["subscription"]["owned"] == [["t", 0], ["t", 1]]
-    )
-    assert OffsetsRecord(RECORD_TYPES[2], {"group": "g"}, 0, group | {"protocolType": "connect"}).members() is None
 
 
 def test_read_records_passes_over_the_broken_ones_and_tells_them() -> None:
