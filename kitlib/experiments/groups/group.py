@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from kitlib.errors import KnobError, LabError
 from kitlib.experiments.groups.model_topic import ModelTopic
@@ -75,8 +75,7 @@ def check_settings(name: str, settings: MemberSettings) -> None:
         raise KnobError(f"librdkafka has no reset policy {settings.auto_offset_reset}. Use java, or choose earliest or latest.")
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(NamedTuple):
     """What one poll gave: records as (partition, offset) in the order of delivery, and what happened before them."""
 
     records: tuple[tuple[int, int], ...] = ()

@@ -29,6 +29,7 @@ from kitlib.experiments.knobs import Knob
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.brokers.settings import broker_value
 from kitlib.lab.client_processes.consumer import ConsumerProcess
+from kitlib.lab.client_processes.driver import Told
 from kitlib.lab.clients import LIBRARY_CONFIGS, Cluster, answered, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
 from kitlib.lab.state import say_on_stderr
@@ -76,62 +77,29 @@ def fit_session(knobs: Sequence[Knob], values: dict[str, Any], given: Collection
     values["session_ms"] = least
 
 
-def start_member(
-    cluster: Cluster, topic: str, group: str, client_id: str, settings: MemberSettings, waits: bool = True
-) -> ConsumerProcess:
-    """A consumer process that has subscribed, or will have. Errors as `ConsumerProcess.start`."""
-    told = asdict(settings) | {
-        "topic": topic, "group": group, "client_id": client_id, "bootstrap": cluster.bootstrap,
-        "more": LIBRARY_CONFIGS[settings.library](cluster),
-    }  # fmt: skip
-    return ConsumerProcess.start(client_id, told, waits)
+class KafkaMember(ConsumerProcess):
+    """One consumer of a group: a process, called by its client id, and the proxy between it and the broker, if there is one."""
 
-
-@dataclass(slots=True)
-class KafkaMember:
-    """One consumer of the group: a process, its client id, and the proxy between it and the broker, if there is one."""
-
-    name: str
-    client_id: str
-    process: ConsumerProcess
     proxy: ChaosProxy | None = None
-    waits: bool = True  # until its process has closed
-    rules: list[int] = field(default_factory=list)  # in force while it is cut off
+    waits = True  # until it has closed
+    rules: Sequence[int] = ()  # of the proxy, in force while it is cut off
 
-    def poll(self, max_records: int, timeout_ms: int) -> Polled:
-        if not self.process.wait_ready(timeout_ms / 1000):
+    def poll(self, records: int, timeout_ms: int) -> Polled:
+        if not self.wait_ready(timeout_ms / 1000):
             return Polled()
-        records, events = self.process.poll(max_records, timeout_ms)
+        found, events = ConsumerProcess.poll(self, records, timeout_ms)
         told = (MemberEvent(each["what"], tuple(each["partitions"]), each["generation"], each["error"]) for each in events)
-        return Polled(tuple(records), tuple(told))
-
-    def commit(self, offsets: dict[int, int] | None = None) -> str:
-        return self.process.commit(offsets)
+        return Polled(tuple(found), tuple(told))
 
     def commit_later(self, offsets: dict[int, int]) -> None:
         """Commit without waiting for the answer; a later poll tells of a refusal."""
-        self.process.commit(offsets, waits=False)
+        self.commit(offsets, waits=False)
 
-    def store(self, partition: int, next_offset: int) -> str:
-        return self.process.store(partition, next_offset)
-
-    def positions(self) -> dict[int, int | None]:
-        return self.process.positions()
-
-    def close(self) -> None:
+    def close(self) -> list[Told]:
         if self.waits:
-            self.process.close()
-        else:
-            self.process.begin_close()
-
-    def kill(self) -> None:
-        self.process.kill()
-
-    def freeze(self) -> None:
-        self.process.freeze()
-
-    def thaw(self) -> None:
-        self.process.thaw()
+            return ConsumerProcess.close(self)
+        self.begin_close()
+        return []
 
     def cut_off(self) -> None:
         """Its requests and the answers to those under way are lost from now on. LabError when it did not come through a proxy."""
@@ -139,17 +107,25 @@ class KafkaMember:
             raise LabError(
                 f"member {self.name}: it is connected to the broker directly and cannot be cut off. Set `through_proxy` before it joins."
             )
-        for action in ("lose_request", "lose_answer"):
-            self.rules.append(self.proxy.add(Rule(action, "any", client_id=self.client_id)))
+        self.rules = [self.proxy.add(Rule(action, "any", client_id=self.name)) for action in ("lose_request", "lose_answer")]
 
     def reconnect(self) -> None:
         """Frames get through again. Connections on which some were lost are closed, as a network's end would do."""
-        if self.proxy is None:
-            return
-        for handle in self.rules:
-            self.proxy.remove(handle)
-        self.rules.clear()
-        self.proxy.cut(self.client_id)
+        if self.proxy is not None:
+            for handle in self.rules:
+                self.proxy.remove(handle)
+            self.proxy.cut(self.name)
+
+
+def start_member(
+    cluster: Cluster, topic: str, group: str, client_id: str, settings: MemberSettings, waits: bool = True
+) -> KafkaMember:
+    """A consumer process that has subscribed, or will have. Errors as `ConsumerProcess.start`."""
+    told = asdict(settings) | {
+        "topic": topic, "group": group, "client_id": client_id, "bootstrap": cluster.bootstrap,
+        "more": LIBRARY_CONFIGS[settings.library](cluster),
+    }  # fmt: skip
+    return KafkaMember.start(client_id, told, waits)
 
 
 @dataclass(slots=True)
@@ -213,13 +189,13 @@ class KafkaGroup:
             raise KnobError(f"member {name}: librdkafka {settings.release} exists only in the model. Leave release, or backend='model'.")
         if settings.protocol == "consumer" and not self.has_timeouts:
             self._set_timeouts(settings)
-        number = sum(1 for each in self.members if each.name == name)
+        number = list(self.names.values()).count(name)
         client_id = f"{name}{'-' + str(number + 1) if number else ''}"
         if self.through_proxy and self.proxy is None:
             self.proxy = ChaosProxy.before(self.backend.cluster)
         proxy = self.proxy if self.through_proxy else None
-        process = start_member(proxy.cluster if proxy else self.backend.cluster, self.topic, self.group, client_id, settings, self.waits)
-        member = KafkaMember(name, client_id, process, proxy, self.waits)
+        member = start_member(proxy.cluster if proxy else self.backend.cluster, self.topic, self.group, client_id, settings, self.waits)
+        member.proxy, member.waits = proxy, self.waits
         self.names[client_id] = name
         self.members.append(member)
         return member
@@ -244,7 +220,7 @@ class KafkaGroup:
         return {partition: held.get(partition) for partition in range(self.partitions)}
 
     def view(self) -> GroupView:
-        generations = [each.process.generation for each in self.members if each.process.is_alive]
+        generations = [each.generation for each in self.members if each.is_alive]
         newest = max((each for each in generations if each is not None), default=None)
         found = self.watch.look_now()
         members = tuple(sorted(self.names.get(client, client) for client in found.held))

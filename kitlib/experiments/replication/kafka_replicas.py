@@ -15,11 +15,10 @@ import psutil
 from confluent_kafka import KafkaError, Message, Producer
 
 from kitlib.errors import LabError
-from kitlib.experiments.groups.kafka_members import PATIENT, start_member
+from kitlib.experiments.groups.kafka_members import PATIENT, KafkaMember, start_member
 from kitlib.experiments.kafka_backend import ADVICE, DEADLINE_S, PARTITION, KafkaBackend, TopicReader
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.brokers.leaders import Leaders, Partition
-from kitlib.lab.client_processes.consumer import ConsumerProcess
 from kitlib.lab.client_processes.driver import NONE
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import wait_until
@@ -161,7 +160,7 @@ class KafkaReplicas:
             reader.kill()
         return offsets, error
 
-    def _handed_out(self, reader: ConsumerProcess, most: int, expected: int) -> tuple[list[int], str]:
+    def _handed_out(self, reader: KafkaMember, most: int, expected: int) -> tuple[list[int], str]:
         offsets: list[int] = []
         deadline, quiet_since = time.monotonic() + DEADLINE_S, time.monotonic()
         while len(offsets) < most:
@@ -170,7 +169,7 @@ class KafkaReplicas:
             is_placed, is_quiet = bool(offsets), not records and len(offsets) >= expected
             if is_quiet and not is_placed:
                 is_placed = reader.positions().get(PARTITION) is not None
-            if error := next((ERRORS[each["error"]] for each in events if each["error"] in ERRORS), ""):
+            if error := next((ERRORS[each.error] for each in events if each.error in ERRORS), ""):
                 return offsets, error
             now = time.monotonic()
             if not (is_quiet and is_placed):

@@ -24,7 +24,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any, ClassVar, Self
 
@@ -96,7 +96,7 @@ class ConsumerProcess:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def poll(self, records: int, timeout_ms: int) -> tuple[list[tuple[int, int]], list[Told]]:
+    def poll(self, records: int, timeout_ms: int) -> tuple[Sequence[tuple[int, int]], Sequence[Any]]:
         """((partition, offset) of each record, the events since the last poll). LabError when it has ended or is frozen."""
         found = self._ask("poll", timeout_ms / 1000, records=records, timeout_ms=timeout_ms)
         return [(partition, offset) for partition, offset in found], self._take_events()

@@ -6,8 +6,9 @@ until the leader has said who gets what, and the group is Stable.
 
 Source: Apache Kafka 4.3.1, `ClassicGroup`, `ClassicGroupMember` and `ClassicGroupState` of
 org.apache.kafka.coordinator.group.classic.
-Differs: a group is never Dead, as it is never deleted; what a member waits for is the number of its request instead of a future. Members are looked at
-in the order of a java.util.HashMap, as there; it decides who leads when the leader is lost.
+Differs: a group is never Dead, as it is never deleted. What a member waits for is the number of its request
+instead of a future. Members are looked at in the order of a java.util.HashMap, as there; it decides who leads
+when the leader is lost.
 """
 
 from __future__ import annotations
