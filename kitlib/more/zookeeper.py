@@ -3,7 +3,7 @@
 Each member puts a node with its name under the group's `ids`, and watches that folder. A node of a session
 goes when the session ends. A member that is notified of a change gives up its partitions, reads who is there, works
 out the same range assignment as all others, and takes its share by making one owner node for each
-partition; when a node is there already, another member has not let go yet, and it tries again later.
+partition.
 
 Two things are wrong with it. A change wakes all members at once, and each of them reads about all others:
 the herd, whose reads grow with the square of the members. And no one checks before a record is read:
@@ -12,7 +12,9 @@ a member whose session has expired without its knowledge keeps reading what anot
 Source: Apache Kafka 0.8.2.1, `ZookeeperConsumerConnector` (`registerConsumerInZK`, `ZKRebalancerListener`,
 `ZKSessionExpireListener`), `PartitionAssignor`, `ConsumerConfig`; ZooKeeper 3.4, watches and sessions.
 Differs: one topic and one thread a member; the broker and topic nodes are counted as reads, not kept; the
-client that reads a watched folder again after each change counts as one read; there is one broker.
+client that reads a watched folder again after each change counts as one read; there is one broker. Every member
+is notified in time, so nobody finds another's owner node where it makes its own: that it then tries again
+(`rebalance.max.retries`) is left out.
 """
 
 from __future__ import annotations
@@ -23,8 +25,6 @@ from dataclasses import dataclass, field
 
 from kitlib.more.assignors import Subscription, assign
 
-REBALANCE_MAX_RETRIES = 4  # ConsumerConfig.MaxRebalanceRetries
-REBALANCE_BACKOFF_MS = 2_000  # rebalance.backoff.ms, which is zookeeper.sync.time.ms unless it is set
 SESSION_TIMEOUT_MS = 6_000  # ZKConfig, zookeeper.session.timeout.ms
 
 
@@ -34,7 +34,7 @@ class ZooKeeper:
 
     nodes: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # path -> (data, session or None)
     watches: dict[str, list[str]] = field(default_factory=dict)  # folder -> who hears of the next change in it
-    traffic: Counter[str] = field(default_factory=Counter)  # reads, writes, refused (nodes that were there), notifications
+    traffic: Counter[str] = field(default_factory=Counter)  # reads, writes, notifications
 
     def children(self, folder: str, watcher: str | None = None) -> list[str]:
         """The names in a folder, sorted; who watches hears of the next change, once."""
@@ -53,14 +53,11 @@ class ZooKeeper:
         self.traffic["writes"] += 1
         self.nodes[path] = data, None
 
-    def create(self, path: str, data: str, session: str) -> tuple[bool, list[str]]:
-        """Make a node of a session: whether it was not there before, and who is woken."""
-        if path in self.nodes:
-            self.traffic["refused"] += 1
-            return False, []
+    def create(self, path: str, data: str, session: str) -> list[str]:
+        """Make a node of a session; who is woken."""
         self.traffic["writes"] += 1
         self.nodes[path] = data, session
-        return True, self.fire(path)
+        return self.fire(path)
 
     def delete(self, path: str) -> list[str]:
         """Take a node away; who is woken."""
@@ -93,7 +90,6 @@ class OldConsumer:
     session: str = ""  # that of its nodes; it may have ended without the member's knowledge
     holds: list[int] = field(default_factory=list)  # the partitions that it reads, whatever ZooKeeper says
     share: list[int] = field(default_factory=list)  # what it decided to take, before it has it
-    claims: bool = True  # whether it makes owner nodes, as the real one does
 
     @property
     def ids(self) -> str:
@@ -111,12 +107,12 @@ class OldConsumer:
     def register(self, zookeeper: ZooKeeper, session: str) -> list[str]:
         """Be a member from now on, in this session; who is woken."""
         self.session = session
-        return zookeeper.create(f"{self.ids}/{self.name}", self.topic, session)[1]
+        return zookeeper.create(f"{self.ids}/{self.name}", self.topic, session)
 
     def give_up(self, zookeeper: ZooKeeper) -> list[int]:
         """Stop reading, and delete the owner nodes; the partitions that it held."""
         held, self.holds = self.holds, []
-        for partition in held if self.claims else ():
+        for partition in held:
             zookeeper.delete(self.owner_path(partition))
         return held
 
@@ -139,15 +135,11 @@ class OldConsumer:
         """Where a partition's reader left off; 0 when nobody has committed yet."""
         return int(zookeeper.get(self.offset_path(partition)) or 0)
 
-    def take(self, zookeeper: ZooKeeper) -> bool:
-        """Make the owner nodes of its share; False when one is there, and then it holds nothing and deletes its own."""
-        made = [each for each in self.share if not self.claims or zookeeper.create(self.owner_path(each), self.name, self.session)[0]]
-        if len(made) < len(self.share):
-            for partition in made:
-                zookeeper.delete(self.owner_path(partition))
-            return False
-        self.holds = made
-        return True
+    def take(self, zookeeper: ZooKeeper) -> None:
+        """Make the owner nodes of its share."""
+        for partition in self.share:
+            zookeeper.create(self.owner_path(partition), self.name, self.session)
+        self.holds = self.share
 
 
 def share_by_threads(threads: Mapping[str, int], partitions: int) -> dict[str, list[int]]:
@@ -163,7 +155,7 @@ def share_by_threads(threads: Mapping[str, int], partitions: int) -> dict[str, l
 
 def messages(traffic: Counter[str]) -> int:
     """All of it in messages: a question and its answer count as two, a notification as one."""
-    return 2 * (traffic["reads"] + traffic["writes"] + traffic["refused"]) + traffic["notifications"]
+    return 2 * (traffic["reads"] + traffic["writes"]) + traffic["notifications"]
 
 
 def coordinator_messages(members: int) -> int:

@@ -286,14 +286,8 @@ GROUPS = Domain(
                 about="record:offset",
             ),
             "refused": Word(
-                "{who} [partitions?cannot claim {partitions:partitions()} yet: another member's node is still there|is not admitted to "
-                "the group: {error:50}].", "", "error partitions says",
-                glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"), about="partition:partitions",
-            ),
-            "failed": Word(
-                "{who} gives up after {tries:try/tries}: no one reads its share of the partitions.", "tries",
-                glyph=Glyph("gives up: cannot claim its partitions", CROSSED_SQUARE, "ink", 1.6, "paper"),
-                rule=old_consumer("take", "rebalance.max.retries: a consumer that cannot claim its partitions gives up."),
+                "{who} is not admitted to the group: {error:50}.", "error", "says",
+                glyph=Glyph("its commit is refused", CROSSED_SQUARE, RED, 1.6, "paper"),
             ),
             "expired": Word(
                 "{who} learns that its session has expired: its nodes are gone.",
@@ -301,7 +295,7 @@ GROUPS = Domain(
             ),
             "traffic": Word(
                 "In total, {messages:message} to and from ZooKeeper for {members:member}; a coordinator would have needed "
-                "{coordinator_messages:,}.", "coordinator_messages members:whole messages", "notifications reads refused writes",
+                "{coordinator_messages:,}.", "coordinator_messages members:whole messages", "notifications reads writes",
             ),
         },
         2.0, **dict.fromkeys(("append", "start", "emit", "process", "commit", "store"), 0.3),

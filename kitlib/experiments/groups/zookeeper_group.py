@@ -20,8 +20,6 @@ from kitlib.experiments.run import PartitionLedger
 from kitlib.experiments.world import World
 from kitlib.monitor.figures import TWO_OWNERS
 from kitlib.more.zookeeper import (
-    REBALANCE_BACKOFF_MS,
-    REBALANCE_MAX_RETRIES,
     SESSION_TIMEOUT_MS,
     OldConsumer,
     ZooKeeper,
@@ -38,7 +36,6 @@ NOTICE_MS = 300  # a member that comes to itself learns so much later that its s
 class Member(OldConsumer):
     """One consumer process: its view of the group, where it reads, and what it would commit."""
 
-    late_ms: int = 0  # how much later than others it hears of a change
     position: dict[int, int] = field(default_factory=dict)  # partition -> next offset to be read
     written: dict[int, int] = field(default_factory=dict)  # partition -> the offset it last read or wrote
     is_frozen: bool = False
@@ -68,7 +65,7 @@ class ZooKeeperRun(World):
 
     def join(self, name: str) -> None:
         """A consumer starts: it makes its node, and decides for the first time."""
-        member = self.members[name] = Member(name, "g", self.topic, self.settings.partitions, claims=self.settings.owner_nodes)
+        member = self.members[name] = Member(name, "g", self.topic, self.settings.partitions)
         self.record(name, "join", strategies=["range"])
         self._register(member)
         self._rebalance(member)
@@ -92,7 +89,7 @@ class ZooKeeperRun(World):
         self.after(NOTICE_MS, lambda: self._notice(member, session))
 
     def is_settled(self) -> bool:
-        """Whether nobody rebalances, and each partition has exactly one reader, which has an owner node if there are any."""
+        """Whether nobody rebalances, and each partition has exactly one reader."""
         return not any(each.is_rebalancing or each.is_frozen for each in self.members.values()) and all(
             len(names) == 1 for names in self.holders().values()
         )
@@ -104,7 +101,7 @@ class ZooKeeperRun(World):
     def tell_traffic(self, before: Counter[str]) -> None:
         """What ZooKeeper was asked since it had counted so much, and what a coordinator would have been."""
         told = self.zookeeper.traffic - before
-        counts = {name: told[name] for name in ("reads", "writes", "refused", "notifications")}
+        counts = {name: told[name] for name in ("reads", "writes", "notifications")}
         self.record(
             "zookeeper", "traffic", members=len(self.members), **counts, messages=messages(told),
             coordinator_messages=coordinator_messages(len(self.members) - 1),
@@ -127,7 +124,7 @@ class ZooKeeperRun(World):
         if names:
             self.record("zookeeper", "notify", members=names)
         for name in names:
-            self.after(NOTIFY_MS + self.members[name].late_ms, partial(self._hear, self.members[name]))
+            self.after(NOTIFY_MS, partial(self._hear, self.members[name]))
 
     def _hear(self, member: Member) -> None:
         if member.is_frozen:  # it lies in the socket until then
@@ -139,7 +136,7 @@ class ZooKeeperRun(World):
         else:
             self._rebalance(member)
 
-    def _rebalance(self, member: Member, tries: int = 1) -> None:
+    def _rebalance(self, member: Member) -> None:
         """Commit, give everything up, read who is there, and take the share a little later."""
         member.is_rebalancing = True
         self._commit(member)
@@ -148,23 +145,14 @@ class ZooKeeperRun(World):
         if given_up:
             self.record(member.name, "revoked", partitions=self._named(given_up))
         member.decide(self.zookeeper)
-        self.after(READ_MS, lambda: self._take(member, tries))
+        self.after(READ_MS, lambda: self._take(member))
 
-    def _take(self, member: Member, tries: int) -> None:
+    def _take(self, member: Member) -> None:
         if member.is_frozen:
-            self.after(READ_MS, lambda: self._take(member, tries))
+            self.after(READ_MS, lambda: self._take(member))
             return
         offsets = {partition: member.committed(self.zookeeper, partition) for partition in member.share}
-        if member.take(self.zookeeper):
-            self._taken(member, offsets)
-        elif tries < self.settings.rebalance_max_retries:
-            self.record(member.name, "refused", partitions=self._named(member.share))
-            self.after(self.settings.rebalance_backoff_ms, lambda: self._rebalance(member, tries + 1))
-        else:
-            member.is_rebalancing = False
-            self.record(member.name, "failed", tries=tries)
-
-    def _taken(self, member: Member, offsets: dict[int, int]) -> None:
+        member.take(self.zookeeper)
         member.is_rebalancing = False
         member.position, member.written = dict(offsets), dict(offsets)
         self.record(member.name, "assigned", partitions=self._named(member.holds))
@@ -244,7 +232,6 @@ class ZooKeeperRun(World):
 
 
 SessionMs = Annotated[int, Knob("How long ZooKeeper waits for a silent member.", "ms", 500, 60_000, live=True)]
-Retries = Annotated[int, Knob("How many times a member tries to claim its share.", "tries", 1, 20, live=True)]
 
 SETTLE_MS = 120_000  # virtual
 MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
@@ -252,7 +239,7 @@ MODEL_ONLY = "Kafka has no ZooKeeper any more, and its clients left it with 0.9"
 
 @experiment(
     "A group without a coordinator", ZooKeeperRun, model_only=MODEL_ONLY,
-    figure=TWO_OWNERS, front=("happens", "owner_nodes", "away_ms", "zookeeper_session_timeout_ms", "auto_commit_interval_ms"),
+    figure=TWO_OWNERS, front=("happens", "away_ms", "zookeeper_session_timeout_ms", "auto_commit_interval_ms"),
 )
 def zookeeper_group(
     run: ZooKeeperRun,
@@ -260,14 +247,10 @@ def zookeeper_group(
     partitions: Annotated[int, Knob("How many partitions the topic has.", "partitions", 1, 24)] = 4,
     records: Annotated[int, Knob("How many records each partition holds.", "records", 1, 200)] = 25,
     happens: Annotated[
-        Literal["a member joins", "a member hears late", "a member stalls"],
-        Knob("What happens to the group: a member joins, a member joins while another is notified late, or a member pauses."),
+        Literal["a member joins", "a member stalls"], Knob("What happens to the group: a member joins, or a member pauses."),
     ] = "a member stalls",
-    away_ms: Annotated[int, Knob("How long a member pauses, or how late it is notified.", "ms", 0, 60_000, live=True)] = 8_000,
-    owner_nodes: Annotated[bool, Knob("Whether members claim partitions with nodes before reading; real ones do.")] = True,
+    away_ms: Annotated[int, Knob("How long a member pauses.", "ms", 0, 60_000, live=True)] = 8_000,
     zookeeper_session_timeout_ms: SessionMs = SESSION_TIMEOUT_MS,
-    rebalance_max_retries: Retries = REBALANCE_MAX_RETRIES,
-    rebalance_backoff_ms: Annotated[int, Knob("How long it waits between tries.", "ms", 10, 60_000, live=True)] = REBALANCE_BACKOFF_MS,
     auto_commit_interval_ms: Annotated[int, Knob("How often a member commits.", "ms", 50, 60_000, live=True)] = 1_000,
     process_ms: Annotated[int, Knob("How long a member takes to process a record.", "ms", 5, 5_000, live=True)] = 100,
 ) -> None:
@@ -285,8 +268,6 @@ def zookeeper_group(
         run.run_for(run.settings.away_ms)
         run.thaw(first)
     else:
-        if happens == "a member hears late":
-            run.members[names[-2]].late_ms = run.settings.away_ms
         run.join(names[-1])
     run.run_for(SETTLE_MS, until=run.is_settled)
     run.tell_traffic(before)

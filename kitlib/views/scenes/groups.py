@@ -54,8 +54,7 @@ PARTS = {
     "signs": "Which signs could have been seen, and when?",
 }
 SIGN_WORDS = (  # what is shown of a member, in the legend's order
-    "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "failed",
-    "heard", "error",
+    "join", "leave", "kill", "freeze", "thaw", "late", "evict", "refused", "cut_off", "reconnect", "expired", "heard", "error",
 )  # fmt: skip
 HEADS = ("coordinator", "zookeeper")  # who leads the group
 ENDS = frozenset({"kill", "leave", "error"})  # with these a member gives up what it was given

@@ -143,7 +143,7 @@ GROUPS = Setting(
         "expired": (says(WHO, "session expired", True),),
     },
     lambda play, step: _group_lines(play, step),
-    still="store share rows empty known traffic failed refused",
+    still="store share rows empty known traffic refused",
 )
 
 
