@@ -51,7 +51,6 @@ class Experiment:
     story: Callable[Concatenate[Any, ...], None]  # told to a run of the kind below, with its parameters' knobs
     kind: RunKind[Any]
     model_only: str = ""  # why there is nothing real to run it on; "" when there is
-    domain: str = ""  # whose words its trace is told in; "" for those of its kind of run
     figure: Figure | None = None  # the number that the question asks for
     front: tuple[str, ...] = ()  # the knobs that a player puts beside the picture, three to five where there are so many
     manager: type[PartitionManager] | None = None  # a learner's own, in the place of the kit's
@@ -111,15 +110,10 @@ class Experiment:
     def fork(self, trace: Trace, at: int, **knobs: Any) -> Trace:
         """The same run up to and including step `at`, then another future with these knobs.
 
-        KnobError for a knob that is not live, when no knob is, when `trace` is a fork itself or another experiment's,
-        or when `at` is the step that cut it; TraceError when `at` is no step of `trace`, or its last one, as
-        nothing follows that could change.
+        KnobError for a knob that is not live, when no knob is, and when `trace` is a fork itself or another experiment's;
+        TraceError when `at` is no step of `trace`, or its last one, as nothing follows that could change.
         """
-        if (max_steps := trace.at(at).cut_at) is not None:
-            raise KnobError(
-                f"{self.name}: run {trace.run} was cut at step {at} (max_steps={max_steps}), so nothing can follow that step. "
-                "Fork an earlier step, or run the experiment again with a larger max_steps."
-            )
+        trace.at(at)
         if at == len(trace) - 1:
             raise TraceError(
                 f"{self.name}: step {at} is the last one, so a fork there would change nothing. "
@@ -166,7 +160,7 @@ class Experiment:
             self.check_real(script)
         if backend == "kafka" and self.model_only:
             raise KnobError(f"{self.name} runs on the model only: {self.model_only}. Run it with backend=\"model\".")
-        domain = self.domain or getattr(self.kind, "domain", "")
+        domain = getattr(self.kind, "domain", "")
         if backend == "kafka":
             resolve_name("kitlib.experiments.groups.kafka_members:check_homes")(domain)
         if backend == "kafka" and "session_ms" in settings:
@@ -211,7 +205,6 @@ def experiment(
     shared: Sequence[type] = (),
     max_steps: int = 2_000,
     front: Sequence[str] = (),
-    domain: str = "",
     model_only: str = "",
     figure: Figure | None = None,
 ) -> Callable[[Callable[Concatenate[Run, ...], None]], Experiment]:
@@ -239,7 +232,7 @@ def experiment(
         knobs["max_steps"] = replace(MAX_STEPS, default=max_steps)
         question = " ".join((story.__doc__ or "").split())
         name = story.__name__
-        found = DECLARED[name] = Experiment(name, title, question, tuple(knobs.values()), story, kind, model_only, domain, figure, beside)
+        found = DECLARED[name] = Experiment(name, title, question, tuple(knobs.values()), story, kind, model_only, figure, beside)
         return found
 
     return declare

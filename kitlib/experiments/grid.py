@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -295,63 +295,47 @@ def find(experiment: str, where: str | Callable[[Row], Any], *, runs: int = 1_00
 
     KnobError for an unknown experiment, knob or anomaly, and for what is neither a name nor a function.
     """
-    grid = Grid.of(experiment, **fixed)
-    search = Search(grid, _condition(grid, where), fixed)
-    chance = Random(0)
-    drawn = search.defaults
-    while not search.holds(drawn):
-        if search.runs >= runs:
+    grid, chance, tried = Grid.of(experiment, **fixed), Random(0), 0
+    condition = _condition(grid, where)
+    free = [knob for knob in grid.experiment.knobs if knob.name not in fixed and knob.name != "max_steps"]
+    defaults: Row = {**grid.fixed, "seed": 1}  # a run is named by its knobs and its seed
+
+    def row(drawn: Row) -> Row:
+        return grid.row_of({name: drawn[name] for name in grid.knobs}, drawn["seed"])
+
+    def holds(drawn: Row) -> bool:
+        nonlocal tried
+        tried += 1
+        return bool(condition(row(drawn)))
+
+    drawn = defaults
+    while not holds(drawn):
+        if tried >= runs:
             return None
-        drawn = search.draw(chance)
-    drawn = search.shrink(drawn)
-    seed = drawn.pop("seed")
-    knobs = {name: value for name, value in drawn.items() if name in fixed or value != search.defaults[name]}
-    return Found(experiment, knobs, seed, search.row(drawn | {"seed": seed}), search.runs)
+        values = {knob.name: _value(knob, chance) for knob in free if chance.random() < 0.5}
+        drawn = defaults | {"seed": chance.randint(1, 1_000)} | values
+    drawn = _shrunk(drawn, defaults, [knob for knob in free if _is_size(knob)], holds)
+    knobs = {name: value for name, value in drawn.items() if name != "seed" and (name in fixed or value != defaults[name])}
+    return Found(experiment, knobs, drawn["seed"], row(drawn), tried)
 
 
-class Search:
-    """Runs of a grid that are drawn, tried and made smaller; a run is named by its knobs and its seed."""
-
-    def __init__(self, grid: Grid, condition: Callable[[Row], Any], fixed: Collection[str]) -> None:
-        self.grid, self.condition, self.runs = grid, condition, 0
-        self.free = [knob for knob in grid.experiment.knobs if knob.name not in fixed and knob.name != "max_steps"]
-        self.defaults: Row = {**grid.fixed, "seed": 1}
-
-    def row(self, drawn: Row) -> Row:
-        return self.grid.row_of({name: drawn[name] for name in self.grid.knobs}, drawn["seed"])
-
-    def holds(self, drawn: Row) -> bool:
-        self.runs += 1
-        return bool(self.condition(self.row(drawn)))
-
-    def draw(self, chance: Random) -> Row:
-        """A seed, and values for about half of the knobs."""
-        values = {knob.name: _value(knob, chance) for knob in self.free if chance.random() < 0.5}
-        return self.defaults | {"seed": chance.randint(1, 1_000)} | values
-
-    def shrink(self, drawn: Row) -> Row:
-        """Put knobs back to their defaults and lower how many of something there are, for as long as the condition holds."""
-        before = None
-        while before != drawn:
-            before = dict(drawn)
-            for name, default in self.defaults.items():
-                if drawn[name] != default and self.holds(drawn | {name: default}):
-                    drawn = drawn | {name: default}
-            for knob in self.free:
-                if _is_size(knob):
-                    drawn = self._lower(drawn, knob)
-        return drawn
-
-    def _lower(self, drawn: Row, knob: Knob) -> Row:
-        """The knob at the lowest value that can be reached by steps which halve as long as they lead too far."""
-        step = drawn[knob.name] - int(knob.low)
-        while step:
-            lower = drawn | {knob.name: drawn[knob.name] - step}
-            if lower[knob.name] >= knob.low and self.holds(lower):
-                drawn = lower
-            else:
-                step //= 2
-        return drawn
+def _shrunk(drawn: Row, defaults: Row, sizes: Sequence[Knob], holds: Callable[[Row], bool]) -> Row:
+    """Knobs are put back to their defaults, and there are fewer of each size, for as long as the condition holds."""
+    before = None
+    while before != drawn:
+        before = drawn
+        for name, default in defaults.items():
+            if drawn[name] != default and holds(drawn | {name: default}):
+                drawn = drawn | {name: default}
+        for knob in sizes:
+            step = drawn[knob.name] - int(knob.low)
+            while step:  # halved as long as it leads too far
+                lower = drawn | {knob.name: drawn[knob.name] - step}
+                if lower[knob.name] >= knob.low and holds(lower):
+                    drawn = lower
+                else:
+                    step //= 2
+    return drawn
 
 
 def _condition(grid: Grid, where: str | Callable[[Row], Any]) -> Callable[[Row], Any]:

@@ -161,7 +161,7 @@ def test_fork_at_the_last_step_is_refused_and_no_knob_is_dead_afterwards(page: P
     press(page, "End")
     page.get_by_role("button", name="Fork here").click()
     page.wait_for_selector(".kit-error:not([hidden])")
-    assert page.get_by_role("alert").inner_text().endswith("or run the experiment again with a larger max_steps.")
+    assert page.get_by_role("alert").inner_text().endswith("and fork there.")
     assert page.locator("[data-knob]:disabled").count() == 0
     page.locator("input[data-knob=records]").focus()
     page.keyboard.press("Home")

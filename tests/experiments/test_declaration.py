@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import isfunction, signature, unwrap
 from types import CodeType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
@@ -34,10 +34,12 @@ class WaitKnobs:
 class Told(Run):
     """A run that keeps what its story is called with."""
 
+    domain: ClassVar[str] = "spout"
+
     given: dict[str, Any] = field(default_factory=dict)
 
 
-@experiment("A title", Told, shared=(WaitKnobs,), max_steps=50, domain="spout")
+@experiment("A title", Told, shared=(WaitKnobs,), max_steps=50)
 def a_story(
     run: Told, batches: Annotated[int, Knob("How many batches.", "batches", 1, 20, live=True)] = 6, ending: Ending = "kill"
 ) -> None:
@@ -51,7 +53,7 @@ def a_story(
 def test_experiment_is_what_its_function_declares() -> None:
     """The name is the function's, the question its docstring in one line."""
     assert (a_story.name, a_story.title, a_story.question) == ("a_story", "A title", "What comes first, and what comes then?")
-    assert (a_story.kind, a_story.domain, a_story.model_only) == (Told, "spout", "")
+    assert (a_story.kind, a_story.model_only) == (Told, "")
 
 
 def test_knobs_are_the_parameters_then_the_shared_ones_then_max_steps() -> None:

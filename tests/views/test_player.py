@@ -73,7 +73,7 @@ def test_run_that_is_cut_says_so_below_its_picture(name: str) -> None:
     for picture in (show(player.trace), show(player.trace, 3)):
         assert said in picture.sentence and f">{said}</text>" in picture.svg
     told = ask(player, do="fork", at=9)
-    assert "was cut at step 9 (max_steps=10), so nothing can follow that step." in told["error"]
+    assert "step 9 is the last one, so a fork there would change nothing." in told["error"]
 
 
 def test_player_plain_output_is_a_deterministic_sentence() -> None:
