@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
+from nbformat import v4
 from playwright.sync_api import Browser, Dialog, Page, Request
 
 from kitlib.errors import SupplyError
@@ -22,6 +24,7 @@ from tests.browser.players import ROOT, attribute
 AXE = Jar(**json.loads(Path(__file__).with_name("axe.lock.json").read_text(encoding="utf-8")))  # only tests use it
 
 
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 # In a page: end what is open in its JupyterLab, and its kernel.
 CLOSE = """async () => {
   for (const panel of [...window.jupyterapp.shell.widgets("main")]) {
@@ -64,23 +67,7 @@ class Lab:
     def open(self, page: Page, *cells: str) -> None:
         """Open a new notebook with these cells and run all of them; a page that has JupyterLab keeps it, which takes seconds to load."""
         name = f"test-{secrets.token_hex(4)}.ipynb"
-        notebook: dict[str, Any] = {
-            "cells": [
-                {
-                    "cell_type": "code",
-                    "id": f"cell-{n}",
-                    "metadata": {},
-                    "outputs": [],
-                    "execution_count": None,
-                    "source": cell,
-                }
-                for n, cell in enumerate(cells)
-            ],
-            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
-        (self.folder / name).write_text(json.dumps(notebook))
+        nbformat.write(v4.new_notebook(cells=[*map(v4.new_code_cell, cells)], metadata={"kernelspec": KERNEL}), self.folder / name)
         if page.url.startswith(self.url):
             page.evaluate(OPEN, [self.theme, name])
         else:

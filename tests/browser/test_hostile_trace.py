@@ -59,5 +59,7 @@ def test_hostile_text_in_every_field_is_text(chromium: Browser, tmp_path: Path, 
             press(page, "ArrowRight")
             assert page.locator("img, iframe, script:not([type])").count() == 0
         assert press(page, "End") == len(trace) - 1
+        press(page, "i", "Enter")
+        assert page.locator(".kit-card, .kit-pinned").first.is_visible()
         assert page.locator("img, iframe, script:not([type])").count() == 0
         visit.check()
