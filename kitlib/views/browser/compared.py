@@ -1,9 +1,9 @@
-"""`compare(a, b)`: the first step at which two runs part, in a sentence, and both of them side by side on one clock.
+"""`compare(a, b)`: the first step at which two runs part, in a sentence, and both of them side by side.
 
     compare(run("answers_lost", idempotence=False), run("answers_lost"))
 
 Two runs that begin alike are alike step by step, until a setting, a seed or an answer makes the difference. That step is
-what explains the two ends. Up to there both players move together; from there on each shows where it is at the same time.
+what explains the two ends, and there both players open.
 
 Left out: whether the runs meet again. What comes after a difference follows from it.
 """
@@ -19,7 +19,6 @@ import ipywidgets
 from kitlib.errors import TraceError
 from kitlib.text import plain_text
 from kitlib.trace import Trace
-from kitlib.views.browser.asking import TypeOn, button
 from kitlib.views.browser.outcome import Outcome, Parting, changes, label, parting
 from kitlib.views.browser.player import Player, with_still
 from kitlib.views.frames import to_frames
@@ -30,7 +29,6 @@ from kitlib.views.svg import Svg, document, el, group
 NAMES = ("A", "B")
 LINE, LINE_TALL = 100, 19  # characters, and SVG units
 MOST_TOLD = 60  # characters of a value that differs
-MOST_PICTURES = 300  # of a playback, which takes 15 s at most
 
 
 def sentence_of(a: Trace, b: Trace, found: Parting | None) -> str:
@@ -63,22 +61,6 @@ def _short(value: Any) -> str:
     return plain_text(value, MOST_TOLD)
 
 
-def ticks_of(a: Trace, b: Trace, found: Parting | None) -> list[tuple[int, int]]:
-    """The steps that both show, moment by moment: together until they part, then each the steps that its time has come for."""
-    together = found.number if found and found.differs != "time" else 0 if found else len(a)
-    ticks = [(step, step) for step in range(together)]
-    at, to = together - 1, together - 1
-    while at + 1 < len(a) or to + 1 < len(b):
-        a_ms = a.steps[at + 1].at_ms if at + 1 < len(a) else None
-        b_ms = b.steps[to + 1].at_ms if to + 1 < len(b) else None
-        if a_ms is not None and (b_ms is None or a_ms <= b_ms):
-            at += 1
-        if b_ms is not None and (a_ms is None or b_ms <= a_ms):
-            to += 1
-        ticks.append((at, to))
-    return ticks
-
-
 def compare(a: Trace | Player, b: Trace | Player) -> Compared:
     """Two runs side by side, opened at the step where they part.
 
@@ -100,16 +82,14 @@ def compare(a: Trace | Player, b: Trace | Player) -> Compared:
 
 
 class Compared(ipywidgets.VBox):  # type: ignore[misc]  # has no types
-    """Two players on one clock. `.parting` is where their runs part, `.sentence` says it, `.changes` what became of it.
-
-    The slider moves both, from moment to moment; each can be scrubbed and played alone as well.
-    """
+    """Two players, opened at the step where their runs part. `.parting` is that step, `.sentence` says it, `.changes` what became of it."""
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self.traces = (a, b)
         self.parting = parting(a, b)
         self.sentence = sentence_of(a, b, self.parting)
-        self.players = (Player(a), Player(b))
+        opening = self.parting.number if self.parting else 0
+        self.players = [Player(trace, open_at=min(opening, len(trace) - 1)) for trace in self.traces]
         outcomes = [Outcome.of(player.trace, player.verdict, player.experiment) for player in self.players]
         self.changes = changes(*outcomes)
         self.labels = tuple(
@@ -117,28 +97,13 @@ class Compared(ipywidgets.VBox):  # type: ignore[misc]  # has no types
             for name, trace, (own, its) in zip(NAMES, self.traces, (outcomes, outcomes[::-1]), strict=True)
         )
         self.changed = f"{', '.join(self.changes)}." if self.changes else "In the end, the counts are the same."
-        self.ticks = ticks_of(a, b, self.parting)
-        opening = next((place for place, tick in enumerate(self.ticks) if self.parting and max(tick) >= self.parting.number), 0)
-        way = {"min": 0, "max": len(self.ticks) - 1, "value": opening}
-        self.slider = ipywidgets.IntSlider(**way, description="both", readout=False, layout={"flex": "1 1 300px"})
-        play = ipywidgets.Play(**way, interval=50, step=max(1, len(self.ticks) // MOST_PICTURES), show_repeat=False)
-        ipywidgets.jslink((play, "value"), (self.slider, "value"))
-        self.slider.observe(lambda _change: self._move(), "value")
-        leap = button("Go to where they part", lambda: setattr(self.slider, "value", opening))
         said = ipywidgets.HTML(f"<b style='font-size:15px'>{html.escape(self.sentence)}</b><br>{html.escape(self.changed)}")
         sides = [
             ipywidgets.VBox([ipywidgets.HTML(f"<b>{html.escape(told)}</b>"), player], layout={"flex": "1 1 620px"})
             for told, player in zip(self.labels, self.players, strict=True)
         ]
-        bar = ipywidgets.HBox([play, self.slider, leap])
-        super().__init__([said, bar, ipywidgets.HBox(sides, layout={"flex_flow": "row wrap"}), TypeOn()])
+        super().__init__([said, ipywidgets.HBox(sides, layout={"flex_flow": "row wrap"})])
         self.add_class("kit-told").add_class("kit-pair")
-        self._move()
-
-    def _move(self) -> None:
-        """Show the slider's moment in both."""
-        for player, step in zip(self.players, self.ticks[self.slider.value], strict=True):
-            player.step = step
 
     def __repr__(self) -> str:
         told = "; ".join([*self.labels, *self.changes])
