@@ -81,7 +81,7 @@ class SendRun(World):
     in_lane: dict[int, tuple[int, int]] = field(default_factory=dict)  # record -> (partition, its number there)
     of_batch: dict[int, list[int]] = field(default_factory=dict)  # batch -> its records
     open_records: int = 0  # that lie in batches and of whose end the user has not heard
-    costs: dict[str, int] = field(default_factory=dict)  # ms that the client's threads need themselves, see `two_sends`
+    costs: Counter[str] = field(default_factory=Counter)  # ms that the client's threads need themselves, see `two_sends`
     round_trip_ms: int = 10  # of a request and its answer
     busy_until_ms: int = 0  # the loop does something else until then
     user_busy_until_ms: int = 0  # the user's thread does something else until then
@@ -115,8 +115,7 @@ class SendRun(World):
         wants_before = self.producer.metadata.need_update
         sending = self.producer.send(value, self.now_ms)
         if self.producer.metadata.need_update and not wants_before:
-            self.record("metadata", "request_update", name=self.cluster.topic, version=self.producer.metadata.version,
-                        full=self.producer.metadata.need_full_update, why="an unknown topic")  # fmt: skip
+            self.note_request_update("an unknown topic", name=self.cluster.topic)
         if not sending.is_over:
             self.record("user", "blocked", record=record, on=sending.state, most_ms=sending.deadline_ms - self.now_ms)
         self.look_at_sendings()
@@ -214,8 +213,7 @@ class SendRun(World):
         if producer.metadata.need_update and not need_before:
             self.note_request_update("the loop")
         cost_ms = sum(self.perform(effect) for effect in producer.client.take_effects())
-        self._record_sender_events()
-        self._note_completed()
+        self._tell_client()
         if self.shows_loop:
             self.record("network", "select", poll=min(select.poll_ms, 2**53), metadata=min(select.metadata_ms, 2**53),
                         request=select.request_ms, timeout=select.least_ms)  # fmt: skip
@@ -231,8 +229,7 @@ class SendRun(World):
 
     def came_in(self) -> None:
         """Something came from the network: the user is told what it means, and the loop does not sleep any longer."""
-        self._record_sender_events()
-        self._note_completed()
+        self._tell_client()
         self.look_at_sendings()
         self._wake(always=True)
 
@@ -263,32 +260,31 @@ class SendRun(World):
         if self.shows_calls:
             self.record("user", "returned", record=record, waited_ms=waited_ms)
 
-    def _record_sender_events(self) -> None:
+    def _tell_client(self) -> None:
+        """What the sender did inside, and what the user is told."""
         events, self.producer.events = self.producer.events, []
         for event in events:
-            batch = event.batch
-            if batch is None:
+            if (batch := event.batch) is None:
                 self.record("sender", "id", pid=event.producer_id, epoch=event.producer_epoch, why=event.what)
             elif event.what in ("requeue", "expire"):
-                first, last = (self.in_lane[self.of_batch[batch.send][at]][1] for at in (0, -1))
-                self.record("sender", event.what, topic=self.cluster.topic, partition=batch.partition, batch=batch.send,
-                            first=first, last=last, attempt=batch.attempts)  # fmt: skip
-
-    def _note_completed(self) -> None:
-        """Tell what the user is told."""
+                self.record("sender", event.what, **self._of_batch(batch.send, 0, batch.count), attempt=batch.attempts)
         for done in self.producer.completed():
-            partition, first = self.in_lane[self.of_batch[done.send][done.first]]
-            data = {"topic": self.cluster.topic, "partition": partition, "batch": done.send, "first": first, "last": first + done.count - 1}
             self.open_records -= done.count
+            data = self._of_batch(done.send, done.first, done.count)
             if done.error is None:
                 self.record("user", "delivered", **data, offset=done.offset)
             else:
                 self.record("user", "undelivered", **data, error=done.error)
 
-    def note_request_update(self, why: str) -> None:
+    def _of_batch(self, batch: int, begin: int, count: int) -> dict[str, Any]:
+        """So many records of a batch."""
+        partition, first = self.in_lane[self.of_batch[batch][begin]]
+        return {"topic": self.cluster.topic, "partition": partition, "batch": batch, "first": first, "last": first + count - 1}
+
+    def note_request_update(self, why: str, **more: str) -> None:
         """Metadata is wanted."""
         metadata = self.producer.metadata
-        self.record("metadata", "request_update", full=metadata.need_full_update, version=metadata.version, why=why)
+        self.record("metadata", "request_update", **more, full=metadata.need_full_update, version=metadata.version, why=why)
 
     def stage_of(self, number: int) -> dict[str, int]:
         """Marks the first step that is this one of the source's nine."""
@@ -316,7 +312,7 @@ class SendRun(World):
     def _connect(self, node: Node) -> int:
         is_first = self.stage_of(2 if node.id < 0 else 7)
         self.record("network", "connect", node=node.id, address=f"{node.host}:{node.port}", **is_first)
-        cost_ms = self.costs.get("bootstrap_connect_ms" if node.id < 0 else "connect_ms", 0)
+        cost_ms = self.costs["bootstrap_connect_ms" if node.id < 0 else "connect_ms"]
         delay_ms = cost_ms or self.round_trip_ms
         self.to_client(node, delay_ms, partial(self._connected if self.cluster.is_reachable(node) else self._refused, node))
         return cost_ms if node.id < 0 else 0
@@ -344,9 +340,9 @@ class SendRun(World):
             told = self.stage_of(3) if has_topics else {}
             names = list(request.topics or ())
             self.record("network", "metadata_request", node=node.id, names=names, partial=request.is_partial, **told)
-            cost_ms = self.costs.get("metadata_request_ms", 0)
-            round_trip_ms = self.costs.get("metadata_answer_ms", self.round_trip_ms)
-            self._after_answer(effect, cost_ms + round_trip_ms, lambda: self.cluster.metadata(request))
+            cost_ms = self.costs["metadata_request_ms"]
+            answer_ms = self.costs["metadata_answer_ms"] or self.round_trip_ms
+            self._after_answer(effect, cost_ms + answer_ms, lambda: self.cluster.metadata(request))
             return cost_ms
         if isinstance(request, ApiVersionsRequest):
             self._after_answer(effect, self.round_trip_ms, lambda: None)
@@ -366,8 +362,8 @@ class SendRun(World):
                                  "batch": its.send, "first": numbers[0], "last": numbers[-1]})  # fmt: skip
         for data, its in zip(leaving.data, kept.batches, strict=True):
             self.record("sender", "request", **data, node=effect.node.id, attempt=its.attempts, **self.stage_of(8))
-        cost_ms = self.costs.get("produce_request_ms", 0)
-        there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
+        cost_ms = self.costs["produce_request_ms"]
+        there_ms = self.costs["produce_answer_ms"] or self.round_trip_ms
         found, ms = self.interventions.on("request", request.number), cost_ms + there_ms - there_ms // 2
         arrive, again = partial(self._arrive, leaving), partial(self._arrive, leaving, is_copy=True)
         self.carry("request", found, ms, arrive, partial(self._tell, leaving), self.line_to(effect.node), again)
@@ -399,7 +395,7 @@ class SendRun(World):
         version, need_before = metadata.version, metadata.need_update
         self.producer.receive(effect.node, effect.number, answer, self.now_ms)
         if isinstance(effect.request, MetadataRequest):
-            parse_ms = self.costs.get("metadata_parse_ms", 0)
+            parse_ms = self.costs["metadata_parse_ms"]
             self.busy_until_ms = self.now_ms + parse_ms
             if self.producer.sendings:
                 self.user_busy_until_ms = self.busy_until_ms
@@ -423,7 +419,7 @@ class SendRun(World):
                         nodes=[node.id for node in metadata.cluster.nodes], leader=None if leader is None else leader.id,
                         errors={name: error.name for name, error in metadata.errors.items()},
                         need_update=metadata.need_update, **told)  # fmt: skip
-        append_ms = self.costs.get("append_ms", 0)
+        append_ms = self.costs["append_ms"]
         if self.producer.sendings:
             self.user_busy_until_ms = self.now_ms + append_ms
         self.after(append_ms, self.look_at_sendings)
@@ -452,7 +448,7 @@ class SendRun(World):
         if leaving.node.id in self.cluster.mute or is_copy:
             return
         found = self.interventions.on("answer", leaving.request.number)
-        there_ms = self.costs.get("produce_answer_ms", self.round_trip_ms)
+        there_ms = self.costs["produce_answer_ms"] or self.round_trip_ms
         come, tell = partial(self._if_there, lambda: self._answer(leaving, answers)), partial(self._tell, leaving)
         self.carry("answer", found, there_ms // 2, come, tell, self.line_to(leaving.node), is_lost_at_once=False)
 

@@ -97,13 +97,13 @@ def two_sends(
     take turns?
     """
     run.shows_loop = run.shows_calls = True
-    run.costs = dict(SOURCE_TIMES_MS)
+    run.costs.update(SOURCE_TIMES_MS)
     order = [1, 0, *range(2, partitions)] if partitions > 1 else []
     run.begin(send_config(run.settings), SendCluster("test", partitions, order=order))
     run.run_for(wait_ms)
     run.send()
     run.run_for(pause_ms)
-    run.costs = {}
+    run.costs.clear()
     run.send()
     run.finish()
 

@@ -12,6 +12,7 @@ producer id behind it, and is undecided until there is one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -154,17 +155,13 @@ PANEL_TALL = READ_Y + 2 * READ_TALL + 30  # and a line for each transactional id
 MOST_IDS = 4
 INPUT_Y, INPUT_TALL = READ_Y + 2 * READ_TALL + 14, 56  # the input topic, where there is one
 
-def followed(trace: Trace, name: str) -> list[int]:
-    """A number of the state after each step; 0 before one is told."""
-    return [value or 0 for value in as_before(step.state.get(name) for step in trace)]
-
-
 class Panel:
     """The panel after each step, in pieces."""
 
     def __init__(self, trace: Trace) -> None:
-        self.ends = followed(trace, "high_watermark")
-        self.stable = followed(trace, "lso")
+        self.ends, self.stable = (
+            [value or 0 for value in as_before(step.state.get(name) for step in trace)] for name in ("high_watermark", "lso")
+        )
         self.records: dict[int, str] = {}  # offset -> record
         for step in trace:
             if step.actor == "broker" and step.what == "write":
@@ -194,9 +191,10 @@ class Panel:
         for row in log:
             look = row[5] or fate_of(row, log)
             for offset in range(row[0], row[1] + 1):
-                record = self.records.get(offset, "")
-                found[offset] = COPY if look in (COMMITTED, PLAIN) and record in seen else look
-                seen |= {record} if record and look in (COMMITTED, PLAIN) else set()
+                found[offset] = look
+                if look in (COMMITTED, PLAIN) and (record := self.records.get(offset)) is not None:
+                    found[offset] = COPY if record in seen else look
+                    seen.add(record)
         return found
 
     def take(self, step: Step) -> tuple[list[Svg], str]:
@@ -272,71 +270,50 @@ class Panel:
         if not shown:
             return [el("path", d=f"M{STRIP_LEFT} {BOX_Y + 12}h60", cls="grey-line", stroke_dasharray="1 4")]
         parts, looks = [], self.looks_of(log)
-        for row in shown:
-            left = max(row[0], first)
-            boxes = []
-            for offset in range(left, row[1] + 1):
+        for begin, last, pid, epoch, _, kind in shown:
+            left, boxes = max(begin, first), []
+            for offset in range(left, last + 1):
                 words = self.records.get(offset, "")
                 box = draw_box(looks[offset], self._x(offset, first), BOX_Y, self.wide - 1, TALL, words, f"offset {offset}")
-                boxes.append(group(box, data_ref=f"{'marker' if row[5] else 'record'}:{self.place}/{offset}"))
-            x, wide = self._x(left, first), (row[1] - left + 1) * self.wide
+                boxes.append(group(box, data_ref=f"{'marker' if kind else 'record'}:{self.place}/{offset}"))
+            x, wide, told = self._x(left, first), (last - left + 1) * self.wide, f"{pid}/{epoch}"
             boxes.append(el("text", str(left), cls="grey", x=x + 2, y=OFFSET_Y, font_size=11))
-            if row[2] is not None and row[2] >= 0:
-                told = f"{row[2]}/{row[3]}"
-                fits = len(told) * CHAR <= wide
-                boxes += (
-                    [el("text", told, cls="ink", x=x + wide / 2, y=EPOCH_Y, text_anchor="middle", font_size=11)]
-                    if fits
-                    else []
-                )
+            if pid >= 0 and len(told) * CHAR <= wide:
+                boxes.append(el("text", told, cls="ink", x=x + wide / 2, y=EPOCH_Y, text_anchor="middle", font_size=11))
             parts.append(group(*boxes))
         for tx, rows in groupby((row for row in shown if row[5] is None), key=lambda row: row[4]):
-            told_rows = list(rows)
+            spans = [row[:2] for row in rows]
+            begin, last = spans[0][0], spans[-1][1]
             if tx is not None:
-                parts.append(
-                    self._bracket(
-                        str(tx), self._x(max(told_rows[0][0], first), first), self._x(told_rows[-1][1] + 1, first)
-                    )
-                )
+                parts.append(self._bracket(str(tx), self._x(max(begin, first), first), self._x(last + 1, first)))
         return parts
 
     def _bracket(self, tx: str, x0: int, x1: int) -> Svg:
         """A transaction's number over its records."""
         line = el("path", d=f"M{x0 + 2} {TX_Y + 6}v-3H{x1 - 2}v3", fill="none", cls="grey-line", stroke_width=1)
-        return group(
-            line,
-            el("text", tx, cls="ink", x=(x0 + x1) / 2, y=TX_Y, text_anchor="middle", font_size=11, font_weight="bold"),
-            data_ref=f"transaction:{tx}",
-        )
+        number = el("text", tx, cls="ink", x=(x0 + x1) / 2, y=TX_Y, text_anchor="middle", font_size=11, font_weight="bold")
+        return group(line, number, data_ref=f"transaction:{tx}")
 
     def _line(self, lso: int, first: int, end: int) -> Svg:
         """The last stable offset, as a line through log and readers."""
         x = self._x(max(lso, first), first)
         foot = READ_Y + 2 * READ_TALL
         line = el("path", d=f"M{x} {TX_Y + 5}V{foot}", stroke=BLUE, stroke_width=2.6)
-        anchor = "start" if x < AXIS_RIGHT - 130 else "end"
-        place = x + 4 if anchor == "start" else x - 4
-        return group(
-            line, el("text", "last stable offset", cls="ink", x=place, y=foot + 6, text_anchor=anchor, font_size=11)
-        )
+        place, anchor = (x + 4, "start") if x < AXIS_RIGHT - 130 else (x - 4, "end")
+        return group(line, el("text", "last stable offset", cls="ink", x=place, y=foot + 6, text_anchor=anchor, font_size=11))
 
     def _reads(self, name: str, place: int, log: list[LogRow], first: int) -> Svg:
         """A small box below each record that a reader was given; hatched where it was aborted since or before."""
-        fates = self.looks_of(log)
+        looks = self.looks_of(log)
         y = READ_Y + READ_TALL * place + 3
         parts = [el("path", d=f"M{STRIP_LEFT} {y + 12}H{AXIS_RIGHT}", cls="grey-line", stroke_width=0.5)]
-        found: dict[int, int] = {}
-        for offset in self.given[name]:
-            found[offset] = found.get(offset, 0) + 1
-        for offset, times in found.items():
+        for offset, times in Counter(self.given[name]).items():
             if offset >= first:
-                look = FILLS[fates.get(offset, OPEN)]
-                parts.append(draw_fill(look, self._x(offset, first) + 3, y, self.wide - 6, 12, f"offset {offset}"))
+                x = self._x(offset, first)
+                parts.append(draw_fill(FILLS[looks.get(offset, OPEN)], x + 3, y, self.wide - 6, 12, f"offset {offset}"))
                 if times > 1:
-                    middle = self._x(offset, first) + self.wide / 2
-                    parts.append(
-                        el("text", f"{times}×", x=middle, y=y + 10, text_anchor="middle", font_size=11, **letter_paint("ink", 4))
-                    )
+                    paint = letter_paint("ink", 4)
+                    parts.append(el("text", f"{times}×", x=x + self.wide / 2, y=y + 10, text_anchor="middle", font_size=11, **paint))
         return group(*parts)
 
     def _coordinator(self) -> list[Svg]:
