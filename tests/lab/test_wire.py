@@ -189,10 +189,8 @@ def test_wire_nobody_there_is_told_within_the_deadline() -> None:
 
 NO_BROKERS = [
     pytest.param(says(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "Invalid frame length", id="a web server"),
-    pytest.param(says(b"\x15\x03\x03\x00\x02\x02\x46"), "Invalid frame length", id="a server that wants TLS"),
     pytest.param(says(b"\x00\x00\x00\x08\x00\x00\x00\x63rest"), "Correlation IDs do not match", id="an answer to something else"),
     pytest.param(says(b"\x00\x00\x00\x20\x00\x00", closes=True), "disconnected", id="half a frame, then the end"),
-    pytest.param(says(b"", closes=True), "disconnected", id="no word, then the end"),
     pytest.param(is_silent, "timed out|no answer", id="silence"),
 ]
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from kitlib.errors import TraceError
 from kitlib.experiments import run
 from kitlib.trace import Trace
-from kitlib.views import Player, show
+from kitlib.views import show
 from kitlib.views.frames import to_frames
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.transactions import (
@@ -22,7 +20,6 @@ from kitlib.views.scenes.transactions import (
     INPUT_Y,
     OPEN,
     PLAIN,
-    Panel,
     fate_of,
     signs_of,
     states_of,
@@ -93,14 +90,6 @@ def test_lanes_show_who_is_told_what() -> None:
     assert "an abort" in meanings and "a request with its records" in meanings and "a producer's transaction" in meanings
 
 
-def test_the_log_and_its_stable_part_are_followed() -> None:
-    """While a transaction is open the last stable offset stands at its first record, and then jumps."""
-    panel, write, marker = Panel(ZOMBIE), number_of("write"), number_of("marker")
-    assert (panel.ends[write], panel.stable[write]) == (3, 0)
-    assert (panel.ends[marker], panel.stable[marker]) == (4, 4)
-    assert panel.records[0] == "0" and panel.records[4] == "0", "record 0 lies in the log twice"
-
-
 def test_the_panel_shows_the_logs_boxes_by_their_worth_and_what_each_reader_was_given() -> None:
     """After the abort its records are hatched; read_committed never had them, read_uncommitted had."""
     scene, at = scene_of(ZOMBIE), number_of("marker")
@@ -129,17 +118,6 @@ def test_a_long_log_shows_its_newest_part() -> None:
     svg = show(trace).svg
     assert "shown from offset " in texts(svg) and len(svg) < 60_000
     assert "shown from" not in texts(show(trace, 3).svg)
-
-
-def test_parts_of_a_transactions_picture() -> None:
-    """The log alone is a part; the strips of other traces are not."""
-    told = texts(show(ZOMBIE, part="log").svg)
-    assert "where does read_committed stop?" in told and "producer 2" not in told
-    with pytest.raises(TraceError, match="Expected one of all, log"):
-        show(ZOMBIE, part="plot")
-    player = Player(ZOMBIE)
-    assert json.loads(player.frames)["reels"][0]["question"].startswith("What is written")
-    player.close()
 
 
 def looks(trace: Trace, number: int, row: int) -> list[str]:
