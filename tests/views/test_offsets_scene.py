@@ -23,7 +23,6 @@ from kitlib.views.scenes.log_panel import (
     log_words,
 )
 from kitlib.views.scenes.offset_rows import coordinator_states
-from kitlib.views.scenes.offsets import states_of
 from kitlib.views.svg import HATCH
 from kitlib.words.glyphs import BLUE, RED
 from kitlib.words.offsets import OFFSETS, in_words
@@ -120,19 +119,6 @@ def test_each_part_asks_its_own_question_and_the_load_has_the_room() -> None:
     player = Player(trace, part="load")
     assert b"What does the cache know" in player.frames
     player.close()
-
-
-def test_the_log_is_put_together_from_writes_where_the_run_tells_no_more() -> None:
-    """Own writes have their keys; of the others' only the number is known; a group's own record is no offset."""
-    trace = Trace("moves", "moves_toy", domain="offsets")
-    trace.record(0, "offsets log", "write", offset=0, key="group billing", value=None, members=1)
-    trace.record(0, "offsets log", "write", offset=1, key=BILLING, value=3)
-    trace.record(0, "others", "write_many", records=5, keys=2)
-    logs = [keyed_log(state) for state in states_of(trace)]
-    assert logs[0] is None and logs[1] is not None and logs[2] is not None
-    assert logs[1].records == [[1, 0, 3]] and len(logs[2].records) == 6 and logs[2].counts() == (3, 0, 3)
-    assert logs[2].own == {BILLING: 3} and logs[2].cache is None
-    assert "5 records of 2 keys" in repr(show(trace))
 
 
 def test_a_compacted_topic_is_drawn_before_and_after_the_pass() -> None:

@@ -274,7 +274,7 @@ class IncidentRun(Run):
             self.record_in(self.ledger, "log", "delete", to=start)
         found = self.cleaner.look(self.now_ms)
         self.changed()
-        if not self.cleaner_runs or not must_be_cleaned(self.log, found, self.now_ms, self.cleaner.config):
+        if not self.cleaner_runs or not must_be_cleaned(found, self.cleaner.config):
             return
         self.record("cleaner", "pass", dirty_ratio=round(found.dirty_ratio, 3))
         cleaned = self.cleaner.clean(self.now_ms)

@@ -10,7 +10,7 @@ tombstone in it may stay forever.
 Source: Apache Kafka 4.3.1, `Cleaner.doClean`, `LogCleanerManager.cleanableOffsets`,
 `LogCleanerManager.calculateCleanableBytes`, `LogToClean`, `MemoryRecords.filterTo`; with `keeps_last_batch`
 "high watermark" 4.4.0.
-Differs: transactions, control batches, producers' last batches and message formats before v2 are left out;
+Differs: transactions, control batches, producers' last batches, message formats before v2 and max.compaction.lag.ms are left out;
 keys are mapped by themselves and not by a hash; the load factor of the map belongs to `map_keys`.
 """
 
@@ -38,7 +38,6 @@ class CleanerConfig:
 
     delete_retention_ms: int = 86_400_000  # LogConfig.DEFAULT_DELETE_RETENTION_MS
     min_compaction_lag_ms: int = 0
-    max_compaction_lag_ms: int = 2**63 - 1
     min_cleanable_dirty_ratio: float = 0.5  # LogConfig.DEFAULT_MIN_CLEANABLE_DIRTY_RATIO
     map_keys: int = 900  # how many keys one pass maps
     segment_bytes: int = 1_073_741_824
@@ -95,44 +94,33 @@ def is_young(segment: Segment, newest_ms: int) -> bool:
     return largest is None or largest > newest_ms
 
 
-def must_be_cleaned(log: SegmentedLog, found: CleanableRange, now_ms: int, config: CleanerConfig) -> bool:
-    """True when the cleaner would pick this log: dirty enough, or its oldest dirty segment waits too long."""
-    if not found.cleanable_bytes:
-        return False
-    firsts = [each.batches[0].max_timestamp_ms for each in log.inactive_from(found.first_dirty) if each.batches]
-    oldest = min((each for each in firsts if each > 0), default=None)
-    waits_too_long = oldest is not None and oldest < now_ms - config.max_compaction_lag_ms
-    return waits_too_long or found.dirty_ratio > config.min_cleanable_dirty_ratio
+def must_be_cleaned(found: CleanableRange, config: CleanerConfig) -> bool:
+    """True when the cleaner would pick this log: it is dirty enough."""
+    return bool(found.cleanable_bytes) and found.dirty_ratio > config.min_cleanable_dirty_ratio
 
 
 @dataclass(slots=True)
 class OffsetMap:
     """Each key's last offset in the part that has been read; all offsets up to `latest` are covered."""
 
-    map_keys: int
     offsets: dict[bytes, int] = field(default_factory=dict)
     latest: int = -1
-
-    def put(self, record: LogRecord) -> bool:
-        """Note a record; False when the map is full, whether its key is known or not."""
-        if len(self.offsets) >= self.map_keys:
-            return False
-        if record.key is not None:
-            self.offsets[record.key] = record.offset
-            self.latest = record.offset
-        return True
 
 
 def build_offset_map(log: SegmentedLog, found: CleanableRange, map_keys: int) -> OffsetMap:
     """Read the dirty part until its end or until the map is full."""
-    offset_map = OffsetMap(map_keys)
+    offset_map = OffsetMap()
     dirty = log.segments_between(found.first_dirty, found.first_uncleanable)
     ends = [each.base_offset for each in dirty[1:]] + [found.first_uncleanable]
     for segment, end in zip(dirty, ends, strict=True):
         for batch in segment.batches:
             for record in batch.records:
-                if record.offset >= found.first_dirty and not offset_map.put(record):
+                if record.offset < found.first_dirty:
+                    continue
+                if len(offset_map.offsets) >= map_keys:  # it is full, whether the key is known or not
                     return offset_map
+                if record.key is not None:
+                    offset_map.offsets[record.key] = offset_map.latest = record.offset
             if batch.last_offset >= found.first_dirty:
                 offset_map.latest = batch.last_offset
         offset_map.latest = end - 1  # a gap at the segment's end is covered too

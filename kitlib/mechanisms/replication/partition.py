@@ -123,24 +123,23 @@ class ReplicatedPartition:
         """The offset up to which readers see; None without a leader."""
         return None if self.leader is None else self.leader.high_watermark
 
-    def append(self, numbers: Sequence[int], acks: str = "all") -> Appended:
-        """Append records as a producer's request does, and let the followers that work copy them.
+    def append(self, numbers: Sequence[int]) -> Appended:
+        """Append records as a producer's request with acks=all does, and let the followers that work copy them.
 
-        Errors: LEADER_NOT_AVAILABLE without a leader that lives; with acks="all" NOT_ENOUGH_REPLICAS when fewer are in
+        Errors: LEADER_NOT_AVAILABLE without a leader that lives; NOT_ENOUGH_REPLICAS when fewer are in
         sync than min.insync.replicas, and REQUEST_TIMED_OUT when one that is in sync does not copy: the records stay.
         """
         leader = self.leader
         if leader is None:
             return Appended("LEADER_NOT_AVAILABLE")
-        if acks == "all" and self.is_under_min_isr:
+        if self.is_under_min_isr:
             return Appended("NOT_ENOUGH_REPLICAS")
         first = leader.end
         for number in numbers:
             leader.append(self.state.leader_epoch, number)
         happened = [self._note(f"broker {leader.broker}", "append", first=first, last=leader.end - 1)]
         happened += self.copy()
-        is_held_up = acks == "all" and leader.high_watermark < leader.end
-        return Appended("REQUEST_TIMED_OUT" if is_held_up else "", first, leader.end - 1, tuple(happened))
+        return Appended("REQUEST_TIMED_OUT" if leader.high_watermark < leader.end else "", first, leader.end - 1, tuple(happened))
 
     def end_offset_for(self, epoch: int) -> tuple[int, int]:
         """OffsetForLeaderEpoch: (epoch, end) by the leader's log, as `LeaderEpochs.end_offset_for`; (-1, -1) without a leader."""

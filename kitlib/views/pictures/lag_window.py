@@ -12,7 +12,6 @@ from textwrap import wrap
 
 from kitlib.mechanisms.lag import (
     RULES,
-    Commit,
     EmptyWindowError,
     Judgement,
     Status,
@@ -38,9 +37,8 @@ LAG_TOP, LAG_TALL = 144, 54
 TIME_Y = 246
 RULES_TOP, RULE_TALL = 286, 20
 STATUS_X, WHY_X = 168, 230  # where a rule's status and its reason begin
-MOST_SLOTS = 120  # more are left out, and said
+MOST_NUMBERED = 10  # slots that each have room for their numbers; of more the last one has
 MOST_HIGHER = 4  # a lag that is so many times the others' is cut off, or theirs could not be seen
-LABEL_WIDE = 54  # a number needs so much room
 
 
 def draw_window(window: Window) -> Picture:
@@ -49,12 +47,11 @@ def draw_window(window: Window) -> Picture:
         judgement = evaluate(window).judgement
     except EmptyWindowError as error:  # here Burrow itself crashes
         judgement = Judgement(Status.NOTFOUND, "empty", str(error).rstrip("."))
-    slots = list(window.commits)[-MOST_SLOTS:]
     rules, height = _draw_rules(replace(window, commits=trimmed(window.commits)), judgement)
     body = group(
         el("text", QUESTION, cls="ink", x=LEFT, y=22, font_size=14, font_weight="bold"),
         group(
-            _draw_badge(judgement), _draw_offsets(window, slots), _draw_lags(window, slots), _draw_time(window, slots),
+            _draw_badge(judgement), _draw_offsets(window), _draw_lags(window), _draw_time(window),
             group(rules, transform=f"translate(0 {RULES_TOP})"), transform="translate(0 30)",
         ),
     )  # fmt: skip
@@ -67,19 +64,13 @@ def _draw_badge(judgement: Judgement) -> Svg:
     return group(draw_box(name, LEFT, 8, 76, 22, name), el("text", f"rule: {judgement.rule}", cls="ink", x=108, y=23))
 
 
-def _place(slots: int, slot: int) -> float:
+def _place(window: Window, slot: int) -> float:
     """The middle of a slot."""
-    return round(SLOTS_LEFT + (SLOTS_RIGHT - SLOTS_LEFT) * (slot + 0.5) / max(1, slots), 1)
+    return round(SLOTS_LEFT + (SLOTS_RIGHT - SLOTS_LEFT) * (slot + 0.5) / max(1, len(window.commits)), 1)
 
 
-def _labelled(slots: int) -> int:
-    """Every so many slots have room for a number, the last one always."""
-    wide = (SLOTS_RIGHT - SLOTS_LEFT) / max(1, slots)
-    return max(1, round(LABEL_WIDE / wide + 0.49))
-
-
-def _has_label(slot: int, slots: int) -> bool:
-    return (slots - 1 - slot) % _labelled(slots) == 0
+def _has_number(window: Window, slot: int) -> bool:
+    return len(window.commits) <= MOST_NUMBERED or slot == len(window.commits) - 1
 
 
 def _row_name(name: str, detail: str, y: float) -> Svg:
@@ -89,8 +80,8 @@ def _row_name(name: str, detail: str, y: float) -> Svg:
     )
 
 
-def _draw_offsets(window: Window, slots: list[Commit | None]) -> Svg:
-    known = [(slot, each) for slot, each in enumerate(slots) if each is not None]
+def _draw_offsets(window: Window) -> Svg:
+    known = [(slot, each) for slot, each in enumerate(window.commits) if each is not None]
     foot = OFFSETS_TOP + OFFSETS_TALL
     offsets = [each.offset for _, each in known] or [0]
     low, high = min(offsets), max(offsets)
@@ -103,23 +94,23 @@ def _draw_offsets(window: Window, slots: list[Commit | None]) -> Svg:
         _row_name("Committed", f"{len(known)} of {len(window.commits)} slots", OFFSETS_TOP + 34),
         el("path", d=f"M{SLOTS_LEFT} {foot}H{SLOTS_RIGHT}", cls="grey-line", stroke_width=0.7),
     ]
-    empty = [_place(len(slots), slot) for slot, each in enumerate(slots) if each is None]
+    empty = [_place(window, slot) for slot, each in enumerate(window.commits) if each is None]
     if empty:
         path = "".join(f"M{x - 3:.1f} {foot - 30}h6" for x in empty)
         parts.append(el("path", el("title", "empty slots"), d=path, cls="grey-line", stroke_width=1.5))
     line = "".join(
-        f"{'M' if not at else 'L'}{_place(len(slots), slot):g} {y(each.offset):g}" for at, (slot, each) in enumerate(known)
+        f"{'M' if not at else 'L'}{_place(window, slot):g} {y(each.offset):g}" for at, (slot, each) in enumerate(known)
     )
     if line:
         parts.append(el("path", d=line, fill="none", stroke=BLUE, stroke_width=2))
     back = _first_step_back(window)
     for at, (slot, each) in enumerate(known):
-        x, went_back = _place(len(slots), slot), at > 0 and each.offset < known[at - 1][1].offset
+        x, went_back = _place(window, slot), at > 0 and each.offset < known[at - 1][1].offset
         if went_back:
             before_slot, before = known[at - 1]
-            parts.append(_arrow(_place(len(slots), before_slot), y(before.offset), x, y(each.offset), slot == back))
+            parts.append(_arrow(_place(window, before_slot), y(before.offset), x, y(each.offset), slot == back))
         parts.append(el("path", d=f"M{x - 4:g} {y(each.offset):g}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0Z", fill=BLUE, cls="paper-line"))
-        if _has_label(slot, len(slots)) or slot == back:
+        if _has_number(window, slot) or slot == back:
             below = went_back or (at + 1 < len(known) and known[at + 1][1].offset > each.offset and at > 0)
             at_y = y(each.offset) + (17 if below and went_back else -9)
             parts.append(el("text", figure(each.offset), cls="ink", x=x, y=at_y, text_anchor="middle", font_size=11))
@@ -138,8 +129,7 @@ def _first_step_back(window: Window) -> int | None:
         index = rewind_index(replace(window, commits=commits))
     except EmptyWindowError:
         return None
-    shown = min(len(window.commits), MOST_SLOTS)
-    return None if index is None else shown - len(commits) + index
+    return None if index is None else len(window.commits) - len(commits) + index
 
 
 def _arrow(from_x: float, from_y: float, x: float, y: float, is_looked_at: bool) -> Svg:
@@ -155,20 +145,20 @@ def _arrow(from_x: float, from_y: float, x: float, y: float, is_looked_at: bool)
     )
 
 
-def _draw_lags(window: Window, slots: list[Commit | None]) -> Svg:
+def _draw_lags(window: Window) -> Svg:
     foot = LAG_TOP + LAG_TALL
-    known = [(slot, each.lag) for slot, each in enumerate(slots) if each is not None]
+    known = [(slot, each.lag) for slot, each in enumerate(window.commits) if each is not None]
     high = max(1, *(lag for _, lag in known if lag is not None), 0)
     high = high if window.current_lag > MOST_HIGHER * high else max(high, window.current_lag)
-    wide = min(26.0, 0.6 * (SLOTS_RIGHT - SLOTS_LEFT) / max(1, len(slots)))
+    wide = min(26.0, 0.6 * (SLOTS_RIGHT - SLOTS_LEFT) / max(1, len(window.commits)))
 
     def tall(lag: int) -> float:
         return round((LAG_TALL - 16) * min(1.0, max(0, lag) / high), 1)
 
     bars, fine, parts = [], [], [_row_name("Lag", "at the commit", LAG_TOP + 30)]
     for slot, lag in known:
-        x = _place(len(slots), slot)
-        label = _has_label(slot, len(slots))
+        x = _place(window, slot)
+        label = _has_number(window, slot)
         if lag is None:
             parts.append(el("text", "?", cls="ink", x=x, y=foot - 4, text_anchor="middle")) if label else None
             continue
@@ -189,19 +179,19 @@ def _draw_lags(window: Window, slots: list[Commit | None]) -> Svg:
         parts.append(el("path", d=path, fill="none", stroke=ORANGE, stroke_width=2, stroke_dasharray=dash))
     parts.append(el("text", figure(window.current_lag), cls="ink", x=x, y=round(foot - now - 5, 1), text_anchor="middle"))
     parts.append(el("text", "lag now", cls="grey", x=x, y=foot + 14, text_anchor="middle", font_size=11))
-    for slot, each in enumerate(slots):
-        if each is not None and _has_label(slot, len(slots)):
-            number = slot + 1 - (len(slots) - len(trimmed(window.commits)))
+    for slot, each in enumerate(window.commits):
+        if each is not None and _has_number(window, slot):
+            number = slot + 1 - (len(window.commits) - len(trimmed(window.commits)))
             parts.append(
-                el("text", f"{number}", cls="grey", x=_place(len(slots), slot), y=foot + 14, text_anchor="middle", font_size=11)
+                el("text", f"{number}", cls="grey", x=_place(window, slot), y=foot + 14, text_anchor="middle", font_size=11)
             )
     parts.append(el("text", "commit", cls="grey", x=LEFT, y=foot + 14, font_size=11))
     return group(*parts)
 
 
-def _draw_time(window: Window, slots: list[Commit | None]) -> Svg:
+def _draw_time(window: Window) -> Svg:
     """How long the commits took, and the silence since; with clocks that disagree, only words."""
-    known = [each.timestamp_ms for each in slots if each is not None]
+    known = [each.timestamp_ms for each in window.commits if each is not None]
     parts = [_row_name("Time", "", TIME_Y + 5)]
     if not known:
         return group(*parts, el("text", "no commit in the window", cls="grey", x=SLOTS_LEFT, y=TIME_Y + 5))

@@ -24,7 +24,6 @@ PER_ROW, BOX_WIDE, BOX_TALL, ROW_PITCH = 15, 48, 34, 60
 MOST_BOXES = 3 * PER_ROW  # a longer log is a bar
 CELLS, BAR_TALL = 120, 44
 SHORT_KEY = 5  # characters; shorter keys are their own short names
-OTHERS = "other key "  # begins the names of keys of which only the number is known
 OLD_FORMAT = ", old format"  # to the cleaner such a key is another one, to the coordinator the same
 TOMB = "M-4 -4l8 8m0 -8l-8 8"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -52,11 +51,6 @@ class KeyedLog:
     def values(self) -> dict[str, Any]:
         """What the log says of each key: the value of its last record, of whatever format."""
         return {self.keys[key].removesuffix(OLD_FORMAT): value for _, key, value in self.records}
-
-    @property
-    def own(self) -> dict[str, Any]:
-        """The values without those keys of which only the number is known."""
-        return {name: value for name, value in self.values.items() if not name.startswith(OTHERS)}
 
     def label_of(self, name: str) -> str:
         """A key's short name."""
@@ -218,7 +212,7 @@ def draw_cache(log: KeyedLog) -> list[Svg]:
             el("text", f"loading: {done:,} of {total:,} records read", cls="ink", x=520, y=16),
         ]
     rows = [group(*head)]
-    entries = sorted(log.own.items(), key=lambda entry: log.cache is not None and log.cache.get(entry[0]) == entry[1])
+    entries = sorted(log.values.items(), key=lambda entry: log.cache is not None and log.cache.get(entry[0]) == entry[1])
     order = list(dict.fromkeys(name.removesuffix(OLD_FORMAT) for name in log.keys))
     shown = [name for name, _ in entries[:MOST_ENTRIES]]
     for place, name in enumerate(sorted(shown, key=order.index) if all(name in order for name in shown) else shown):
@@ -255,7 +249,7 @@ def log_words(log: KeyedLog) -> str:
     if log.loading is not None:
         told += f"; the load has read {log.loading[0]:,} of {log.loading[1]:,}"
     if log.cache is not None:
-        wrong = [name for name, value in log.own.items() if value is not None and log.cache.get(name) != value]
+        wrong = [name for name, value in log.values.items() if value is not None and log.cache.get(name) != value]
         told += f"; the cache holds {count(len(log.cache), 'key')}"
         if wrong:
             told += f" and differs from the log in {plain_text(', '.join(wrong[:4]), 160)}"

@@ -2,21 +2,18 @@
 
 Time runs to the right: what is written to the log and taken out of it, who answers for the group and whether
 its cache is still being loaded, and what the consumers do with the answers. The panel is the log after the
-step with the live record of each key, and the cache beside what the log says. Where a run tells its writes and no
-more, the log is put together from them; of records that others write only their number is told.
+step with the live record of each key, and the cache beside what the log says. A real coordinator tells neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from kitlib.trace import Step, Trace
 from kitlib.views.look import LEFT
 from kitlib.views.pictures.history import short
 from kitlib.views.scene import Scene
 from kitlib.views.scenes.log_panel import (
-    OTHERS,
     KeyedLog,
     box_legend,
     boxes_in,
@@ -49,9 +46,8 @@ def to_scene(trace: Trace, part: str) -> Scene:
     if part == "signs":
         return signs_scene(trace)
     xs = places(trace, room=_room_in_load if part == "load" else None)
-    states = states_of(trace)
-    labels = labels_of(states)
-    logs = as_before(keyed_log(state, labels) for state in states)
+    labels = labels_of(step.state for step in trace)
+    logs = as_before(keyed_log(step.state, labels) for step in trace)
     strip = Strip(trace, xs)
     coordinator = "coordinator", "its answers"
     if part == "load":
@@ -62,7 +58,7 @@ def to_scene(trace: Trace, part: str) -> Scene:
         strip.add_counts(logs)
     most = boxes_in(logs)
     log_room = 22 + log_tall(logs, most)
-    cache_room = max((cache_tall(len(log.own)) for log in logs if log is not None and log.cache is not None), default=0)
+    cache_room = max((cache_tall(len(log.values)) for log in logs if log is not None and log.cache is not None), default=0)
     panels = log_panels(trace, logs, log_room, most)
     tall = log_room + cache_room if any(logs) else 0
     return strip.compose("The offsets topic", PARTS[part], panels, tall, box_legend(logs, True))
@@ -97,7 +93,7 @@ def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:
     last: dict[str, int] = {}
     known = [(x, log) for x, log in zip(strip.xs, logs, strict=True) if log is not None]
     for _, log in known:
-        for name in log.own:
+        for name in log.values:
             held = -1 if log.cache is None else log.cache.get(name, -1)
             changes[name] = changes.get(name, 0) + (last.get(name) != held)
             last[name] = held
@@ -122,40 +118,3 @@ def _add_cached(strip: Strip, logs: list[KeyedLog | None]) -> None:
             (el("path", d=stair, fill="none", cls="grey-line", stroke_width=4, opacity="0.5"), "what the log says"),
             (el("path", d="M4 9h3m4 0h3m4 0h3", stroke=RED, stroke_width=3), "not in the cache"),
         ]
-
-
-def states_of(trace: Trace) -> list[Mapping[str, Any]]:
-    """The state of each step with its log in `offsets`: as it is told, or else put together."""
-    if any("offsets" in step.state for step in trace):
-        return [step.state for step in trace]
-    if not any(step.what == "write" and "key" in step.data for step in trace):
-        return [step.state for step in trace]
-    writes = _Writes()
-    return [writes.after(step) for step in trace]
-
-
-class _Writes:
-    """The log so far, of a real broker: nobody sees into its coordinator's cache."""
-
-    def __init__(self) -> None:
-        self.records: list[list[Any]] = []
-        self.keys: dict[str, int] = {}
-        self.shown: list[list[Any]] = []
-
-    def after(self, step: Step) -> Mapping[str, Any]:
-        """The state after the next step."""
-        if step.what == "write" and "key" in step.data:
-            if "members" not in step.data:  # the group's own records are no offsets, and leave a gap here
-                self._add(int(step.data["offset"]), str(step.data["key"]), step.data["value"])
-        elif step.what == "write_many":
-            first = self.records[-1][0] + 1 if self.records else 0
-            for number in range(int(step.data["records"])):
-                self._add(first + number, f"{OTHERS}{number % max(1, int(step.data['keys'])) + 1}", number)
-        if not self.records:
-            return step.state
-        segments = [[0, self.records[-1][0] + 1, True]]
-        return {**step.state, "offsets": {"records": self.shown, "keys": list(self.keys), "segments": segments}}
-
-    def _add(self, offset: int, key: str, value: Any) -> None:
-        self.records.append([offset, self.keys.setdefault(key, len(self.keys)), value])
-        self.shown = list(self.records)
