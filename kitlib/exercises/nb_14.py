@@ -23,7 +23,7 @@ from kitlib.experiments.cluster_audit.broken_cluster import (
     broken_cluster as cluster_of,
 )
 from kitlib.experiments.lag.lag_stories import window_after
-from kitlib.mechanisms.lag import Status, Window, calculate, evaluate, trimmed
+from kitlib.mechanisms.lag import Commit, Status, Window, calculate, evaluate, trimmed
 from kitlib.monitor.commit_history import Committed
 from kitlib.monitor.diagnosis import signs
 from kitlib.monitor.rewinds import Rewind, Vanished, rewinds
@@ -165,11 +165,9 @@ def windows() -> tuple[tuple[list[list[int | None]], list[int], int, int, int, s
     return tuple(sorted(found, key=lambda case: (len(case[0]), len(case[1]), sum(case[1]))))
 
 
-def as_window(commits: list[list[int | None]], log_ends: list[int], lag: int, now_s: int, allowed: int) -> Window:
+def as_window(commits: list[list[Any]], log_ends: list[int], lag: int, now_s: int, allowed: int) -> Window:
     """The window of a case."""
-    slots: list[dict[str, Any]] = [{"offset": offset, "timestamp_ms": at_ms, "lag": lag_then} for offset, at_ms, lag_then in commits]
-    args = {"offsets": slots, "broker_offsets": log_ends, "current_lag": lag, "time_now_s": now_s, "allowed_lag": allowed}
-    return window_of(args)
+    return Window([Commit(*commit) for commit in commits], log_ends, lag, now_s, allowed)
 
 
 @exercise(Function(windows, choice(*WORDS)))

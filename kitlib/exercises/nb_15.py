@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ from kitlib.exercises.answers import as_text, choice, in_order, whole_number
 from kitlib.exercises.frame import Each, Function, Given, Half, Knobs, Miss, Right, Rows, Turned, Unlike, exercise
 from kitlib.experiments import run
 from kitlib.monitor.delivery import judge
-from kitlib.trace import Step, Trace
+from kitlib.trace import Trace
 from kitlib.views import show
 
 SEEN: dict[str, Any] = {"transactions": 5, "abort_every": 3, "tx_records": 2, "overlap": False}  # the first exercise
@@ -107,40 +106,33 @@ def why_not(offset: int, log: list[list[Any]]) -> str:
     return "an older transaction is open, and no one reads past its first record" if decided or entry[3] == "plain" else "it is not decided"
 
 
-def keys_of(trace: Trace) -> dict[str, Callable[[Step], Any]]:
-    """What each choice gives as a key for an effect in the database."""
+def effects_of(trace: Trace) -> list[tuple[int, tuple[Any, ...]]]:
+    """Each effect in the database: its record, and what each choice gives as a key for it."""
     begun: dict[str, int] = {}
     identity: dict[str, tuple[int, int]] = {}
-    offsets: dict[tuple[str, int], int] = {}
-    known: dict[int, tuple[Any, ...]] = {}
+    offsets: dict[tuple[int, int], int] = {}
+    effects: list[tuple[int, int, tuple[int, int]]] = []
     for step in trace:
+        data = step.data
         if step.what == "begin":
-            begun[step.actor] = step.data["tx"]
+            begun[step.actor] = data["tx"]
         elif step.what == "id":
-            identity[step.actor] = (step.data["pid"], step.data["epoch"])
+            identity[step.actor] = (data["pid"], data["epoch"])
         elif step.what == "effect":
-            known[step.number] = (begun[step.data["by"]], identity[step.data["by"]])
+            effects.append((data["record"], begun[data["by"]], identity[data["by"]]))
         elif step.what == "write":
-            for place, record in enumerate(range(step.data["first"], step.data["last"] + 1)):
-                offsets[step.data["tx"], record] = step.data["offset"] + place
-    keys: tuple[Callable[[Step], Any], ...] = (
-        lambda step: known[step.number][0],
-        lambda step: known[step.number][1],
-        lambda step: offsets.get((known[step.number][0], step.data["record"])),
-        lambda step: step.data["record"],
-    )
-    return dict(zip(CHOICES, keys, strict=True))
+            written = range(data["first"], data["last"] + 1)
+            offsets |= {(data["tx"], record): data["offset"] + place for place, record in enumerate(written)}
+    return [(record, (tx, who, offsets.get((tx, record)), record)) for record, tx, who in effects]
 
 
 @exercise(Given(choice(*CHOICES)))
 def right_key(chosen: str) -> Rows:
-    trace = run("outside_effect")
-    key_of, keys = keys_of(trace)[chosen], dict[int, list[Any]]()
-    for step in trace:
-        if step.what == "effect":
-            keys.setdefault(step.data["record"], []).append(key_of(step))
+    keys: dict[int, list[Any]] = {}
+    for record, given in effects_of(run("outside_effect")):
+        keys.setdefault(record, []).append(given[CHOICES.index(chosen)])
     everything = [key for found in keys.values() for key in dict.fromkeys(found)]
     yield len(set(everything)) < len(keys) and Miss("shared", chosen=chosen)
-    record, found = next(((record, found) for record, found in keys.items() if len(set(found)) > 1), (None, []))
-    yield found and Miss("changes", record=record, found=found)
+    for record, found in keys.items():
+        yield len(set(found)) > 1 and Miss("changes", record=record, found=found)
     yield Right(chosen=chosen)

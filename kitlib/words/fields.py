@@ -54,30 +54,14 @@ def _list(*types: type) -> Fits:
 
 
 def _rows(*kinds: Fits) -> Fits:
-    def fits(value: Any) -> bool:
-        if type(value) is not list:
-            return False
-        for row in value:
-            if type(row) is not list or len(row) != len(kinds):
-                return False
-            for kind, each in zip(kinds, row, strict=True):
-                if not kind(each):
-                    return False
-        return True
+    def fits(row: Any) -> bool:
+        return type(row) is list and len(row) == len(kinds) and all(kind(each) for kind, each in zip(kinds, row, strict=True))
 
-    return fits
+    return lambda value: type(value) is list and all(map(fits, value))
 
 
 def _are_ranges(value: Any) -> bool:
-    if type(value) is not list:
-        return False
-    for row in value:
-        if type(row) is not list or len(row) != 2:
-            return False
-        first, last = row
-        if type(first) is not int or type(last) is not int or not -LARGEST < first <= last < LARGEST:
-            return False
-    return True
+    return _PAIRS(value) and all(first <= last for first, last in value)
 
 
 def _object(fits: Fits) -> Fits:
@@ -86,6 +70,7 @@ def _object(fits: Fits) -> Fits:
 
 _NONE = type(None)
 _TEXT, _TEXT_OR_NONE = _is(str), _is(str, _NONE)
+_PAIRS = _rows(is_whole, is_whole)
 _WHOLES: Fits = lambda value: type(value) is list and _are_whole(value)  # noqa: E731 - as the others
 _WHOLE_OR_NONE: Fits = lambda value: value is None or is_whole(value)  # noqa: E731
 ANYTHING = Kind("anything", lambda value: True)
@@ -100,7 +85,7 @@ KINDS = {
     "texts": Kind("a list of texts", _list(str)),
     "wholes": Kind("a list of whole numbers", _WHOLES),
     "parts": Kind("a whole number, or a list of them", lambda value: is_whole(value) or _WHOLES(value)),
-    "pairs": Kind("a list of pairs of whole numbers", _rows(is_whole, is_whole)),
+    "pairs": Kind("a list of pairs of whole numbers", _PAIRS),
     "ranges": Kind("a list of ranges, [first, last]", _are_ranges),
     "places": Kind("a list of [name, number]", _rows(_TEXT, is_whole)),
     "owners": Kind("a list of [topic, partition, member or null]", _rows(_TEXT, is_whole, _TEXT_OR_NONE)),

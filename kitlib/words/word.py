@@ -30,12 +30,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from kitlib.errors import TraceError
 from kitlib.settings import Settings
 from kitlib.text import plain_text
-from kitlib.words.fields import ANYTHING, FIELDS, KINDS, Kind
+from kitlib.words.fields import ANYTHING, FIELDS, KINDS, Kind, is_whole
 from kitlib.words.glyphs import Glyph
 from kitlib.words.template import PHRASES, count, phrase, teller
 
@@ -128,11 +128,6 @@ class Word:
                 if column:
                     values = [row[int(column)] for row in values if isinstance(row, list) and int(column) < len(row)]
                 yield from _things(kind, values)
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether this is a whole number."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _things(kind: str, values: Iterable[Any]) -> Iterator[Thing]:

@@ -46,6 +46,7 @@ def changed(trace: Trace, number: int, **fields: Any) -> Trace:
         ({"actor": "bolt"}, "actor", "", "In A it is spout, in B bolt: "),
         ({"data": {"offset": 99}}, "data", "offset", "In A, at 29 ms: Offset 7 is acked. In B, at 29 ms: Offset 99 is acked."),
         ({"state": {"retries": 5}}, "state", "retries", "but the state after it differs: retries is 0 in A, 5 in B."),
+        ({"state": {"more": None}}, "state", "more", "but the state after it differs: more is None in A, None in B."),
         ({"at_ms": 30}, "time", "", "Both runs do the same, at other times. Step 11 is the first: A at 29 ms, B at 30 ms (Offset 7"),
     ],
 )

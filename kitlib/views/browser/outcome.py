@@ -125,7 +125,7 @@ def parting(a: Trace, b: Trace) -> Parting | None:
             return Parting(number, step, twin, "word" if step.what != twin.what else "actor")
         for kind, own, its in (("data", step.data, twin.data), ("state", step.state, twin.state)):
             if own != its:
-                return Parting(number, step, twin, kind, next(name for name in own | its if own.get(name) != its.get(name)))
+                return Parting(number, step, twin, kind, next(name for name in own | its if own.get(name, ...) != its.get(name, ...)))
         if in_time is None and step.at_ms != twin.at_ms:
             in_time = Parting(number, step, twin, "time")
     return in_time
