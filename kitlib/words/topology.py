@@ -14,7 +14,7 @@ from kitlib.words.spout import SPOUT
 from kitlib.words.template import count, phrase
 from kitlib.words.word import Data, Domain, Rule, Word, rules
 
-bolt_collector = rules("more.topology.tasks:BoltCollector.")
+bolt_collector = rules("more.topology.tasks:OutputCollector.")
 acker = rules("mechanisms.acker:Acker.")
 spout_task = rules("more.topology.tasks:SpoutTask.")
 
@@ -161,7 +161,7 @@ TOPOLOGY = Domain(
                 about="record:offset tree:root tuple:tuples.0",
                 rule=Rule(
                     "A spout tuple with a message id begins a tree: its acker gets the XOR of the ids sent.",
-                    "more.topology.tasks:SpoutCollector.emit",
+                    "more.topology.tasks:SpoutOutputCollector.emit",
                 ),
                 aside=Rule(
                     "When nothing is waiting, the spout fetches: failed offsets first, otherwise new ones.",

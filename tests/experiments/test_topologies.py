@@ -13,7 +13,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Step, Trace
 from tests.experiments.knob_values import counted
 
-SEEDS = range(1, 6)
+SEEDS = range(1, 4)
 
 
 def steps(trace: Trace, what: str) -> list[Step]:
@@ -38,27 +38,6 @@ def test_tuple_tree_without_faults_acks_every_record_once(seed: int, knobs: dict
     assert {step.data["outstanding"] for step in steps(trace, "ack")} == {0}
 
 
-@pytest.mark.parametrize("fault", ["drop", "ack_twice", "lose"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_tuple_tree_that_is_not_acked_once_comes_again_after_the_time_out(seed: int, fault: str) -> None:
-    """A tuple dropped, lost or acked twice leaves a number that is never zero: the spout replays the record after 30 to 60 s."""
-    trace = get("tuple_tree").run(seed=seed, fault=fault, id_bits=64)
-    assert is_whole(trace) and counted(trace, "reordered")["duplicated"] >= 1
-    [timed_out] = steps(trace, "fail")
-    assert timed_out.data["why"] == "timeout"
-    offset = timed_out.data["offset"]
-    emitted = next(step for step in steps(trace, "emit") if step.data["offset"] == offset)
-    assert 30_000 <= timed_out.at_ms - emitted.at_ms <= 60_000
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_tuple_tree_that_fails_comes_again_at_once(seed: int) -> None:
-    """A bolt that fails a tuple has the record replayed within a moment, not after a timeout."""
-    trace = get("tuple_tree").run(seed=seed, fault="fail", id_bits=64)
-    assert is_whole(trace) and trace.steps[-1].at_ms < 10_000
-    assert [step.data["why"] for step in steps(trace, "fail")] == ["failed"]
-
-
 @pytest.mark.parametrize("join", [False, True])
 def test_tuple_tree_with_a_bolt_that_forgets_to_anchor_is_acked_before_its_last_tuples(join: bool) -> None:
     """What is sent unanchored is in no tree: the record is acked although those tuples are still on their way."""
@@ -68,29 +47,12 @@ def test_tuple_tree_with_a_bolt_that_forgets_to_anchor_is_acked_before_its_last_
     assert loose and all(step.actor == fault.actor for step in loose) and is_whole(trace)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_tuple_tree_with_ids_of_four_bits_is_called_finished_too_early_now_and_then(seed: int) -> None:
-    """A zero by chance acks a tree while tuples are open; the ledger of that moment says so."""
-    trace = get("tuple_tree").run(seed=seed, id_bits=4, records=60, max_steps=20_000)
-    early = [step for step in steps(trace, "ack") if step.data["outstanding"] > 0]
-    assert early
-    root = early[0].data["root"]
-    ends = [step for step in steps(trace, "acker_ack") + steps(trace, "acker_init") if step.data["root"] == root]
-    assert any(step.data["end"] == "ack" and step.data["after"] is None for step in ends)
-
-
 @pytest.mark.parametrize(("id_bits", "runs"), [(4, 6), (8, 12)])
 def test_false_completions_are_as_many_as_predicted(id_bits: int, runs: int) -> None:
     """Over some runs the measured number of false completions lies within four standard deviations of the predicted one."""
     odds = [steps(get("false_completion").run(seed=seed, id_bits=id_bits), "odds")[0].data for seed in range(1, runs + 1)]
     measured, predicted = (sum(row[name] for row in odds) for name in ("false_completions", "predicted"))
     assert predicted > 50 and abs(measured - predicted) < 4 * predicted**0.5
-
-
-def test_false_completion_needs_few_bits() -> None:
-    """With Storm's 64 bits no tree is called finished too early, and nothing is lost."""
-    trace = get("false_completion").run(id_bits=64)
-    assert steps(trace, "odds")[0].data["false_completions"] == 0 and is_whole(trace)
 
 
 def test_false_completion_loses_what_was_dropped_with_it() -> None:
@@ -189,19 +151,6 @@ def test_bolt_crash_replays_only_what_the_dead_task_held(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_acker_crash_replays_what_that_acker_followed_though_all_was_done(seed: int) -> None:
-    """Every tree that the dead acker followed times out; the other acker's trees do not notice."""
-    trace = get("acker_crash").run(seed=seed)
-    [crash] = steps(trace, "crash")
-    dead = crash.actor
-    emits = {step.data["root"]: step for step in steps(trace, "emit")}
-    followed = {step.data["root"] for step in trace if step.actor == dead and step.what == "acker_init"}
-    failed = {step.data["root"] for step in steps(trace, "fail")}
-    assert failed and all(root in followed or emits[root].at_ms >= crash.at_ms - 10 for root in failed)
-    assert {step.data["why"] for step in steps(trace, "fail")} == {"timeout"}
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_spout_crash_needs_no_time_out(seed: int) -> None:
     """The queue gives the open messages back when the connection breaks, so they come again as soon as a spout is there."""
     trace = get("spout_crash").run(seed=seed)
@@ -221,13 +170,6 @@ def test_spout_crash_on_a_topic_goes_back_to_the_stored_offset(seed: int) -> Non
     [crash] = steps(trace, "crash")
     stored = max((step.data["offset"] for step in steps(trace, "commit") if step.at_ms <= crash.at_ms), default=0)
     assert [step.data["offset"] for step in begun] == [0, stored]
-
-
-@pytest.mark.parametrize("release", ["0.9.3", "2.4.0"])
-def test_crash_of_everything_in_turn_loses_nothing(release: str) -> None:
-    """The promise holds for each release's acker."""
-    for name in ("bolt_crash", "acker_crash", "spout_crash"):
-        assert is_whole(get(name).run(acker_release=release, fail_percent=10))
 
 
 @pytest.mark.parametrize("crash", ["none", "split", "count", "acker", "spout"])

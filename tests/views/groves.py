@@ -9,8 +9,8 @@ from typing import Any
 
 from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry, Completion
 from kitlib.mechanisms.rotating_map import RotatingMap
-from kitlib.more.topology.ids import generate_id
 from kitlib.more.topology.later_acker import LaterAcker
+from kitlib.more.topology.tasks import generate_id
 from kitlib.trace import Trace
 
 SPOUT, SPLIT, ACKER = "sentences-1", "split-2", "__acker-9"

@@ -140,8 +140,8 @@ class TopologyStory(Run):
         queue = KestrelQueue(self.topic, self.backend.store, path=f"/{self.trace.run}/queue")
 
         def make() -> Spout:
-            self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values)
-            self.spout.sync_every_ms = self.settings.commit_every_ms
+            every_ms = self.settings.commit_every_ms
+            self.spout = KestrelSpout(queue, output_fields=tuple(fields), scheme=values, sync_every_ms=every_ms)
             return self.spout
 
         return make

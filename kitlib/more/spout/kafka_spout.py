@@ -14,7 +14,7 @@ from kitlib.mechanisms.log import LogReader
 from kitlib.mechanisms.offset_store import OffsetStore, StoredOffset, read_stored_offset
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
-from kitlib.more.topology.components import Spout, SpoutOutputCollector, TopologyContext
+from kitlib.more.topology import Spout, SpoutOutputCollector, TopologyContext
 from kitlib.trace import to_ranges
 
 
@@ -36,16 +36,15 @@ class KafkaSpout(Spout):
         log: LogReader,
         store: OffsetStore,
         *,
-        output_fields: Sequence[str] = ("value",),
-        commit_every_ms: int = 2_000,
-        message_ids: bool = True,
-        new_manager: Callable[[SpoutConfig, LogReader, OffsetStore], PartitionManager] = PartitionManager,
+        output_fields: Sequence[str],
+        commit_every_ms: int,
+        message_ids: bool,
+        new_manager: Callable[[SpoutConfig, LogReader, OffsetStore], PartitionManager],
     ) -> None:
         self.output_fields = tuple(output_fields)  # type: ignore[misc]  # what a class declares, this one is told
         self.config, self.log, self.store = config, log, store
         self.commit_every_ms, self.message_ids, self.new_manager = commit_every_ms, message_ids, new_manager
         self.refused: set[int] = set()  # offsets whose last failure lay too far behind to be retried
-        self.commit_at_ms = 0
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
         super().open(conf, context, collector)

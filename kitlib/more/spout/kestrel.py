@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kitlib.errors import KitError
 from kitlib.mechanisms.log import FetchError, LogReader, Record
 from kitlib.mechanisms.offset_store import OffsetStore
-from kitlib.more.topology.components import Spout, SpoutOutputCollector, TopologyContext
-
-
-class NotOpenError(KitError):
-    """A client speaks of a message that it has not open."""
+from kitlib.more.topology import Spout, SpoutOutputCollector, TopologyContext
 
 
 @dataclass(slots=True)
@@ -34,7 +30,7 @@ class KestrelQueue:
 
     log: LogReader
     store: OffsetStore
-    path: str = "/kestrel/queue"  # where the position is stored
+    path: str  # where the position is stored
     read_to: int = 0  # everything below was read from the log
     waiting: deque[Record] = field(default_factory=deque)  # read and free, in order; what was given back comes first
     opened: dict[str, dict[int, Record]] = field(default_factory=dict)  # client -> what it has open, by id
@@ -63,18 +59,17 @@ class KestrelQueue:
         return record
 
     def confirm(self, client: str, message: int) -> None:
-        """The client is done with it: it is removed. NotOpenError when it is not open for this client."""
-        self._take(client, message)
+        """The client is done with what it has open: it is removed."""
+        del self.opened[client][message]
 
     def abort(self, client: str, message: int) -> None:
-        """The client could not do it: it is free again, in front. NotOpenError as for `confirm`."""
-        self.waiting.appendleft(self._take(client, message))
+        """The client could not do it: it is free again, in front."""
+        self.waiting.appendleft(self.opened[client].pop(message))
 
-    def disconnect(self, client: str) -> list[int]:
-        """The client is gone: all that it had open is free again, in order; these ids."""
-        back = sorted(self.opened.pop(client, {}).items())
-        self.waiting.extendleft(record for _, record in reversed(back))
-        return [message for message, _ in back]
+    def disconnect(self, client: str) -> None:
+        """The client is gone: all that it had open is free again, in order."""
+        back = sorted(self.opened.pop(client, {}).items(), reverse=True)
+        self.waiting.extendleft(record for _, record in back)
 
     @property
     def done_to(self) -> int:
@@ -92,14 +87,8 @@ class KestrelQueue:
         self.stored = done
         return True
 
-    def _take(self, client: str, message: int) -> Record:
-        record = self.opened.get(client, {}).pop(message, None)
-        if record is None:
-            raise NotOpenError(
-                f"queue {self.path}: client {client} has no open message {message}. Expected one of "
-                f"{sorted(self.opened.get(client, {}))[:10]}: after a disconnect a client must open it again."
-            )
-        return record
+
+Scheme = Callable[[Record], Sequence[Any]]  # a record -> the values of its tuple
 
 
 class KestrelSpout(Spout):
@@ -108,10 +97,9 @@ class KestrelSpout(Spout):
     Source: seed 001, the KestrelSpout of its example.
     """
 
-    def __init__(self, queue: KestrelQueue, *, output_fields: tuple[str, ...] = ("value",), scheme: Any = None) -> None:
+    def __init__(self, queue: KestrelQueue, *, output_fields: tuple[str, ...], scheme: Scheme, sync_every_ms: int) -> None:
         self.output_fields = output_fields  # type: ignore[misc]  # what a class declares, this one is told
-        self.queue, self.scheme = queue, scheme or (lambda record: (record.value,))
-        self.sync_every_ms, self.sync_at_ms = 2_000, 0
+        self.queue, self.scheme, self.sync_every_ms = queue, scheme, sync_every_ms
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
         super().open(conf, context, collector)

@@ -6,15 +6,14 @@ from kitlib.more.topology.components import (
     BasicOutputCollector,
     Bolt,
     FailedError,
-    OutputCollector,
     Spout,
-    SpoutOutputCollector,
     TopologyContext,
     TopologyError,
     Tuple,
 )
 from kitlib.more.topology.faults import Fault
 from kitlib.more.topology.run import TopologyRun
+from kitlib.more.topology.tasks import OutputCollector, SpoutOutputCollector
 
 __all__ = [
     "BasicBolt",

@@ -6,8 +6,7 @@
     builder.set_bolt("count", WordCount, 4).fields_grouping("split", ["word"])
     topology = builder.create_topology()
 
-The declaration reveals mistakes before anything runs: an unknown component, stream or field,
-a bolt without input.
+The declaration reveals mistakes before anything runs: an unknown component or field, a bolt without input.
 """
 
 from __future__ import annotations
@@ -18,11 +17,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
-from kitlib.more.topology.components import DEFAULT_STREAM, Bolt, Spout, Streams, TopologyError
-from kitlib.more.topology.groupings import Grouping, GroupingKind
+from kitlib.more.topology.components import Bolt, Spout, TopologyError, checked_fields
+from kitlib.more.topology.groupings import Grouping
 
 AckerRelease = Literal["0.9.3", "2.4.0"]
 MAX_TASKS = 1_000  # of one component
+MAX_INT = 2**31 - 1  # Java's
+NUMBERS = (
+    "topology_ackers", "topology_message_timeout_secs", "topology_max_spout_pending", "id_bits", "root_id_bits", "transfer_ms",
+    "transfer_jitter_ms", "restart_ms",
+)  # fmt: skip
 CALLED_BY_STORM = ("open", "next_tuple", "ack", "fail", "close", "prepare", "execute", "process", "cleanup")
 
 
@@ -48,44 +52,50 @@ class TopologyConfig:
 
     def check(self) -> None:
         """Raise TopologyError for a setting outside its range."""
-        for name, least, most in (
-            ("topology_ackers", 0, MAX_TASKS),
-            ("topology_message_timeout_secs", 1, None),
-            ("topology_max_spout_pending", 1, None),
-            ("id_bits", 1, 64),
-            ("root_id_bits", 1, 64),
-            ("transfer_ms", 1, None),
-            ("transfer_jitter_ms", 0, None),
-            ("restart_ms", 1, None),
-        ):
-            value = getattr(self, name)
-            if value is None and name == "topology_max_spout_pending":
-                continue
-            if type(value) is not int or value < least or (most is not None and value > most):
-                span = f"from {least} on" if most is None else f"from {least} to {most:,}"
-                none = ", or None for no bound" if name == "topology_max_spout_pending" else ""
-                raise TopologyError(f"TopologyConfig: {name} is {value!r:.40}, expected a whole number {span}{none}.")
-        for name, known in (
-            ("topology_enable_message_timeouts", (True, False)),
-            ("acker_release", ("0.9.3", "2.4.0")),
-            ("errors", ("raise", "crash")),
-        ):
+        least = {"topology_ackers": 0, "transfer_jitter_ms": 0}
+        most = {"topology_ackers": MAX_TASKS, "id_bits": 64, "root_id_bits": 64}
+        for name in NUMBERS:
+            value, low, high = getattr(self, name), least.get(name, 1), most.get(name, MAX_INT)
+            if (value is not None or name != "topology_max_spout_pending") and (type(value) is not int or not low <= value <= high):
+                raise TopologyError(f"TopologyConfig: {name} is {value!r:.40}, expected a whole number from {low} to {high:,}.")
+        for name, known in (("acker_release", ("0.9.3", "2.4.0")), ("errors", ("raise", "crash"))):
             if getattr(self, name) not in known:
-                told = " or ".join(repr(value) for value in known)
-                raise TopologyError(f"TopologyConfig: {name} is {getattr(self, name)!r:.40}, expected {told}.")
+                raise TopologyError(f"TopologyConfig: {name} is {getattr(self, name)!r:.40}, expected {' or '.join(map(repr, known))}.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Component:
-    """One spout or bolt of a topology."""
+    """One spout or bolt. Of a bolt, the groupings say what it subscribes to; each returns it again, so that calls can be chained."""
 
     name: str
+    kind: type[Spout] | type[Bolt]
     make: Callable[[], Any]  # called once for each task, and again after a crash
     parallelism: int
-    streams: Streams
-    is_spout: bool
-    groupings: tuple[Grouping, ...] = ()  # what it subscribes to; none for a spout
-    conf: Mapping[str, Any] = field(default_factory=dict)  # handed to open or prepare
+    conf: Mapping[str, Any]  # handed to open or prepare
+    groupings: list[Grouping] = field(default_factory=list)  # what it subscribes to; none for a spout
+    fields: tuple[str, ...] = ()  # of what it sends; known when the topology is created
+
+    def shuffle_grouping(self, component: str) -> Component:
+        """Each tuple to one task, evenly, by chance."""
+        return self._subscribe(Grouping("shuffle", component))
+
+    def fields_grouping(self, component: str, fields: Sequence[str]) -> Component:
+        """Tuples with equal values in these fields to the same task."""
+        names = [fields] if isinstance(fields, str) else fields
+        if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+            raise TopologyError(
+                f"bolt {self.name!r}: a fields grouping on {component!r:.60} got the fields {fields!r:.60}, expected "
+                "a list of names, such as ['word']."
+            )
+        return self._subscribe(Grouping("fields", component, tuple(names)))
+
+    def _subscribe(self, new: Grouping) -> Component:
+        if any(known.component == new.component for known in self.groupings):
+            raise TopologyError(
+                f"bolt {self.name!r} subscribes twice to {new.component!r}. In Storm the second subscription replaces the first: leave one."
+            )
+        self.groupings.append(new)
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +104,14 @@ class Topology:
 
     components: Mapping[str, Component]
 
-    def subscribers(self, component: str, stream: str) -> list[tuple[Component, Grouping]]:
-        """Who gets the tuples of a stream."""
-        return [
-            (bolt, grouping)
-            for bolt in self.components.values()
-            for grouping in bolt.groupings
-            if (grouping.component, grouping.stream) == (component, stream)
-        ]
+    @property
+    def bolts(self) -> list[str]:
+        """The names of those that are no spouts."""
+        return [name for name, component in self.components.items() if component.kind is Bolt]
+
+    def subscribers(self, component: str) -> list[tuple[Component, Grouping]]:
+        """Who gets the tuples of a component."""
+        return [(bolt, each) for bolt in self.components.values() for each in bolt.groupings if each.component == component]
 
     def __repr__(self) -> str:
         told = (f"{name} x {component.parallelism}" for name, component in self.components.items())
@@ -109,127 +119,78 @@ class Topology:
 
 
 @dataclass(slots=True)
-class BoltDeclarer:
-    """Says what a bolt subscribes to; each method returns it again, so that calls can be chained."""
-
-    name: str
-    make: Callable[[], Bolt]
-    parallelism: int
-    conf: Mapping[str, Any]
-    groupings: list[Grouping] = field(default_factory=list)
-
-    def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Each tuple to one task, evenly, by chance."""
-        return self._add("shuffle", component, stream)
-
-    def fields_grouping(self, component: str, fields: Sequence[str], stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Tuples with equal values in these fields to the same task."""
-        names = [fields] if isinstance(fields, str) else fields
-        if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-            raise TopologyError(
-                f"bolt {self.name!r}: a fields grouping on {component!r:.60} got the fields {fields!r:.60}, expected "
-                "a list of names, such as ['word']."
-            )
-        return self._add("fields", component, stream, names)
-
-    def _add(self, kind: GroupingKind, component: str, stream: str, fields: Sequence[str] = ()) -> BoltDeclarer:
-        if not isinstance(component, str) or not isinstance(stream, str):
-            raise TopologyError(
-                f"bolt {self.name!r} subscribes to {component!r:.60}, stream {stream!r:.60}, expected the names that "
-                "they were given. Name the component, as in .shuffle_grouping('sentences')."
-            )
-        if any((known.component, known.stream) == (component, stream) for known in self.groupings):
-            raise TopologyError(
-                f"bolt {self.name!r} subscribes twice to stream {stream!r} of {component!r}. In Storm the second "
-                "subscription replaces the first: leave one."
-            )
-        self.groupings.append(Grouping(kind, component, stream, tuple(fields)))
-        return self
-
-
-@dataclass(slots=True)
 class TopologyBuilder:
     """Collects components and checks them all at once."""
 
-    spouts: dict[str, tuple[Callable[[], Spout], int, Mapping[str, Any]]] = field(default_factory=dict)
-    bolts: dict[str, BoltDeclarer] = field(default_factory=dict)
+    components: dict[str, Component] = field(default_factory=dict)
 
     def set_spout(self, name: str, make: Callable[[], Spout], parallelism: int = 1, **conf: Any) -> None:
         """Add a spout; `make` is its class, or a function that makes one for each task. TopologyError for a bad one."""
-        self._check_new(name, parallelism)
-        self.spouts[name] = (make, parallelism, conf)
+        self._add(Component(name, Spout, make, parallelism, conf))
 
-    def set_bolt(self, name: str, make: Callable[[], Bolt], parallelism: int = 1, **conf: Any) -> BoltDeclarer:
+    def set_bolt(self, name: str, make: Callable[[], Bolt], parallelism: int = 1, **conf: Any) -> Component:
         """Add a bolt; say on the answer what it subscribes to. TopologyError for a bad one."""
-        self._check_new(name, parallelism)
-        self.bolts[name] = BoltDeclarer(name, make, parallelism, conf)
-        return self.bolts[name]
+        return self._add(Component(name, Bolt, make, parallelism, conf))
 
     def create_topology(self) -> Topology:
-        """The topology. TopologyError for an unknown component, stream or field, and for a bolt that nobody feeds."""
-        if not self.spouts:
+        """The topology. TopologyError for an unknown component or field, and for a bolt that nobody feeds."""
+        if not any(component.kind is Spout for component in self.components.values()):
             raise TopologyError("the topology has no spout, so nothing would ever happen. Add one with set_spout.")
-        components = {
-            name: Component(name, make, parallelism, _inspected(name, make, Spout), True, (), conf)
-            for name, (make, parallelism, conf) in self.spouts.items()
-        }
-        for name, bolt in self.bolts.items():
-            streams = _inspected(name, bolt.make, Bolt)
-            components[name] = Component(
-                name, bolt.make, bolt.parallelism, streams, False, tuple(bolt.groupings), bolt.conf
-            )
-        for name, bolt in self.bolts.items():
-            if not bolt.groupings:
-                raise TopologyError(f"nothing feeds bolt {name!r}. Subscribe it, such as with .shuffle_grouping('...').")
-            for grouping in bolt.groupings:
-                _check_subscription(name, grouping, components)
-        return Topology(components)
+        for component in self.components.values():
+            component.fields = _fields_of(component)
+        for component in self.components.values():
+            if component.kind is Bolt and not component.groupings:
+                raise TopologyError(f"nothing feeds bolt {component.name!r}. Subscribe it, such as with .shuffle_grouping('...').")
+            for grouping in component.groupings:
+                _check_subscription(component.name, grouping, self.components)
+        spouts_first = sorted(self.components.values(), key=lambda component: component.kind is Bolt)
+        return Topology({component.name: component for component in spouts_first})
 
-    def _check_new(self, name: str, parallelism: int) -> None:
+    def _add(self, new: Component) -> Component:
+        name, parallelism = new.name, new.parallelism
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise TopologyError(
                 f"a component's name is {name!r:.60}, expected a text that does not begin with '__', "
                 f"as {ACKER_COMPONENT_ID} and its like are Storm's own."
             )
-        if name in self.spouts or name in self.bolts:
+        if name in self.components:
             raise TopologyError(f"there are two components with the name {name!r}. Give one of them another name.")
         if type(parallelism) is not int or not 1 <= parallelism <= MAX_TASKS:
             raise TopologyError(f"{name}: parallelism is {parallelism!r:.40}, expected 1 to {MAX_TASKS:,} tasks.")
+        self.components[name] = new
+        return new
 
 
-def make_one(name: str, make: Callable[[], Any], kind: type) -> Any:
+def make_one(component: Component) -> Any:
     """A new object for one task. TopologyError when it cannot be made or is no spout or bolt."""
+    name, make, kind = component.name, component.make, component.kind
+    called = getattr(make, "__name__", type(make).__name__)
     try:
         made = make()
     except Exception as error:
         raise TopologyError(
             f"{name}: making a {kind.__name__} raised {type(error).__name__}: {str(error)[:200]}. Storm makes one for each "
-            "task, without arguments: give a class that has all its methods, or a function, such as "
-            f"lambda: {_called(make)}(...)."
+            f"task, without arguments: give a class that has all its methods, or a function, such as lambda: {called}(...)."
         ) from error
     if not isinstance(made, kind):
         raise TopologyError(
-            f"{name}: {_called(make)} makes {made!r:.60}, expected a {kind.__name__}. "
+            f"{name}: {called} makes {made!r:.60}, expected a {kind.__name__}. "
             f"Subclass kitlib.more.topology.{kind.__name__}, and return an object of it."
         )
     return made
 
 
-def _inspected(name: str, make: Callable[[], Any], kind: type) -> Streams:
-    """The output fields of what `make` makes. TopologyError when that cannot run as a spout or bolt."""
-    made = make_one(name, make, kind)
+def _fields_of(component: Component) -> tuple[str, ...]:
+    """The output fields of what the component makes. TopologyError when that cannot run as a spout or bolt."""
+    made = make_one(component)
     for method in CALLED_BY_STORM:
         code = getattr(made, method, None)
         if inspect.isgeneratorfunction(code) or inspect.iscoroutinefunction(code):
             raise TopologyError(
-                f"{name}: {type(made).__name__}.{method} has a yield or is async, so that calling it does nothing. "
+                f"{component.name}: {type(made).__name__}.{method} has a yield or is async, so that calling it does nothing. "
                 "Write a plain method, and send with self.collector.emit([...])."
             )
-    return Streams.of(name, made.output_fields)
-
-
-def _called(make: Callable[[], Any]) -> str:
-    return getattr(make, "__name__", type(make).__name__)
+    return checked_fields(component.name, made.output_fields)
 
 
 def _check_subscription(bolt: str, grouping: Grouping, components: Mapping[str, Component]) -> None:
@@ -239,16 +200,11 @@ def _check_subscription(bolt: str, grouping: Grouping, components: Mapping[str, 
             f"bolt {bolt!r} subscribes to {grouping.component!r}, which the topology has not. "
             f"Its components are {', '.join(components)}."
         )
-    fields = source.streams.fields.get(grouping.stream)
-    if fields is None:
-        known = ", ".join(source.streams.fields) or "none"
-        raise TopologyError(
-            f"bolt {bolt!r} subscribes to stream {grouping.stream!r} of {grouping.component!r}, which has no such "
-            f"stream. Its streams are {known}; set output_fields."
-        )
+    if not source.fields:
+        raise TopologyError(f"bolt {bolt!r} subscribes to {grouping.component!r}, which sends nothing. Set its output_fields.")
     for name in grouping.fields:
-        if name not in fields:
+        if name not in source.fields:
             raise TopologyError(
                 f"bolt {bolt!r} groups {grouping.component!r} by the field {name!r}, which it has not. "
-                f"Its fields are {', '.join(fields)}."
+                f"Its fields are {', '.join(source.fields)}."
             )

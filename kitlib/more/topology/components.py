@@ -9,16 +9,13 @@ tree; and it acks or fails each tuple it receives. A `BasicBolt` gets both done 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NoReturn, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from kitlib.errors import KitError
 
-DEFAULT_STREAM = "default"
 _AS_THEY_ARE = frozenset({int, float, bool, type(None)})
-
-OutputFields = Sequence[str] | Mapping[str, Sequence[str]]  # of the default stream, or by stream
 
 
 class TopologyError(KitError):
@@ -37,10 +34,9 @@ class Tuple:
     fields: tuple[str, ...]
     source_component: str
     source_task: int
-    stream: str
     ids: dict[int, int]  # root id -> this tuple's id in that tree
     ack_val: int = 0  # the XOR of the ids of all tuples anchored to this one so far
-    holder: OutputCollector | None = None  # of the task that was given it, and of no later life of that task
+    holder: Any = None  # the OutputCollector of the task that was given it, and of no later life of that task
     is_acked: bool = False  # its holder has acked it at least once
 
     def __getitem__(self, name: str) -> Any:
@@ -58,14 +54,20 @@ class Tuple:
         return f"<Tuple {self.number} from {self.source_component}-{self.source_task}: {told}>"
 
 
-class Clock(Protocol):
-    """The run, as its components see it."""
+class Clock:
+    """The time of a run, and who is told what happens in it: the task, the word, and its data."""
 
-    now_ms: int
+    def __init__(self, observer: Callable[[str, str, dict[str, Any]], None]) -> None:
+        self.now_ms, self.observer = 0, observer
+        self.raised_by_observer: BaseException | None = None
 
     def tell(self, actor: str, what: str, **data: Any) -> None:
-        """Something happened that the trace should hold."""
-        ...
+        """Pass on to the observer what happened. What it raises ends the run, whoever was at work."""
+        try:
+            self.observer(actor, what, data)
+        except BaseException as error:
+            self.raised_by_observer = error
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class TopologyContext:
     @property
     def task(self) -> str:
         """The task's name, such as "split-2"."""
-        return task_name(self.component, self.task_id)
+        return f"{self.component}-{self.task_id}"
 
     @property
     def now_ms(self) -> int:
@@ -92,52 +94,10 @@ class TopologyContext:
         self.clock.tell(self.task, what, **data)
 
 
-def task_name(component: str, task_id: int) -> str:
-    """How a task is called in traces."""
-    return f"{component}-{task_id}"
-
-
-class SpoutOutputCollector(Protocol):
-    """Through which a spout emits tuples."""
-
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
-        """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
-
-        TopologyError for an unknown stream, another number of values than the stream has fields, and when
-        the task has died or the run is closed.
-        """
-        ...
-
-
-class OutputCollector(Protocol):
-    """Through which a bolt sends tuples, and acks and fails those that it was given."""
-
-    def emit(
-        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
-    ) -> list[int]:
-        """Send a tuple, anchored to one tuple, to several (its trees become one DAG) or to none.
-
-        TopologyError as SpoutOutputCollector.emit, and for an anchor that this task was not given.
-        """
-        ...
-
-    def ack(self, given: Tuple) -> None:
-        """This tuple is done. A second ack is sent like the first. TopologyError for one that was not given."""
-        ...
-
-    def fail(self, given: Tuple) -> None:
-        """This tuple's trees have failed. TopologyError for one that was not given."""
-        ...
-
-    def reset_timeout(self, given: Tuple) -> None:
-        """Ask for another timeout for this tuple's trees; later releases of the acker only."""
-        ...
-
-
 class _Part(ABC):
     """What a topology is made of."""
 
-    output_fields: ClassVar[OutputFields] = ()
+    output_fields: ClassVar[Sequence[str]] = ()
     context: TopologyContext
 
 
@@ -149,9 +109,9 @@ class Spout(_Part):
     Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies.
     """
 
-    collector: SpoutOutputCollector
+    collector: Any  # a SpoutOutputCollector, through which it emits
 
-    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: Any) -> None:
         """The task begins."""
         self.context, self.collector = context, collector
 
@@ -186,9 +146,9 @@ class Bolt(_Part):
     """
 
     execute_ms: int = 1
-    collector: OutputCollector
+    collector: Any  # an OutputCollector, through which it sends, acks and fails
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: Any) -> None:
         """The task begins."""
         self.context, self.collector = context, collector
 
@@ -204,12 +164,13 @@ class Bolt(_Part):
 class BasicOutputCollector:
     """The collector of a `BasicBolt`: what is sent through it is anchored to the tuple being processed."""
 
-    collector: OutputCollector
+    collector: Any
     given: Tuple
 
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM) -> list[int]:
-        """As OutputCollector.emit, anchored."""
-        return self.collector.emit(values, anchors=self.given, stream=stream)
+    def emit(self, values: Sequence[Any]) -> list[int]:
+        """As OutputCollector.emit, anchored; the task ids that get it."""
+        task_ids: list[int] = self.collector.emit(values, anchors=self.given)
+        return task_ids
 
 
 class FailedError(Exception):
@@ -237,63 +198,13 @@ class BasicBolt(Bolt):
             self.collector.ack(given)
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """The output fields of one component, by stream."""
-
-    component: str
-    fields: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, component: str, declared: OutputFields) -> Streams:
-        """From `output_fields`. TopologyError when a name comes twice, is no text, or begins with Storm's own "__"."""
-        by_stream = declared if isinstance(declared, Mapping) else ({DEFAULT_STREAM: declared} if declared else {})
-        found = {}
-        for stream, names in by_stream.items():
-            if not isinstance(stream, str) or stream.startswith("__"):
-                raise TopologyError(
-                    f"{component}: a stream in output_fields is called {stream!r:.60}, expected a text that does not "
-                    "begin with '__', as Storm's own streams do. Give it another name."
-                )
-            if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-                raise TopologyError(
-                    f"{component}: output_fields of stream {stream!r} are {names!r:.60}, expected a tuple of names, "
-                    "such as ('word',). Mind the comma."
-                )
-            if len(set(names)) < len(names):
-                raise TopologyError(
-                    f"{component}: a field of stream {stream!r} comes twice in {', '.join(names)}. Rename one."
-                )
-            found[stream] = tuple(names)
-        return cls(component, found)
-
-    def check(self, stream: str, values: Sequence[Any]) -> tuple[str, ...]:
-        """The stream's fields. TopologyError when there is no such stream or the number of values is another."""
-        names = self.fields.get(stream)
-        if names is None or not isinstance(values, list | tuple) or len(values) != len(names):
-            self._refuse(stream, names, values)
-        return names
-
-    def _refuse(self, stream: str, names: tuple[str, ...] | None, values: object) -> NoReturn:
-        if names is None:
-            known = ", ".join(self.fields) or "none: set output_fields"
-            raise TopologyError(
-                f"{self.component} sends on stream {stream!r:.60}, which it has not. Its streams are {known}."
-            )
-        wanted = f"expected a list of {len(names)} ({', '.join(names)})"
-        if isinstance(values, Tuple):
-            raise TopologyError(
-                f"{self.component} sends a whole tuple on stream {stream!r}, {wanted}. "
-                "The values come first: emit([...], anchors=given)."
-            )
-        if not isinstance(values, list | tuple):
-            raise TopologyError(
-                f"{self.component} sends {values!r:.60} on stream {stream!r}, {wanted}. Put it into a list."
-            )
+def checked_fields(component: str, names: object) -> tuple[str, ...]:
+    """What `output_fields` may be. TopologyError for anything but different names."""
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise TopologyError(
-            f"{self.component} sends {len(values)} values on stream {stream!r}, {wanted}. "
-            "Send one value for each field, or change output_fields."
+            f"{component}: output_fields are {names!r:.60}, expected a tuple of different names, such as ('word',). Mind the comma."
         )
+    return tuple(names)
 
 
 def short(values: Sequence[Any]) -> list[Any]:

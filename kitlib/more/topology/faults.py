@@ -15,17 +15,18 @@ or `percent` of them at random. A crash happens at a time instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from kitlib.mechanisms.acker import ACKER_COMPONENT_ID
 from kitlib.more.topology.builder import Topology
 from kitlib.more.topology.components import TopologyError
-from kitlib.more.topology.ids import Chance
 
+Chance = Callable[[str, int], float]  # (what, how manieth time) -> a number in [0, 1), the same for the same seed
 FaultKind = Literal["fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose", "crash"]
-KINDS: tuple[FaultKind, ...] = ("fail", "hang", "drop", "ack_twice", "unanchored", "raise", "lose", "crash")
+KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +43,26 @@ class Fault:
 
     def check(self, topology: Topology, ackers: int, chance: Chance | None) -> None:
         """Raise TopologyError when the fault cannot act on this topology with so many ackers."""
-        if self.kind not in KINDS:
-            raise TopologyError(f"a fault's kind is {self.kind!r:.60}, expected one of {', '.join(KINDS)}.")
-        tasks = {name: component.parallelism for name, component in topology.components.items()}
-        tasks[ACKER_COMPONENT_ID] = ackers
-        if not isinstance(self.component, str) or self.component not in tasks:
-            raise TopologyError(
-                f"fault {self.kind}: there is no component {self.component!r:.60}. "
-                f"There are {', '.join(topology.components)} and {ACKER_COMPONENT_ID}."
-            )
-        component = topology.components.get(self.component)
-        if self.kind not in ("lose", "crash") and (component is None or component.is_spout):
-            raise TopologyError(f"fault {self.kind} is for bolts, {self.component} is not a bolt. Name a bolt.")
-        if self.kind == "crash":
-            self._check_crash(tasks[self.component])
-            return
-        if not isinstance(self.nth, Collection) or not all(type(count) is int and count > 0 for count in self.nth):
-            raise self._wrong("nth", "a list of whole numbers, 1 for the first tuple")
-        if isinstance(self.percent, bool) or not isinstance(self.percent, int | float) or not 0 <= self.percent <= 100:
-            raise self._wrong("percent", "a number from 0 to 100")
-        if self.ms is not None and (type(self.ms) is not int or self.ms < 0):
-            raise self._wrong("ms", "a whole number from 0 on, or None for ever")
-        if self.percent and chance is None:
-            raise TopologyError(
-                f"fault {self.kind} of {self.component}: percent needs chance. Give the run one, chance=(what, count) -> "
-                "a number from 0 to below 1."
-            )
-
-    def _check_crash(self, tasks: int) -> None:
-        if type(self.at_ms) is not int or self.at_ms < 0:
-            raise self._wrong("at_ms", "a time from 0 ms on")
-        if type(self.task_index) is not int or not 0 <= self.task_index < tasks:
-            raise self._wrong("task_index", f"the number of one of its {tasks} tasks, from 0 on")
-
-    def _wrong(self, name: str, expected: str) -> TopologyError:
-        got = getattr(self, name)
-        return TopologyError(f"fault {self.kind} of {self.component}: {name} is {got!r:.60}, expected {expected}.")
+        tasks = {name: component.parallelism for name, component in topology.components.items()} | {ACKER_COMPONENT_ID: ackers}
+        is_crash = self.kind == "crash"
+        could = [name for name in tasks if is_crash or self.kind == "lose" or name in topology.bolts]
+        count = tasks.get(self.component, 0)
+        for name, is_right, expected in (
+            ("kind", self.kind in KINDS, f"one of {', '.join(KINDS)}"),
+            ("component", self.component in could, f"one of {', '.join(could)}"),
+            (
+                "nth", isinstance(self.nth, Collection) and all(type(each) is int and each > 0 for each in self.nth),
+                "a list of whole numbers, 1 for the first tuple",
+            ),
+            ("percent", type(self.percent) in (int, float) and 0 <= self.percent <= 100, "a number from 0 to 100"),
+            ("percent", not self.percent or chance is not None, "0, unless the run is given chance=(what, count) -> 0 to below 1"),
+            ("ms", self.ms is None or (type(self.ms) is int and self.ms >= 0), "a whole number from 0 on, or None for ever"),
+            ("at_ms", not is_crash or (type(self.at_ms) is int and self.at_ms >= 0), "a time from 0 ms on"),
+            ("task_index", not is_crash or self.task_index in range(count), f"the number of one of its {count} tasks, from 0 on"),
+        ):  # fmt: skip
+            if not is_right:
+                got = getattr(self, name)
+                raise TopologyError(f"fault {self.kind!s:.60} of {self.component!s:.60}: {name} is {got!r:.60}, expected {expected}.")
 
 
 @dataclass(slots=True)
@@ -86,28 +71,25 @@ class FaultPlan:
 
     faults: Sequence[Fault]
     chance: Chance | None = None
-    sent: dict[str, int] = field(default_factory=dict)  # component -> messages put on their way to it
-    taken: dict[str, int] = field(default_factory=dict)  # component -> tuples that its tasks began to work on
+    sent: Counter[str] = field(default_factory=Counter)  # component -> messages put on their way to it
+    taken: Counter[str] = field(default_factory=Counter)  # component -> tuples that its tasks began to work on
 
     def on_the_way(self, component: str) -> bool:
         """Whether the next message to this component is lost."""
-        count = self.sent[component] = self.sent.get(component, 0) + 1
-        return bool(self.faults) and self._meets(component, count, True) is not None
+        self.sent[component] += 1
+        return self._met(component, self.sent[component], on_the_way=True) is not None
 
     def at_work(self, component: str) -> Fault | None:
         """What happens to the next tuple that a task of this component takes; the first fault that meets it."""
-        count = self.taken[component] = self.taken.get(component, 0) + 1
-        return self._meets(component, count, False) if self.faults else None
+        self.taken[component] += 1
+        return self._met(component, self.taken[component], on_the_way=False)
 
-    def _meets(self, component: str, count: int, on_the_way: bool) -> Fault | None:
+    def _met(self, component: str, count: int, *, on_the_way: bool) -> Fault | None:
         for place, fault in enumerate(self.faults):
             if fault.component != component or fault.kind == "crash" or (fault.kind == "lose") != on_the_way:
                 continue
-            if count in fault.nth or (
-                fault.percent and self._happens(f"{place} {fault.kind} {component}", count, fault)
-            ):
+            if count in fault.nth:
+                return fault
+            if fault.percent and self.chance and self.chance(f"{place} {fault.kind} {component}", count) * 100 < fault.percent:
                 return fault
         return None
-
-    def _happens(self, what: str, count: int, fault: Fault) -> bool:
-        return self.chance is not None and self.chance(what, count) * 100 < fault.percent

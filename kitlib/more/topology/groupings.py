@@ -8,29 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from kitlib.errors import KitError
 from kitlib.java.hash_codes import list_hash_code
 from kitlib.more.topology.components import TopologyError
-from kitlib.more.topology.ids import Rng
 
 GroupingKind = Literal["shuffle", "fields"]
 Chooser = Callable[[Sequence[object]], list[int]]  # values of a tuple -> the task ids that get it
 
 
+class Rng(Protocol):
+    """What a run needs of a generator such as `random.Random(seed)`."""
+
+    def getrandbits(self, k: int, /) -> int:
+        """A whole number from 0 to 2^k - 1."""
+        ...
+
+    def shuffle(self, x: list[Any], /) -> None:
+        """Put a list into another order, in place."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How one bolt subscribes to one stream."""
+    """How one bolt subscribes to one component."""
 
     kind: GroupingKind
-    component: str  # whose stream it is
-    stream: str = "default"
+    component: str  # whose tuples it gets
     fields: tuple[str, ...] = ()  # for kind "fields": those that must be equal to meet in one task
 
 
 def chooser_of(grouping: Grouping, fields: Sequence[str], tasks: Sequence[int], rng: Rng) -> Chooser:
-    """The chooser of one sending task. `fields` are the stream's, `tasks` the subscriber's task ids, ascending.
+    """The chooser of one sending task. `fields` are the tuples', `tasks` the subscriber's task ids, ascending.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-grouper`, `mk-fields-grouper`, `mk-shuffle-grouper`).
     Differs: Java's random numbers are another generator's; the later release's shuffle looks at the load, this

@@ -8,20 +8,37 @@ each. An acker's task answers at once, and records in the trace what each messag
 
 from __future__ import annotations
 
+import heapq
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any
 
-from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, ACKER_RESET_TIMEOUT_STREAM_ID, Acker, Completion
+from kitlib.errors import KitError
+from kitlib.java.hash_codes import list_hash_code
+from kitlib.java.numbers import to_long
+from kitlib.mechanisms.acker import (
+    ACKER_ACK_STREAM_ID,
+    ACKER_COMPONENT_ID,
+    ACKER_RESET_TIMEOUT_STREAM_ID,
+    Acker,
+    Completion,
+)
 from kitlib.mechanisms.rotating_map import RotatingMap
-from kitlib.more.topology.builder import Component, TopologyConfig, make_one
-from kitlib.more.topology.components import DEFAULT_STREAM, Bolt, Spout, TopologyContext, TopologyError, Tuple, short
-from kitlib.more.topology.faults import Fault, FaultPlan
-from kitlib.more.topology.groupings import Chooser
+from kitlib.more.topology.builder import Component, Topology, TopologyConfig, make_one
+from kitlib.more.topology.components import (
+    Bolt,
+    Clock,
+    Spout,
+    TopologyContext,
+    TopologyError,
+    Tuple,
+    short,
+)
+from kitlib.more.topology.faults import Chance, Fault, FaultPlan
+from kitlib.more.topology.groupings import Chooser, Rng, chooser_of
 from kitlib.more.topology.later_acker import LaterAcker
-
-Made = TypeVar("Made")  # a spout or a bolt
 
 MAX_TUPLES_A_CALL = 100_000  # sent within one call of a component: more is a loop without an end
 ENDS = {ACKER_ACK_STREAM_ID: "ack", ACKER_RESET_TIMEOUT_STREAM_ID: "reset"}  # and "fail"
@@ -30,48 +47,113 @@ IDLE_MS = 10  # after a call that emitted nothing; twice as long after each furt
 MAX_IDLE_MS = 320  # but no longer than this, and not when a tree ends
 
 
-class Runtime(Protocol):
-    """What a task uses of the run that it belongs to: the clock, messages, ids, and the other tasks."""
-
-    config: TopologyConfig
-    plan: FaultPlan
-    now_ms: int
-    open_tuples: dict[int, int]  # root -> tuples of its tree whose ack no acker has had
-    raised_by_observer: BaseException | None
-    ackers: dict[int, AckerTask]
-    spouts: dict[int, SpoutTask]
-    bolts: dict[int, BoltTask]
-
-    def tell(self, actor: str, what: str, **data: Any) -> None: ...
-    def done_to(self, thing: str, number: int, /) -> tuple[str, int] | None: ...
-    def after(self, ms: int, do: Callable[[], None]) -> None: ...
-    def send(self, to: Task, number: int | None, deliver: Callable[[], None]) -> None: ...
-    def crash(self, component: str, task_index: int = 0) -> None: ...
-    def check_survivable(self, task: str, doing: str, error: BaseException) -> None: ...
-    def new_id(self) -> int: ...
-    def new_root(self) -> int: ...
-    def next_number(self) -> int: ...
-    def note_end(self, root: int) -> None: ...
-    def forget(self, root: int) -> int: ...
-    def acker_for(self, root: int) -> AckerTask: ...
-    def claim(self, task: ComponentTask, made: Made) -> Made: ...
-    def choosers(self, component: Component) -> dict[str, list[Chooser]]: ...
+# Who is told what happens: the task, the word, and its data.
+Observer = Callable[[str, str, dict[str, Any]], None]
+# ("tuple" or "ack of tuple", the tuple's number) -> what is done to that one, with its ms; None for nothing.
+DoneTo = Callable[[str, int], tuple[str, int] | None]
 
 
-class Task:
+def generate_id(rng: Rng, id_bits: int) -> int:
+    """A random id: a signed long for 64 bits, a number from 0 to 2^id_bits - 1 for fewer. It may be 0.
+
+    Source: Storm 0.9.3, `backtype.storm.tuple.MessageId.generateId`.
+    Differs: fewer bits are possible.
+    """
+    drawn = rng.getrandbits(id_bits)
+    return to_long(drawn) if id_bits == 64 else drawn
+
+
+class Runtime(Clock):
+    """What the tasks of one run share: what is due when, messages, chance, faults, and each other."""
+
+    def __init__(
+        self, topology: Topology, config: TopologyConfig, rng: Rng, chance: Chance | None, observer: Observer, done_to: DoneTo
+    ) -> None:
+        super().__init__(observer)
+        self.topology, self.config, self.rng, self.chance, self.done_to = topology, config, rng, chance, done_to
+        self.plan = FaultPlan((), chance)
+        self.due: dict[int, deque[Callable[[], None]]] = {}  # at ms -> what to do then, in order
+        self.times: list[int] = []  # heap: the keys of `due`
+        self.messages_sent = 0
+        self.tuples_made = 0
+        self.open_tuples: dict[int, int] = {}  # root -> tuples of its tree whose ack no acker has had
+        self.open_at_end: dict[int, int] = {}  # root -> the same, when an acker called the tree finished
+        self.spouts: dict[int, SpoutTask] = {}
+        self.bolts: dict[int, BoltTask] = {}
+        self.ackers: dict[int, AckerTask] = {}
+        self.tasks_of: dict[str, list[int]] = {}
+
+    def after(self, ms: int, do: Callable[[], None]) -> None:
+        """Have something done `ms` from now."""
+        at_ms = self.now_ms + ms
+        due = self.due.get(at_ms)
+        if due is None:
+            self.due[at_ms] = deque((do,))
+            heapq.heappush(self.times, at_ms)
+        else:
+            due.append(do)
+
+    def send(self, to: Task, number: int | None, deliver: Callable[[], None]) -> None:
+        """Put a message on its way to a task; `number` is its tuple's, None for acker messages."""
+        config, late = self.config, 0
+        self.messages_sent += 1
+        if config.transfer_jitter_ms and self.chance:
+            late = int(self.chance("transfer", self.messages_sent) * (config.transfer_jitter_ms + 1))
+        verb, ms = ("", 0) if number is None else self.done_to("tuple", number) or ("", 0)
+        if self.plan.on_the_way(to.component_name) or verb == "lose":
+            to.lose(number)
+            return
+        self.after(config.transfer_ms + late + (ms if verb == "delay" else 0), deliver)
+        if verb == "double":
+            self.after(config.transfer_ms + late, deliver)
+        if verb in ("delay", "double"):
+            self.tell(to.name, "fault", kind=verb, tuple=number, **({"ms": ms} if verb == "delay" else {}))
+
+    def crash(self, component: str, task_index: int = 0, restart_ms: int | None = None) -> None:
+        """One task dies with everything it holds; after `restart_ms` (the topology's if None) a new one is there."""
+        tasks = self.tasks_of.get(component, [])
+        if not 0 <= task_index < len(tasks):
+            raise TopologyError(
+                f"crash: there is no task {task_index} of {component!r}. There are {len(tasks)}, from 0 on, and "
+                f"the components are {', '.join(self.tasks_of)}."
+            )
+        task_id = tasks[task_index]
+        task: Task = self.spouts.get(task_id) or self.bolts.get(task_id) or self.ackers[task_id]
+        if task.is_alive:
+            task.crash()
+            self.after(self.config.restart_ms if restart_ms is None else restart_ms, task.restart)
+
+    def forget(self, root: int) -> int:
+        """A spout ends this tree; how many of its tuples were open when an acker called it finished."""
+        self.open_tuples.pop(root, None)
+        return self.open_at_end.pop(root, 0)
+
+    def acker_for(self, root: int) -> AckerTask:
+        """The acker that follows this tree: the root's hash modulo the number of ackers, as for a fields grouping."""
+        tasks = self.tasks_of[ACKER_COMPONENT_ID]
+        return self.ackers[tasks[list_hash_code((root,)) % len(tasks) if len(tasks) > 1 else 0]]
+
+    def choosers(self, component: Component) -> list[Chooser]:
+        """Of a sending task: one chooser of tasks for each bolt that subscribes to it."""
+        subscribers = self.topology.subscribers(component.name)
+        return [chooser_of(grouping, component.fields, self.tasks_of[bolt.name], self.rng) for bolt, grouping in subscribers]
+
+
+class Task(ABC):
     """One task. What is due for a former life of it is void, so `life` counts its starts."""
 
-    def __init__(self, run: Runtime, component_name: str, name: str, task_id: int) -> None:
-        self.run, self.component_name, self.name, self.task_id = run, component_name, name, task_id
+    def __init__(self, run: Runtime, component_name: str, task_id: int) -> None:
+        self.run, self.component_name, self.task_id = run, component_name, task_id
+        self.name = f"{component_name}-{task_id}"
         self.is_alive, self.life = False, 0
 
+    @abstractmethod
     def start(self) -> None:
         """Begin with nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def crash(self) -> None:
         """Die with everything it holds."""
-        raise NotImplementedError
 
     def restart(self) -> None:
         """The supervisor starts it again."""
@@ -86,10 +168,9 @@ class Task:
         """Whether it lives, and still the life in which something was planned."""
         return self.is_alive and life == self.life
 
-    @property
-    def tick_ms(self) -> int:
-        """The time between two ticks, by the settings now."""
-        return self.run.config.topology_message_timeout_secs * 1_000
+    def after_timeout(self, tick: Callable[[int], None]) -> None:
+        """A tick is due one message timeout from now, by the settings now, if this life lasts as long."""
+        self.run.after(self.run.config.topology_message_timeout_secs * 1_000, partial(tick, self.life))
 
 
 class ComponentTask(Task):
@@ -98,29 +179,36 @@ class ComponentTask(Task):
     collector: Collector
 
     def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
-        super().__init__(run, component.name, context.task, context.task_id)
+        super().__init__(run, component.name, context.task_id)
         self.component, self.context = component, context
 
     def guarded(self, doing: str, call: Callable[..., object], *args: Any) -> bool:
         """Call the component; False when it raised and the task has died of it.
 
-        With errors="raise" TopologyError instead, or the KitError that it raised. What an observer raises is
-        nobody's mistake, and passes.
+        Misuse always ends the run, as TopologyError; with errors="raise" everything does, as TopologyError or the KitError
+        that it is. What an observer raises is nobody's mistake, and passes.
         """
+        run = self.run
+        self.collector.sent_in_call = 0
         try:
             call(*args)
         except (Exception, SystemExit) as error:
-            if error is self.run.raised_by_observer:
+            is_fatal = isinstance(error, TopologyError) or (isinstance(error, KitError) and run.config.errors == "raise")
+            if error is run.raised_by_observer or is_fatal:
                 raise
-            self.run.check_survivable(self.name, doing, error)
-            self.run.tell(self.name, "fault", kind="raise", error=f"{type(error).__name__}: {error}"[:200])
-            self.run.crash(self.component.name, self.context.task_index)
+            if run.config.errors == "raise":
+                raise TopologyError(
+                    f"{self.name} raised {type(error).__name__} in {doing}: {str(error)[:200]}. In Storm its worker would die and "
+                    "come back; with errors='crash' it does so here. Mend the component, or fail the tuple."
+                ) from error
+            run.tell(self.name, "fault", kind="raise", error=f"{type(error).__name__}: {error}"[:200])
+            run.crash(self.component_name, self.context.task_index)
             return False
         return True
 
+    @abstractmethod
     def close(self) -> None:
         """The topology ends: have the component put away what it holds."""
-        raise NotImplementedError
 
 
 class Collector:
@@ -129,11 +217,11 @@ class Collector:
     Each life has its own, so that an object left over from a former life cannot speak for the new one.
     """
 
-    __slots__ = ("choosers", "is_open", "name", "run", "sent_in_call", "streams")
+    __slots__ = ("choosers", "component", "is_open", "name", "run", "sent_in_call", "task_id")
 
     def __init__(self, task: ComponentTask) -> None:
-        self.run, self.name, self.streams = task.run, task.name, task.component.streams
-        self.choosers: dict[str, list[Chooser]] = task.run.choosers(task.component)
+        self.run, self.name, self.task_id, self.component = task.run, task.name, task.task_id, task.component
+        self.choosers: list[Chooser] = task.run.choosers(task.component)
         self.is_open = True
         self.sent_in_call = 0  # tuples since the component was last called
 
@@ -145,14 +233,35 @@ class Collector:
                 "died or the run is closed. Use the collector that open or prepare was called with last."
             )
 
-    def count(self, sent: Sequence[int]) -> None:
-        """Raise TopologyError when one call of the component has sent more than MAX_TUPLES_A_CALL tuples."""
-        self.sent_in_call += len(sent) or 1
+    def receivers(self, values: Sequence[Any]) -> list[int]:
+        """The task ids that get a tuple.
+
+        TopologyError for another number of values than there are fields, and when one call has sent more than MAX_TUPLES_A_CALL.
+        """
+        names = self.component.fields
+        if not isinstance(values, list | tuple) or len(values) != len(names):
+            advice = "The values come first: emit([...], anchors=given)" if isinstance(values, Tuple) else "Send one value for each field"
+            raise TopologyError(
+                f"{self.component.name} sends {values!r:.60}, expected a list of {len(names)} ({', '.join(names)}). {advice}."
+            )
+        task_ids = [task_id for choose in self.choosers for task_id in choose(values)]
+        self.sent_in_call += len(task_ids) or 1
         if self.sent_in_call > MAX_TUPLES_A_CALL:
             raise TopologyError(
                 f"{self.name} sent more than {MAX_TUPLES_A_CALL:,} tuples in one call. Storm calls again and again, "
                 "so next_tuple and execute need no endless loop: send a few and return."
             )
+        return task_ids
+
+    def made(self, values: list[Any], ids: dict[int, int]) -> Tuple:
+        """A tuple of this task's."""
+        self.run.tuples_made += 1
+        return Tuple(self.run.tuples_made, values, self.component.fields, self.component.name, self.task_id, ids)
+
+    def send(self, one: Tuple, task_id: int) -> None:
+        """Put a tuple on its way."""
+        to = self.run.bolts[task_id]
+        self.run.send(to, one.number, partial(to.arrive, one))
 
 
 class AckerTask(Task):
@@ -169,55 +278,40 @@ class AckerTask(Task):
         """A new acker that knows no tree. It takes ids of any bits, as `id_bits` may change while it runs."""
         self.is_alive, self.life = True, self.life + 1
         self.acker = LaterAcker() if self.run.config.acker_release == "2.4.0" else Acker()
-        self.run.after(self.tick_ms, partial(self.tick, self.life))
+        self.after_timeout(self.tick)
 
     def crash(self) -> None:
         """The task dies, and with it what it knew of every tree."""
         self.is_alive = False
         self.run.tell(self.name, "crash", lost=len(self.acker.pending))
 
-    def init(self, root: int, val: int, spout_task: int) -> None:
-        """A spout's message."""
-        self._hear("acker_init", root, lambda: self.acker.init(root, val, spout_task), val=val, spout_task=spout_task)
-
-    def ack(self, root: int, val: int, is_first: bool = True) -> None:
-        """A bolt's message; `is_first` unless it acked the tuple before."""
-        if self.is_alive and is_first and root in self.run.open_tuples:
-            self.run.open_tuples[root] -= 1
-        self._hear("acker_ack", root, lambda: self.acker.ack(root, val), val=val)
-
-    def fail(self, root: int) -> None:
-        """A bolt's message."""
-        self._hear("acker_fail", root, lambda: self.acker.fail(root))
-
-    def reset_timeout(self, root: int) -> None:
-        """A bolt's message."""
-        self._hear("acker_reset", root, lambda: self.acker.reset_timeout(root))
-
     def tick(self, life: int) -> None:
         """A message timeout has passed."""
-        run = self.run
-        if not self.is_of(life):
-            return
-        run.after(self.tick_ms, partial(self.tick, life))
-        if run.config.topology_enable_message_timeouts:
-            run.tell(self.name, "acker_tick", dropped=list(self.acker.tick()))
+        if self.is_of(life):
+            self.after_timeout(self.tick)
+            if self.run.config.topology_enable_message_timeouts:
+                self.run.tell(self.name, "acker_tick", dropped=list(self.acker.tick()))
 
-    def _hear(self, what: str, root: int, change: Callable[[], Completion | None], **data: Any) -> None:
-        """Have the acker change its entry of this tree, tell the trace what that did, and the spout if the tree ends."""
+    def hear(self, what: str, root: int, is_first: bool = True, **data: int) -> None:
+        """A message: `what` is a method of the acker, which takes the data. `is_first` unless a tuple was acked before.
+
+        The trace is told what that did to the entry of the tree, and the spout if the tree ends.
+        """
         if not self.is_alive:
             self.lose(None)
             return
         run, pending = self.run, self.acker.pending
+        if what == "ack" and is_first and root in run.open_tuples:
+            run.open_tuples[root] -= 1
         entry = pending.get(root)  # changed in place
         before = entry.val if entry else None
-        end = change()
+        end: Completion | None = getattr(self.acker, what)(root, **data)
         word = ENDS.get(end.stream, "fail") if end else None
         entry = entry or pending.get(root)
         after = entry.val if entry and word in (None, "reset") else None
-        run.tell(self.name, what, root=root, **data, before=before, after=after, end=word)
-        if word == "ack":
-            run.note_end(root)
+        run.tell(self.name, f"acker_{what.removesuffix('_timeout')}", root=root, **data, before=before, after=after, end=word)
+        if word == "ack" and root in run.open_tuples:
+            run.open_at_end[root] = run.open_tuples[root]  # of which the acker knows nothing
         if end is not None:
             spout = run.spouts[end.spout_task]
             run.send(spout, None, partial(spout.hear, end))
@@ -229,7 +323,7 @@ class SpoutTask(ComponentTask):
     def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component, context)
         self.spout: Spout
-        self.collector: SpoutCollector
+        self.collector: SpoutOutputCollector
         self.pending: RotatingMap[int, Any] = RotatingMap(2)  # root -> message id
         self.emitted = 0  # calls of emit in this run
         self.is_throttled = False  # waits for room in `pending`
@@ -239,15 +333,14 @@ class SpoutTask(ComponentTask):
 
     def start(self) -> None:
         """A new spout; the pending map is empty, as a crash has left it."""
-        run = self.run
         self.is_alive, self.life = True, self.life + 1
         self.is_throttled, self.idle_ms = False, 0
-        self.collector = SpoutCollector(self)
-        self.spout = run.claim(self, make_one(self.component.name, self.component.make, Spout))
+        self.collector = SpoutOutputCollector(self)
+        self.spout = make_one(self.component)
         self.spout.context, self.spout.collector = self.context, self.collector
         if self.guarded("open", self.spout.open, self.component.conf, self.context, self.collector):
             self._next_poll(SPOUT_MS)
-            run.after(self.tick_ms, partial(self.tick, self.life))
+            self.after_timeout(self.tick)
 
     def crash(self) -> None:
         """The process dies: the pending map is gone, and whoever served the spout sees its connection break."""
@@ -270,7 +363,7 @@ class SpoutTask(ComponentTask):
             self.is_throttled = True
             return
         before = self.emitted
-        if self._call("next_tuple", self.spout.next_tuple):
+        if self.guarded("next_tuple", self.spout.next_tuple):
             self.idle_ms = 0 if self.emitted > before else min(max(IDLE_MS, 2 * self.idle_ms), MAX_IDLE_MS)
             self._next_poll(self.idle_ms or SPOUT_MS)
 
@@ -285,7 +378,7 @@ class SpoutTask(ComponentTask):
         run = self.run
         if not self.is_of(life):
             return
-        run.after(self.tick_ms, partial(self.tick, life))
+        self.after_timeout(self.tick)
         if not run.config.topology_enable_message_timeouts:
             return
         expired = self.pending.rotate()
@@ -319,44 +412,27 @@ class SpoutTask(ComponentTask):
             self.is_throttled, self.idle_ms = False, 0
             self._next_poll(SPOUT_MS)
 
-    def track(self, root: int, val: int, message_id: Any, tuples: int) -> None:
-        """A tree begins: into the pending map, then to its acker. A root that is pending already is overwritten."""
-        run = self.run
-        self.pending.put(root, message_id)
-        run.open_tuples[root] = run.open_tuples.get(root, 0) + tuples
-        acker = run.acker_for(root)
-        run.send(acker, None, partial(acker.init, root, val, self.task_id))
-
-    def ack_at_once(self, message_id: Any) -> None:
-        """No acker follows trees: a tuple counts as processed when it has left."""
-        self.spout.ack(message_id)
-        self.run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
-
     def _end(self, word: str, root: int, message_id: Any, why: str) -> None:
         """Tell the spout how a tree ended, and then the trace, which holds what is so after the call."""
         run = self.run
         outstanding = run.forget(root)
         if word == "ack":
-            if self._call("ack", self.spout.ack, message_id):
+            if self.guarded("ack", self.spout.ack, message_id):
                 run.tell(self.name, "ack", message_id=message_id, root=root, outstanding=outstanding)
-        elif self._call("fail", self._fail, message_id):
+        elif self.guarded("fail", self._fail, message_id):
             run.tell(self.name, "fail", message_id=message_id, root=root, retry=self.will_retry, why=why)
 
     def _fail(self, message_id: Any) -> None:
         self.spout.fail(message_id)
         self.will_retry = bool(self.spout.is_retried(message_id))
 
-    def _call(self, doing: str, method: Any, *args: Any) -> bool:
-        self.collector.sent_in_call = 0
-        return self.guarded(doing, method, *args)
-
     def _next_poll(self, ms: int) -> None:
         self.turn += 1
         self.run.after(ms, partial(self.poll, self.turn))
 
 
-class SpoutCollector(Collector):
-    """Hands out tuples: `kitlib.more.topology.components.SpoutOutputCollector` for one life of a task.
+class SpoutOutputCollector(Collector):
+    """Through which a spout emits tuples.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads` :spout).
     Differs: nothing. A tuple that nobody subscribes to is an init of 0, which the acker acks at once.
@@ -368,31 +444,34 @@ class SpoutCollector(Collector):
         super().__init__(task)
         self.task = task
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> list[int]:
-        """As SpoutOutputCollector.emit."""
+    def emit(self, values: Sequence[Any], message_id: Any = None) -> list[int]:
+        """Send a tuple; the task ids that get it. Without a message id nobody follows its tree.
+
+        TopologyError for another number of values than there are fields, and when the task has died or the run is closed.
+        """
         self.check_open("sends a tuple")
         run, task = self.run, self.task
-        fields = self.streams.check(stream, values)
         task.emitted += 1
-        root = run.new_root() if message_id is not None and run.ackers else None
-        task_ids = [task_id for choose in self.choosers[stream] for task_id in choose(values)]
-        self.count(task_ids)
+        root = generate_id(run.rng, run.config.root_id_bits) if message_id is not None and run.ackers else None
+        task_ids = self.receivers(values)
         told_values, values = short(values), list(values)
         val, made, told = 0, [], []
         for task_id in task_ids:
-            edge = None if root is None else run.new_id()
-            ids = {} if root is None or edge is None else {root: edge}
-            made.append(Tuple(run.next_number(), values, fields, task.component_name, task.task_id, stream, ids))
+            edge = None if root is None else generate_id(run.rng, run.config.id_bits)
+            made.append(self.made(values, {} if root is None or edge is None else {root: edge}))
             told.append([made[-1].number, run.bolts[task_id].name, edge])
             val ^= edge or 0
         run.tell(self.name, "emit", message_id=message_id, root=root, val=val, tuples=told, values=told_values)
         for task_id, one in zip(task_ids, made, strict=True):
-            to = run.bolts[task_id]
-            run.send(to, one.number, partial(to.arrive, one))
-        if root is not None:
-            task.track(root, val, message_id, len(made))
-        elif message_id is not None:
-            task.ack_at_once(message_id)
+            self.send(one, task_id)
+        if root is not None:  # a tree begins; a root that is pending already is overwritten
+            task.pending.put(root, message_id)
+            run.open_tuples[root] = run.open_tuples.get(root, 0) + len(made)
+            acker = run.acker_for(root)
+            run.send(acker, None, partial(acker.hear, "init", root, val=val, spout_task=self.task_id))
+        elif message_id is not None:  # no acker follows trees: a tuple counts as processed when it has left
+            task.spout.ack(message_id)
+            run.tell(self.name, "ack", message_id=message_id, root=None, outstanding=0)
         return task_ids
 
 
@@ -402,15 +481,15 @@ class BoltTask(ComponentTask):
     def __init__(self, run: Runtime, component: Component, context: TopologyContext) -> None:
         super().__init__(run, component, context)
         self.bolt: Bolt
-        self.collector: BoltCollector
+        self.collector: OutputCollector
         self.inbox: deque[Tuple] = deque()  # arrived, in order; the one being processed has left it
         self.is_busy = False
 
     def start(self) -> None:
         """A new bolt; the inbox is empty, as a crash has left it."""
         self.is_alive, self.life = True, self.life + 1
-        self.collector = BoltCollector(self)
-        self.bolt = self.run.claim(self, make_one(self.component.name, self.component.make, Bolt))
+        self.collector = OutputCollector(self)
+        self.bolt = make_one(self.component)
         self.bolt.context, self.bolt.collector = self.context, self.collector
         self.guarded("prepare", self.bolt.prepare, self.component.conf, self.context, self.collector)
 
@@ -453,76 +532,65 @@ class BoltTask(ComponentTask):
     def _finish(self, made: Tuple, fault: Fault | None, life: int) -> None:
         if not self.is_of(life):
             return
-        if fault is None:
-            self.run.tell(self.name, "execute", tuple=made.number, values=short(made.values))
-            self._execute(made)
-        else:
-            self._finish_with(fault.kind, made)
-        if self.is_of(life):
-            self.is_busy = False
-            if self.inbox:
-                self._begin()
-
-    def _finish_with(self, kind: str, made: Tuple) -> None:
-        run, collector = self.run, self.collector
+        run, collector, kind = self.run, self.collector, fault.kind if fault else ""
         if kind in ("fail", "drop", "raise", "unanchored"):
             run.tell(self.name, "fault", kind=kind, tuple=made.number)
         if kind == "fail":
             collector.fail(made)
         elif kind == "raise":
-            run.crash(self.component.name, self.context.task_index)
+            run.crash(self.component_name, self.context.task_index)
         elif kind != "drop":
             run.tell(self.name, "execute", tuple=made.number, values=short(made.values))
             collector.forgets_to_anchor = kind == "unanchored"
-            is_alive = self._execute(made)
+            is_alive = self.guarded("execute", self.bolt.execute, made)
             collector.forgets_to_anchor = False
             if kind == "ack_twice" and is_alive:
                 run.tell(self.name, "fault", kind=kind, tuple=made.number)
                 collector.ack(made)
+        if self.is_of(life):
+            self.is_busy = False
+            if self.inbox:
+                self._begin()
 
-    def _execute(self, made: Tuple) -> bool:
-        self.collector.sent_in_call = 0
-        return self.guarded("execute", self.bolt.execute, made)
 
-
-class BoltCollector(Collector):
-    """Anchors, acks and fails: `kitlib.more.topology.components.OutputCollector` for one life of a task.
+class OutputCollector(Collector):
+    """Through which a bolt sends tuples, and acks and fails those that it was given.
 
     Source: Storm 0.9.3, `backtype.storm.daemon.executor` (`mk-threads` :bolt).
     Differs: nothing.
     """
 
-    __slots__ = ("component", "forgets_to_anchor", "task_id")
+    __slots__ = ("forgets_to_anchor",)
 
     def __init__(self, task: BoltTask) -> None:
         super().__init__(task)
-        self.component, self.task_id = task.component_name, task.task_id
         self.forgets_to_anchor = False  # a fault
 
-    def emit(
-        self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = (), stream: str = DEFAULT_STREAM
-    ) -> list[int]:
-        """As OutputCollector.emit: one tuple for each task that gets it, and each of them has ids of its own."""
+    def emit(self, values: Sequence[Any], anchors: Tuple | Sequence[Tuple] = ()) -> list[int]:
+        """Send a tuple, anchored to one tuple, to several (its trees become one DAG) or to none; the task ids that get it.
+
+        Each task that gets it is sent a tuple with ids of its own. TopologyError as SpoutOutputCollector.emit, and for an anchor
+        that this task was not given.
+        """
         self.check_open("sends a tuple")
         run = self.run
-        fields = self.streams.check(stream, values)
+        task_ids = self.receivers(values)
         to_anchor = self._anchors(anchors)
         parents = [anchor.number for anchor in to_anchor]
-        task_ids = [task_id for choose in self.choosers[stream] for task_id in choose(values)]
-        self.count(task_ids)
         told, values = short(values), list(values)
         for task_id in task_ids:
-            ids = self._ids(to_anchor)
-            made = Tuple(run.next_number(), values, fields, self.component, self.task_id, stream, ids)
-            to = run.bolts[task_id]
-            ids_told = [[root, at] for root, at in ids.items()]
-            run.tell(self.name, "send", tuple=made.number, parents=parents, ids=ids_told, to=to.name, values=told)
-            run.send(to, made.number, partial(to.arrive, made))
+            made = self.made(values, self._ids(to_anchor))
+            ids_told = [[root, at] for root, at in made.ids.items()]
+            run.tell(self.name, "send", tuple=made.number, parents=parents, ids=ids_told, to=run.bolts[task_id].name, values=told)
+            self.send(made, task_id)
         return task_ids
 
     def ack(self, given: Tuple) -> None:
-        """As OutputCollector.ack: to each tree's acker, the tuple's id XOR what was anchored to it."""
-        self._check_given(given, "acks")
+        """This tuple is done: each tree's acker is sent its id XOR what was anchored to it, a second time as the first.
+
+        TopologyError for one that was not given.
+        """
+        self._given(given, "acks")
         run, is_first, given.is_acked = self.run, not given.is_acked, True
         vals = [[root, at ^ given.ack_val] for root, at in given.ids.items()]
         run.tell(self.name, "bolt_ack", tuple=given.number, vals=vals)
@@ -532,41 +600,37 @@ class BoltCollector(Collector):
             if verb == "lose":
                 acker.lose(None)
                 continue
-            run.send(acker, None, partial(acker.ack, root, val, is_first))
+            run.send(acker, None, partial(acker.hear, "ack", root, is_first, val=val))
             if verb == "double":
                 run.tell(acker.name, "fault", kind="double", tuple=None)
-                run.send(acker, None, partial(acker.ack, root, val, False))
+                run.send(acker, None, partial(acker.hear, "ack", root, False, val=val))
 
     def fail(self, given: Tuple) -> None:
-        """As OutputCollector.fail."""
-        self._check_given(given, "fails")
-        run = self.run
-        run.tell(self.name, "bolt_fail", tuple=given.number, roots=list(given.ids))
-        for root in given.ids:
-            acker = run.acker_for(root)
-            run.send(acker, None, partial(acker.fail, root))
+        """This tuple's trees have failed. TopologyError for one that was not given."""
+        self._given(given, "fails")
+        self.run.tell(self.name, "bolt_fail", tuple=given.number, roots=list(given.ids))
+        self._tell_ackers("fail", given)
 
     def reset_timeout(self, given: Tuple) -> None:
-        """As OutputCollector.reset_timeout. TopologyError with the acker of a release that does not know it."""
-        self._check_given(given, "asks for more time for")
-        run = self.run
-        if run.config.acker_release == "0.9.3":
+        """Ask for another timeout for this tuple's trees. TopologyError with the acker of a release that does not know it."""
+        self._given(given, "asks for more time for")
+        if self.run.config.acker_release == "0.9.3":
             raise TopologyError(
                 f"{self.name} calls reset_timeout, which Storm 0.9.3 has not. "
                 "Set acker_release='2.4.0', or a longer topology_message_timeout_secs."
             )
+        self._tell_ackers("reset_timeout", given)
+
+    def _tell_ackers(self, what: str, given: Tuple) -> None:
         for root in given.ids:
-            acker = run.acker_for(root)
-            run.send(acker, None, partial(acker.reset_timeout, root))
+            acker = self.run.acker_for(root)
+            self.run.send(acker, None, partial(acker.hear, what, root))
 
     def _anchors(self, anchors: object) -> Sequence[Tuple]:
         """The tuples to anchor to: one, several or none; all of them given to this task."""
-        found = (anchors,) if isinstance(anchors, Tuple) else anchors
-        if not isinstance(found, list | tuple):
-            self._refuse(anchors, "anchors to")
-        for anchor in found:
-            self._check_given(anchor, "anchors to")
-        return () if self.forgets_to_anchor else found
+        found = anchors if isinstance(anchors, list | tuple) else [anchors]
+        given = [self._given(anchor, "anchors to") for anchor in found]
+        return () if self.forgets_to_anchor else given
 
     def _ids(self, anchors: Sequence[Tuple]) -> dict[int, int]:
         """A new tuple's ids: for each anchor one id, XORed into every tree of that anchor and into the anchor itself."""
@@ -575,7 +639,7 @@ class BoltCollector(Collector):
         for anchor in anchors:
             if not anchor.ids:
                 continue
-            edge = run.new_id()
+            edge = generate_id(run.rng, run.config.id_bits)
             anchor.ack_val ^= edge
             for root in anchor.ids:
                 ids[root] = ids.get(root, 0) ^ edge
@@ -583,18 +647,9 @@ class BoltCollector(Collector):
             run.open_tuples[root] += 1
         return ids
 
-    def _check_given(self, given: object, does: str) -> None:
-        if type(given) is not Tuple or given.holder is not self or not self.is_open:
-            self._refuse(given, does)
-
-    def _refuse(self, given: object, does: str) -> NoReturn:
+    def _given(self, given: object, does: str) -> Tuple:
+        if isinstance(given, Tuple) and given.holder is self and self.is_open:
+            return given
         self.check_open(f"{does} a tuple")
-        if not isinstance(given, Tuple):
-            raise TopologyError(
-                f"{self.name} {does} {given!r:.60}, expected a tuple that it was given to work on. "
-                "Use the one that execute was called with."
-            )
-        raise TopologyError(
-            f"{self.name} {does} tuple {given.number} of {given.source_component}, which it was never given. "
-            "Use the one that execute was called with."
-        )
+        what = f"tuple {given.number} of {given.source_component}" if isinstance(given, Tuple) else f"{given!r:.60}"
+        raise TopologyError(f"{self.name} {does} {what}, which it was never given. Use the tuple that execute was called with.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import xor
 from typing import Any
 
 import pytest
 
-from kitlib.more.topology import BasicBolt, Bolt, FailedError, Fault, TopologyBuilder
-from tests.more.topology.parts import Event, Join, Numbers, Once, Pass, Slow, Store, bolt_that, chain, started
+from kitlib.more.topology import BasicBolt, Bolt, FailedError, Fault
+from tests.more.topology.parts import Event, Join, Numbers, Once, Slow, Store, bolt_that, chain, started
 
 
 def vals(event: Event) -> dict[int, int]:
@@ -30,36 +28,6 @@ def test_multi_anchoring_one_id_per_anchor_goes_into_each_of_its_trees() -> None
     assert vals(*watch.of("bolt_ack", "b")) == ids and watch.messages("ack") == [0, 1]
 
 
-def test_multi_anchoring_an_anchor_of_two_trees_gives_both_the_same_id() -> None:
-    """A child of one tuple that is in two trees has one id in both, and each tree's ack carries it."""
-    run, watch = started(chain(lambda: Numbers(2), Join, Pass, Store))
-    run.run_for(50)
-    joined, child = watch.of("send")
-    assert len(child["ids"]) == 2 and len({at for _, at in child["ids"]}) == 1
-    edge = child["ids"][0][1]
-    assert vals(*watch.of("bolt_ack", "b")) == {root: at ^ edge for root, at in joined["ids"]}
-    assert watch.messages("ack") == [0, 1]
-
-
-def test_multi_anchoring_two_anchors_of_one_tree_put_the_xor_of_two_ids_into_it() -> None:
-    """Branches of one tree that meet again (a DAG): the tuple's id there is the XOR of one id for each anchor."""
-    builder = TopologyBuilder()
-    builder.set_spout("spout", lambda: Numbers(3))
-    builder.set_bolt("left", Pass).shuffle_grouping("spout")
-    builder.set_bolt("right", Pass).shuffle_grouping("spout")
-    builder.set_bolt("join", Join).shuffle_grouping("left").shuffle_grouping("right")
-    builder.set_bolt("store", Store).shuffle_grouping("join")
-    run, watch = started(builder.create_topology())
-    run.run_for(100)
-    assert sorted(watch.messages("ack")) == [0, 1, 2] and watch.effects() == {0: 1, 1: 1, 2: 1}
-    for join in watch.of("send", "join"):
-        ((root, at),) = join["ids"]
-        (given, other) = [next(e for e in watch.of("send") if e["tuple"] == parent) for parent in join["parents"]]
-        edges = [vals(e)[root] ^ dict(s["ids"])[root]
-                 for s in (given, other) for e in watch.of("bolt_ack", "join") if e["tuple"] == s["tuple"]]  # fmt: skip
-        assert reduce(xor, edges) == at
-
-
 def test_multi_anchoring_one_failed_child_fails_both_roots() -> None:
     """A tuple that is anchored to two is failed: both of their spout tuples fail and are handed out again."""
     run, watch = started(chain(lambda: Numbers(4), Join, Store), [Fault("fail", "b", nth=[1])])
@@ -68,51 +36,6 @@ def test_multi_anchoring_one_failed_child_fails_both_roots() -> None:
     assert len(watch.of("bolt_fail")[0]["roots"]) == 2 and watch.count("acker_fail", end="fail") == 2
     assert {event["why"] for event in watch.of("fail")} == {"failed"} and {event["retry"] for event in watch.of("fail")} == {True}
     assert sorted(watch.messages("ack")) == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(
-    ("anchored", "acks", "fails", "lost", "upstream"),
-    [(False, 100, 0, 10, 100), (True, 100, 10, 0, 110)],
-    ids=["not anchored: 10 lost and 100 acks", "anchored: 10 fails, 10 replays, nothing lost, 10 effects upstream twice"],
-)
-def test_anchoring_in_the_middle_decides_what_ten_dropped_children_cost(
-    anchored: bool, acks: int, fails: int, lost: int, upstream: int
-) -> None:
-    """Of 100 children 10 are dropped behind a middle bolt that anchors, or does not (B3)."""
-
-    def middle(bolt: Any, given: Any) -> None:
-        bolt.context.note("upstream", n=given["n"])
-        bolt.collector.emit(given.values, anchors=given if anchored else ())
-        bolt.collector.ack(given)
-
-    faults = [Fault("drop", "b", nth=range(10, 101, 10))]
-    run, watch = started(chain(lambda: Numbers(100), bolt_that(middle), Store), faults)
-    run.run_for(100_000)
-    assert len(watch.of("ack")) == acks and len(watch.of("fail")) == fails
-    assert 100 - len(watch.effects()) == lost and len(watch.of("upstream")) == upstream
-    assert {event["outstanding"] for event in watch.of("ack")} == {0}
-
-
-@pytest.mark.parametrize(
-    ("way", "config"),
-    [("no ackers", {"topology_ackers": 0}), ("no message ids", {}), ("not anchored", {})],
-    ids=["no ackers: acked when it is emitted", "no message ids: nobody hears of the end", "not anchored: acked too early"],
-)
-def test_reliability_switched_off_loses_what_a_crash_takes(way: str, config: dict[str, Any]) -> None:
-    """Each of the three ways: what a dead task had in its inbox is gone, and no spout hears of it."""
-    first = bolt_that(lambda bolt, given: (bolt.collector.emit(given.values), bolt.collector.ack(given)))
-    topology = chain(
-        lambda: Numbers(60, message_ids=way != "no message ids"), first if way == "not anchored" else Pass, Slow
-    )
-    run, watch = started(topology, [Fault("crash", "b", at_ms=1_050)], **config)
-    run.run_for(200_000)
-    assert watch.of("crash")[0]["lost"] == 50 and len(watch.effects()) == 10 and not watch.of("fail")
-    assert len(watch.of("ack")) == (0 if way == "no message ids" else 60) and run.pending == run.queued == 0
-    acked_by = max((event.at_ms for event in watch.of("ack")), default=0)
-    assert acked_by < 100, "long before anybody could know"
-    if way == "no ackers":
-        assert [event.what for event in watch.events if event.what in ("emit", "ack")] == ["emit", "ack"] * 60
-        assert {(event["root"], event["outstanding"]) for event in watch.of("ack")} == {(None, 0)}
 
 
 def habit(words: str) -> type[Bolt]:

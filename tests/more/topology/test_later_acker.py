@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.mechanisms.acker import Acker, AckerEntry, Completion, IdOutOfRangeError
+from kitlib.mechanisms.acker import AckerEntry, Completion
 from kitlib.more.topology.later_acker import LaterAcker
 
 ACK, FAIL, RESET = "__ack_ack", "__ack_fail", "__ack_reset_timeout"
@@ -73,24 +72,3 @@ def test_later_acker_answers_as_the_book_says(messages: list[tuple[Any, ...]]) -
         for root in acker.pending:
             entry = acker.pending.get(root) or AckerEntry()
             assert (entry.val or 0, entry.spout_task, entry.failed) == (book.val[root], book.task.get(root), root in book.failed)
-
-
-def test_later_acker_lives_one_tick_longer_than_the_earlier() -> None:
-    """The same silence of two ticks loses the tree in 0.9.3 and not in 2.4.0."""
-    answers = []
-    for acker in (Acker(), LaterAcker()):
-        acker.init(7, 1, 1)
-        acker.tick()
-        acker.tick()
-        answers.append(acker.ack(7, 1))
-    assert answers == [None, Completion(1, ACK, 7)]
-
-
-def test_later_acker_id_beyond_its_bits_changes_nothing() -> None:
-    """The bounds are those of the acker."""
-    acker = LaterAcker(8)
-    with pytest.raises(IdOutOfRangeError, match="expected 0 to 255"):
-        acker.ack(7, 256)
-    with pytest.raises(IdOutOfRangeError, match="the root id"):
-        acker.reset_timeout(2**63)
-    assert len(acker.pending) == 0

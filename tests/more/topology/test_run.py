@@ -50,14 +50,6 @@ def test_run_for_until_stops_at_once_and_goes_on() -> None:
     assert watch.messages("ack") == list(range(10)) and run.now_ms > 10_000
 
 
-def test_jitter_messages_overtake_each_other_and_all_is_acked() -> None:
-    """With jitter acks come before inits, and every tree still ends."""
-    run, watch = started(chain(lambda: Numbers(300), Pass, Store), transfer_jitter_ms=20)
-    run.run_for(5_000)
-    assert any(event["before"] is None for event in watch.of("acker_ack"))
-    assert sorted(watch.messages("ack")) == list(range(300))
-
-
 @pytest.mark.parametrize("release", ["0.9.3", "2.4.0"])
 def test_a_tuple_that_nobody_subscribes_to_is_an_init_of_0_and_acked_at_once(release: str) -> None:
     """No task gets it: the XOR of no ids is 0, which ends the tree at its init."""
@@ -77,13 +69,6 @@ def test_max_spout_pending_is_per_task_and_asked_between_calls(per_call: int, pe
     )
     run.run_for(2_000)
     assert run.pending == peak and {len(spout.pending) for spout in run.spouts.values()} == {peak // 4}
-
-
-def test_max_spout_pending_does_not_bound_tuples_without_message_id() -> None:
-    """Without message ids nothing is pending, and the spout goes on and on (B6)."""
-    run, watch = started(chain(lambda: Endless(message_ids=False), Holder), topology_max_spout_pending=100)
-    run.run_for(2_000)
-    assert run.pending == 0 and watch.count("emit") == 2_000
 
 
 def test_max_spout_pending_raised_while_it_runs_lets_a_waiting_spout_go_on() -> None:

@@ -60,32 +60,3 @@ def test_time_out_cancels_nothing_and_the_late_ack_is_ignored(release: str, late
     assert [(event["root"], event["answer"]) for event in watch.of("late")] == [(first["root"], word) for word in late]
     old, new = watch.of("acker_ack")
     assert (old["before"] is None) == (not late) and (new["root"], new["end"]) == (second["root"], "ack")
-
-
-class Window(Holder):
-    """Keeps its tuples for 60 s, and acks them together."""
-
-    def execute(self, given: Any) -> None:
-        super().execute(given)
-        if self.context.now_ms >= getattr(self, "ends_at_ms", 60_000):
-            self.ends_at_ms = self.context.now_ms + 60_000
-            for tuple_ in self.held:
-                self.collector.ack(tuple_)
-            self.held = []
-
-
-@pytest.mark.parametrize(
-    ("timeout", "is_replayed"), [(30, True), (120, False)], ids=["30 s: replays", "120 s: none"]
-)
-def test_window_longer_than_the_time_out_replays_by_design(timeout: int, is_replayed: bool) -> None:
-    """Tuples that are kept for a window of 60 s time out before it ends, unless the timeout is longer (B4)."""
-    topology = chain(lambda: Endless(every_ms=100), Window)
-    run, watch = started(topology, topology_message_timeout_secs=timeout)
-    run.run_for(300_000)
-    emits, fails = watch.messages("emit"), watch.messages("fail")
-    assert bool(fails) == is_replayed
-    if is_replayed:
-        first = {event["message_id"] for event in watch.of("emit") if event.at_ms < 29_000}
-        assert first <= set(fails), "whoever came in the first half"
-    else:
-        assert len(emits) == len(set(emits)) and len(watch.of("ack")) > 1_400
