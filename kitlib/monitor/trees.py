@@ -41,7 +41,7 @@ COLUMNS = ("offset", "attempt", "root", "tuples", "acked", "depth", "end", "ms")
 ROWS = 12  # of trees in a table; the rest are counted
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Tree:
     """One tree: the tuples that grew from one emit of a spout."""
 
@@ -50,12 +50,24 @@ class Tree:
     offset: int | None  # the record it came from; None for a spout that reads no topic
     attempt: int  # the record's first, second, ... tree
     emitted_ms: int
-    tuples: int  # made in the whole run, late ones included
-    acked: int  # of them, acked by their bolts
-    depth: int  # of the longest chain of tuples; 1 when no bolt sent anything
-    end: End  # "forgotten": its spout died, or emitted another tree under the same root
-    ended_ms: int | None  # None while it is open
-    outstanding: int  # tuples not acked when it was acked; 0 for every other end
+    depth_of: dict[int, int]  # its tuples, late ones included -> the length of the chain from the spout to each
+    acked_tuples: set[int] = field(default_factory=set)  # of them, those acked by their bolts
+    end: End = "open"  # "forgotten": its spout died, or emitted another tree under the same root
+    ended_ms: int | None = None  # None while it is open
+    outstanding: int = 0  # tuples not acked when it was acked; 0 for every other end
+
+    @property
+    def tuples(self) -> int:
+        return len(self.depth_of)
+
+    @property
+    def acked(self) -> int:
+        return len(self.acked_tuples)
+
+    @property
+    def depth(self) -> int:
+        """Of the longest chain of tuples; 1 when no bolt sent anything."""
+        return max(self.depth_of.values(), default=0)
 
     @property
     def is_false(self) -> bool:
@@ -64,6 +76,11 @@ class Tree:
     @property
     def ms(self) -> int | None:
         return None if self.ended_ms is None else self.ended_ms - self.emitted_ms
+
+    def finish(self, end: End, at_ms: int, outstanding: int = 0) -> None:
+        """It has ended; a tree ends once."""
+        if self.end == "open":
+            self.end, self.ended_ms, self.outstanding = end, at_ms, outstanding
 
     def row(self) -> tuple[str, ...]:
         end = f"acked, {self.outstanding} too early" if self.is_false else self.end
@@ -74,15 +91,17 @@ class Tree:
         return (offset, str(self.attempt), short, str(self.tuples), str(self.acked), str(self.depth), end, ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TreeReport:
     """All trees of a run, and what the run did around them."""
 
-    trees: tuple[Tree, ...]  # in the order of their emits
+    trees: list[Tree] = field(default_factory=list)  # in the order of their emits
     untracked: int = 0  # emits that no acker followed
     late_answers: int = 0  # ackers' answers for trees that the spout was no longer waiting for
     acker_messages: int = 0
     wasted_executions: int = 0  # of tuples whose trees had failed, timed out or been forgotten by then
+    by_root: dict[int | None, Tree] = field(default_factory=dict)  # the newest tree of each
+    of_tuple: dict[int, list[Tree]] = field(default_factory=dict)  # the trees that a tuple belongs to
 
     def count(self, end: End) -> int:
         return sum(tree.end == end for tree in self.trees)
@@ -94,10 +113,6 @@ class TreeReport:
     @property
     def false_completions(self) -> int:
         return sum(tree.is_false for tree in self.trees)
-
-    @property
-    def tuples(self) -> int:
-        return sum(tree.tuples for tree in self.trees)
 
     @property
     def sentence(self) -> str:
@@ -113,7 +128,8 @@ class TreeReport:
             "reached the ackers": count(self.acker_messages, "message"),
         }
         told = [f"{number} {what}" for what, number in more.items() if not number.startswith("0 ")]
-        size = f" of {count(self.tuples, 'tuple')} in all" if self.acker_messages else ""  # else bolts were not recorded
+        tuples = sum(tree.tuples for tree in self.trees)
+        size = f" of {count(tuples, 'tuple')} in all" if self.acker_messages else ""  # else bolts were not recorded
         text = f"{count(len(self.trees), 'tree')}{size}: {', '.join(ends)}"
         return "; ".join([text, *told]) + "."
 
@@ -125,6 +141,67 @@ class TreeReport:
         rest = len(self.trees) - ROWS
         more = f"<p>... and {count(rest, 'more tree')}.</p>" if rest > 0 else ""
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{table}{more}</div>"
+
+    def follow(self, step: Step) -> None:
+        """The next step of the run."""
+        if step.what in ACKER_MESSAGES:
+            self.acker_messages += 1
+        elif handler := getattr(self, f"_on_{step.what}", None):
+            handler(step)
+
+    def _on_emit(self, step: Step) -> None:
+        data, root = step.data, step.data.get("root")
+        if root is None:
+            self.untracked += "root" in data  # the emit of a spout without topology has none
+            return
+        if root in self.by_root:
+            self.by_root[root].finish("forgotten", step.at_ms)
+        depths = {number: 1 for number, *_ in data["tuples"]}
+        tree = self.by_root[root] = Tree(root, step.actor, data.get("offset"), data.get("attempt", 1), step.at_ms, depths)
+        self.trees.append(tree)
+        self.of_tuple |= {number: [tree] for number in depths}
+
+    def _on_send(self, step: Step) -> None:
+        number, roots = step.data["tuple"], {root for root, _ in step.data["ids"]}
+        for parent in step.data["parents"]:
+            for tree in self.of_tuple.get(parent, ()):
+                if tree.root not in roots:
+                    continue
+                tree.depth_of[number] = max(tree.depth_of.get(number, 0), tree.depth_of[parent] + 1)
+                members = self.of_tuple.setdefault(number, [])
+                if tree not in members:
+                    members.append(tree)
+
+    def _on_bolt_ack(self, step: Step) -> None:
+        for tree in self.of_tuple.get(step.data["tuple"], ()):
+            tree.acked_tuples.add(step.data["tuple"])
+
+    def _on_execute(self, step: Step) -> None:
+        trees = self.of_tuple.get(step.data["tuple"], ())
+        self.wasted_executions += bool(trees) and all(tree.end not in ("open", "acked") for tree in trees)
+
+    def _on_ack(self, step: Step) -> None:
+        if tree := self.by_root.get(step.data.get("root")):
+            tree.finish("acked", step.at_ms, step.data.get("outstanding") or 0)
+
+    def _on_fail(self, step: Step) -> None:
+        if tree := self.by_root.get(step.data.get("root")):
+            tree.finish("timed out" if step.data.get("why") == "timeout" else "failed", step.at_ms)
+
+    def _on_late(self, step: Step) -> None:
+        self.late_answers += 1
+
+    def _on_crash(self, step: Step) -> None:
+        for tree in self.trees:
+            if tree.spout == step.actor:
+                tree.finish("forgotten", step.at_ms)
+
+
+def follow_trees(steps: Iterable[Step]) -> TreeReport:
+    report = TreeReport()
+    for step in steps:
+        report.follow(step)
+    return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,122 +232,3 @@ def tracking_of(trace: Trace) -> Tracking:
             heard[step.actor] += 1
     messages = heard.total()
     return Tracking(len(trees), sum(1 + 16 * each for each in trees), messages, 16 * messages, max(heard.values(), default=0))
-
-
-def follow_trees(steps: Iterable[Step]) -> TreeReport:
-    forest = _Forest()
-    for step in steps:
-        forest.follow(step)
-    return forest.report()
-
-
-@dataclass(slots=True, eq=False)
-class _Growing:
-    """A tree while its run goes on."""
-
-    emit: Step
-    depth_of: dict[int, int] = field(default_factory=dict)  # tuple -> tuples from the spout to it
-    acked: set[int] = field(default_factory=set)
-    end: End = "open"
-    ended_ms: int | None = None
-    outstanding: int = 0
-
-    def finish(self, end: End, at_ms: int) -> None:
-        if self.end == "open":
-            self.end, self.ended_ms = end, at_ms
-
-    def grown(self) -> Tree:
-        data = self.emit.data
-        return Tree(
-            root=data["root"],
-            spout=self.emit.actor,
-            offset=data.get("offset"),
-            attempt=data.get("attempt", 1),
-            emitted_ms=self.emit.at_ms,
-            tuples=len(self.depth_of),
-            acked=len(self.acked),
-            depth=max(self.depth_of.values(), default=0),
-            end=self.end,
-            ended_ms=self.ended_ms,
-            outstanding=self.outstanding,
-        )
-
-
-@dataclass(slots=True)
-class _Forest:
-    """Which tree is meant by a root, and to which trees a tuple belongs."""
-
-    trees: list[_Growing] = field(default_factory=list)
-    by_root: dict[int, _Growing] = field(default_factory=dict)  # the newest tree of each
-    of_tuple: dict[int, list[_Growing]] = field(default_factory=dict)
-    untracked: int = 0
-    late_answers: int = 0
-    acker_messages: int = 0
-    wasted_executions: int = 0
-
-    def follow(self, step: Step) -> None:
-        if step.what in ACKER_MESSAGES:
-            self.acker_messages += 1
-            return
-        handler = getattr(self, f"_on_{step.what}", None)
-        if handler:
-            handler(step)
-
-    def _on_emit(self, step: Step) -> None:
-        root = step.data.get("root")
-        if root is None:
-            self.untracked += "root" in step.data  # the emit of a spout without topology has none
-            return
-        if root in self.by_root:
-            self.by_root[root].finish("forgotten", step.at_ms)
-        tree = self.by_root[root] = _Growing(step)
-        self.trees.append(tree)
-        for number, *_ in step.data["tuples"]:
-            tree.depth_of[number] = 1
-            self.of_tuple[number] = [tree]
-
-    def _on_send(self, step: Step) -> None:
-        number, roots = step.data["tuple"], {root for root, _ in step.data["ids"]}
-        for parent in step.data["parents"]:
-            for tree in self.of_tuple.get(parent, ()):
-                if tree.emit.data["root"] not in roots:
-                    continue
-                tree.depth_of[number] = max(tree.depth_of.get(number, 0), tree.depth_of[parent] + 1)
-                members = self.of_tuple.setdefault(number, [])
-                if tree not in members:
-                    members.append(tree)
-
-    def _on_bolt_ack(self, step: Step) -> None:
-        for tree in self.of_tuple.get(step.data["tuple"], ()):
-            tree.acked.add(step.data["tuple"])
-
-    def _on_execute(self, step: Step) -> None:
-        trees = self.of_tuple.get(step.data["tuple"], ())
-        self.wasted_executions += bool(trees) and all(tree.end not in ("open", "acked") for tree in trees)
-
-    def _on_ack(self, step: Step) -> None:
-        tree = self._tree_of(step)
-        if tree is not None and tree.end == "open":
-            tree.finish("acked", step.at_ms)
-            tree.outstanding = step.data.get("outstanding") or 0
-
-    def _on_fail(self, step: Step) -> None:
-        tree = self._tree_of(step)
-        if tree is not None:
-            tree.finish("timed out" if step.data.get("why") == "timeout" else "failed", step.at_ms)
-
-    def _on_late(self, step: Step) -> None:
-        self.late_answers += 1
-
-    def _on_crash(self, step: Step) -> None:
-        for tree in self.trees:
-            if tree.emit.actor == step.actor:
-                tree.finish("forgotten", step.at_ms)
-
-    def _tree_of(self, step: Step) -> _Growing | None:
-        root = step.data.get("root")
-        return None if root is None else self.by_root.get(root)
-
-    def report(self) -> TreeReport:
-        trees = tuple(tree.grown() for tree in self.trees)
-        return TreeReport(trees, self.untracked, self.late_answers, self.acker_messages, self.wasted_executions)

@@ -124,7 +124,7 @@ def test_report_without_trees_says_so() -> None:
     trace.record(0, "spout", "emit", topic="t", partition=0, offset=0, attempt=1, parts=1)
     trace.record(1, "spout", "ack", topic="t", partition=0, offset=0)
     trace.record(2, "spout", "fail", topic="t", partition=0, offset=0, retry=True)
-    assert follow_trees(trace) == TreeReport(())
+    assert follow_trees(trace) == TreeReport()
     assert follow_trees(trace).sentence == "No tree was followed; 0 tuples left the spout untracked."
 
 
