@@ -3,7 +3,7 @@
 Each batch brings the new records of both topics. In Spark's tasks they become runs, stretches in which offset and number both go up
 by one; a few rows, whatever the rate. This process folds them into what the batches before have left (`kitlib.desk.fold`).
 
-    Kafka, two topics ──> mapInArrow: runs of (topic, offset, number) ──> DeskFold
+    Kafka, two topics ──> mapInArrow: runs of (topic, offset, number) ──> LogFold
 
 Left out: a desk that goes on after its process has ended.
 """
@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kitlib.desk.fold import LogFold, Tally
+from kitlib.desk.fold import LogFold
 from kitlib.desk.lamps import Witness
 from kitlib.desk.runs import RUNS, to_runs
 from kitlib.errors import KitError, LabError
@@ -38,34 +36,15 @@ SESSION = {"spark.sql.streaming.minBatchesToRetain": "10", "spark.sql.streaming.
 SLOWEST = 1_000  # batches whose latencies are remembered
 
 
-@dataclass(slots=True)
-class DeskFold:
-    """What Spark knows by now."""
-
-    topic: LogFold = field(default_factory=LogFold)
-    results: LogFold = field(default_factory=LogFold)
-    committed_to: int = 0  # the highest commit that a result tells of
-
-    @property
-    def lost(self) -> int:
-        """The records below that commit that have no result, and those that the topic has not got although it has later ones."""
-        return self.results.missing(self.committed_to) + self.topic.missing(self.topic.highest + 1)
-
-    @property
-    def lag(self) -> int:
-        """Records in the topic that have no result yet, and are not lost."""
-        return self.results.missing(self.topic.next_offset) - self.results.missing(self.committed_to)
-
-
 class DeskAudit:
-    """The query of one desk; `known` is what it knows, `latency_s` how old the oldest record of the last batch was when it was counted."""
+    """The query of one desk; `counted` is what it knows by now, replaced as a whole after each batch."""
 
     def __init__(self, run: str, topic: str, results: str, folder: Path) -> None:
         self.what, self.topic, self.results, self.folder = f"the desk's query of run {run}", topic, results, folder
-        self.known = DeskFold()  # replaced as a whole after each batch: others look at it meanwhile
-        self.latency_s: float | None = None
-        self.latencies: list[float] = []  # of the last batches with records
-        self.batches = 0
+        self.of_topic, self.of_results = LogFold(), LogFold()  # of the batches' thread
+        self.committed_to = 0  # the highest commit that a result tells of
+        self.latencies: list[float] = []  # of the last batches with records: how old their oldest one was when it was counted, in s
+        self.counted = count(self.of_topic, self.of_results)
         self.query: StreamingQuery | None = None  # None before the start, and after the end
         self.trouble: KitError | None = None  # what ended a batch
 
@@ -107,8 +86,7 @@ class DeskAudit:
 
     def witness(self, handed_over: int) -> Witness:
         """What it says at the end."""
-        known = self.known
-        return Witness("Spark", Tally.of(known.topic, handed_over), Tally.of(known.results, known.topic.next_offset))
+        return Witness("Spark", self.of_topic.tally(handed_over), self.of_results.tally(self.of_topic.next_offset))
 
     def _fold(self, rows: DataFrame, batch: int) -> None:
         """What Spark calls with each batch."""
@@ -118,20 +96,27 @@ class DeskAudit:
         except KitError as error:
             self.trouble = error
             raise
-        fold = deepcopy(self.known)
-        logs = {self.topic: fold.topic, self.results: fold.results}
         for row in sorted(found, key=lambda row: row["offset"]):
+            log = self.of_topic if row["topic"] == self.topic else self.of_results
             if row["first"] < 0:
                 for offset in range(row["offset"], row["offset"] + row["count"]):
-                    logs[row["topic"]].skip(offset)
+                    log.skip(offset)
             else:
-                logs[row["topic"]].take(row["offset"], row["first"], row["count"])
-        told = max((row["told"] for row in found if row["topic"] == self.results), default=0)
-        fold.committed_to = max(fold.committed_to, told)
-        self.known, self.batches = fold, batch + 1
+                log.take(row["offset"], row["first"], row["count"])
+        self.committed_to = max([self.committed_to, *(row["told"] for row in found if row["topic"] == self.results)])
         if oldest := [row["oldest_ms"] for row in found if row["topic"] == self.topic]:
-            self.latency_s = max(0.0, time.time() - min(oldest) / 1000)
-            self.latencies = [*self.latencies[-SLOWEST:], self.latency_s]
+            self.latencies = [*self.latencies[-SLOWEST:], max(0.0, time.time() - min(oldest) / 1000)]
+        latency_s = round(self.latencies[-1], 2) if self.latencies else None
+        self.counted = count(self.of_topic, self.of_results, self.committed_to) | {"latency_s": latency_s, "batches": batch + 1}
+
+
+def count(topic: LogFold, results: LogFold, committed_to: int = 0) -> dict[str, Any]:
+    """What a look at the desk tells. Lost are the records below the commit without a result, and gaps in the topic."""
+    return {
+        "topic": topic.lines, "results": results.lines, "lost": results.missing(committed_to) + topic.missing(topic.highest + 1),
+        "duplicated_topic": topic.duplicated, "duplicated_results": results.duplicated,
+        "reordered_topic": topic.reordered, "reordered_results": results.reordered, "latency_s": None, "batches": 0,
+    }  # fmt: skip
 
 
 def _warm_up(spark: SparkSession) -> None:

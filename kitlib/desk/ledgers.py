@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from kitlib.desk.fold import LogFold, Tally
+from kitlib.desk.fold import LogFold
 from kitlib.desk.lamps import Witness
 
 
@@ -56,4 +56,4 @@ class Ledgers:
         """What they say at the end."""
         with self.lock:
             unread = self.unread + max(0, log_end - self.topic.next_offset)
-            return Witness("our ledgers", Tally.of(self.topic, handed_over), Tally.of(self.results, log_end), unread)
+            return Witness("our ledgers", self.topic.tally(handed_over), self.results.tally(log_end), unread)

@@ -18,15 +18,16 @@ import threading
 import time
 import uuid
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from numpy.typing import NDArray
 
-from kitlib.desk.audit import DeskAudit, DeskFold
-from kitlib.desk.fold import tally_of
+from kitlib.desk.audit import DeskAudit, count
+from kitlib.desk.fold import LogFold, number_in, tally_of
 from kitlib.desk.lamps import Drained, Witness
 from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.recorder import Recorder
@@ -34,7 +35,7 @@ from kitlib.desk.settings import DEEDS, deeds_of, settled
 from kitlib.desk.source import Source
 from kitlib.desk.spout import Spout
 from kitlib.errors import KitError, KnobError, LabError
-from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, asked, create_topic, reader_of
+from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, create_topic, reader_of
 from kitlib.experiments.knobs import as_text
 from kitlib.lab import created_resources, kafka_server, workspace
 from kitlib.lab.clients import client_config
@@ -248,8 +249,7 @@ class DeskRun:
     def snapshot(self) -> dict[str, Any]:
         """How it goes now, as JSON values; kept in `snapshots` too. LabError when a part has ended with an error."""
         self._check_parts()
-        ledgers, audit = self.ledgers, self.audit
-        known, latency_s, batches = (audit.known, audit.latency_s, audit.batches) if audit else (DeskFold(), None, 0)
+        ledgers = self.ledgers
         with ledgers.lock:
             told: dict[str, Any] = {
                 "at_s": round(self.seconds, 2), "phase": self.phase, "handed_over": ledgers.handed_over,
@@ -258,12 +258,7 @@ class DeskRun:
                 "cleared": ledgers.cleared, "written": ledgers.results.lines,
             }  # fmt: skip
         told["lag"] = max(0, told["log_end"] - told["committed_to"])
-        told["spark"] = {
-            "topic": known.topic.lines, "results": known.results.lines, "lost": known.lost,
-            "duplicated_topic": known.topic.duplicated, "duplicated_results": known.results.duplicated,
-            "reordered_topic": known.topic.reordered, "reordered_results": known.results.reordered,
-            "latency_s": None if latency_s is None else round(latency_s, 2), "batches": batches,
-        }  # fmt: skip
+        told["spark"] = self.audit.counted if self.audit else count(LogFold(), LogFold())
         before = self.snapshots[-1] if self.snapshots else {"at_s": 0.0, "stored": 0, "written": 0}
         seconds = max(0.05, told["at_s"] - before["at_s"])
         told["rate"] = {"stored": round((told["stored"] - before["stored"]) / seconds, 1)}
@@ -311,39 +306,22 @@ class DeskRun:
         topic, results = self._read(self.topic.name), self._read(self.results)
         log = Witness("the broker's log", tally_of(topic, handed_over), tally_of(results, len(topic)))
         ledgers, spark = self.ledgers.witness(handed_over, len(topic)), self.audit.witness(handed_over)
-        return Drained.of(handed_over, ledgers, log, spark, committed_to=self.ledgers.committed_to)
+        return Drained(handed_over, self.ledgers.committed_to, (ledgers, log, spark))
 
-    def _read(self, topic: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _read(self, topic: str) -> NDArray[np.int64]:
         """The numbers that lie in a topic now, in its order; -1 for a line without one."""
-        consumer = reader_of(self.backend.cluster, f"kit.{self.run}")
-        parts: list[np.ndarray[Any, np.dtype[np.int64]]] = []
-        try:
-            place = TopicPartition(topic, 0, 0)
-            end = asked(lambda: consumer.get_watermark_offsets(place, timeout=DEADLINE_S, cached=False), f"{topic}-0: no answer")[1]
-            consumer.assign([place])
-            deadline, at = time.monotonic() + DEADLINE_S, 0
-            while at < end:
-                messages = [each for each in consumer.consume(PER_READ, 0.5) if _is_record(each)]
-                parts.append(np.array([_number(each.value()) for each in messages], np.int64))
-                if messages:
-                    at, deadline = int(messages[-1].offset() or 0) + 1, time.monotonic() + DEADLINE_S
-                elif time.monotonic() > deadline:
-                    raise LabError(f"{topic}-0: nothing came from offset {at:,} on within {DEADLINE_S:g} s. Look at `kit status`.")
-        finally:
-            consumer.close()
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _is_record(message: Any) -> bool:
-    """Whether it is one; KafkaException for an error that is not the end of the log."""
-    error = message.error()
-    if error is None:
-        return True
-    if error.code() != KafkaError._PARTITION_EOF and not error.retriable():
-        raise KafkaException(error)
-    return False
-
-
-def _number(value: bytes | None) -> int:
-    return int(value) if value and value.isdigit() and len(value) <= 16 else -1
-
+        numbers: list[int] = []
+        deadline = time.monotonic() + DEADLINE_S
+        with closing(reader_of(self.backend.cluster, f"kit.{self.run}")) as consumer:
+            consumer.assign([TopicPartition(topic, 0, 0)])
+            while time.monotonic() < deadline:
+                for message in consumer.consume(PER_READ, 0.5):
+                    error, number = message.error(), number_in(message.value())
+                    if error is None:
+                        numbers.append(-1 if number is None else number)
+                        deadline = time.monotonic() + DEADLINE_S
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        return np.array(numbers, np.int64)
+                    elif not error.retriable():
+                        raise KafkaException(error)
+        raise LabError(f"{topic}-0: its end was not reached, and nothing came within {DEADLINE_S:g} s. Look at `kit status`.")

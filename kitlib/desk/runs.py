@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-RUNS = "topic STRING, offset BIGINT, first BIGINT, count BIGINT, told BIGINT, oldest_ms BIGINT, newest_ms BIGINT"
+RUNS = "topic STRING, offset BIGINT, first BIGINT, count BIGINT, told BIGINT, oldest_ms BIGINT"
 RUNS_SCHEMA = pa.schema([("topic", pa.string()), *((name, pa.int64()) for name in RUNS.replace(" BIGINT", "").split(", ")[1:])])
 
 
@@ -25,6 +25,5 @@ def to_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         columns = [
             pa.array(topics[begins], pa.string()), pa.array(offset[begins]), pa.array(number[begins]), pa.array(counts.astype(np.int64)),
             pa.array(np.maximum.reduceat(told, begins)), pa.array(np.minimum.reduceat(log_ms, begins)),
-            pa.array(np.maximum.reduceat(log_ms, begins)),
         ]  # fmt: skip
         yield pa.RecordBatch.from_arrays(columns, schema=RUNS_SCHEMA)

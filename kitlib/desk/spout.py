@@ -22,13 +22,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kitlib.desk.fold import number_in
 from kitlib.desk.ledgers import Ledgers
 from kitlib.desk.recorder import Recorder
 from kitlib.errors import KitError, LabError
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic
 from kitlib.experiments.storm.spout_run import FROM_THE_EARLIEST
 from kitlib.lab.clients import SILENT, client_config
-from kitlib.mechanisms.log import Record
 from kitlib.mechanisms.offset_store import read_stored_offset
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
 from kitlib.mechanisms.spout_errors import FailedFetchError, TooManyTupleFailuresError
@@ -42,7 +42,6 @@ IDLE_S = 0.02  # from a fetch that brought nothing to the next one
 ERROR_S = 0.2  # after a failed fetch
 RESTART_S = 1.0  # from a spout's death to the start of the next one
 END_S = 10.0
-MOST_DIGITS = 16  # of a number that a record may hold
 
 
 @dataclass(slots=True)
@@ -200,7 +199,7 @@ class Spout:
                 self._note("reset", **{"from": before, "to": manager.emitted_to_offset})
             return False
         if record.offset >= self.ledgers.topic.next_offset:
-            self.ledgers.given(record.offset, number_in(record))
+            self.ledgers.given(record.offset, number_in(record.value))
         else:
             self.ledgers.retried += 1
         begin = max(now, life.tuples[-1][0] if life.tuples else now)
@@ -257,9 +256,3 @@ class Spout:
     def _note(self, what: str, /, **data: Any) -> None:
         self.moved_at = time.monotonic()
         self.recorder.note(None if self.life is None else self.life.manager, what, **data)
-
-
-def number_in(record: Record) -> int | None:
-    """The number that a record holds; None where it holds none."""
-    value = record.value or b""
-    return int(value) if value.isdigit() and len(value) <= MOST_DIGITS else None

@@ -25,7 +25,7 @@ desk.run.snapshots.extend(look(at_s, 3 * at_s) for at_s in range(30))
 desk.marks = [(5, "<script>alert(1)</script>"), (29, "kill spout")]
 desk.run.say("<img src=x onerror=alert(1)>")
 told = [Witness(name, *2 * [tally_of(np.arange(10 - (name == "Spark")), 10)]) for name in ("our ledgers", "the broker's log", "Spark")]
-desk.run.drained, desk.run.phase = Drained.of(10, *told, committed_to=10), "drained"
+desk.run.drained, desk.run.phase = Drained(10, 10, tuple(told)), "drained"
 desk._show()
 desk"""
 

@@ -52,6 +52,12 @@ class OffsetRanges:
         right = [[last + 1, met[-1][1]]] if met and met[-1][1] > last else []
         self.ranges[begin:end] = left + right
 
+    def count(self, first: int, last: int) -> int:
+        """How many of first, ..., last are members."""
+        begin = bisect_left(self.ranges, first, key=lambda found: found[1])
+        end = bisect_right(self.ranges, last, key=lambda found: found[0])
+        return sum(max(0, min(high, last) - max(low, first) + 1) for low, high in self.ranges[begin:end])
+
     def first(self) -> int:
         """The smallest member. KeyError when empty."""
         if not self.ranges:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kitlib.errors import LabError, TraceError
+from kitlib.errors import LabError
 from kitlib.java.numbers import MAX_LONG
 from kitlib.mechanisms.log import PartitionLog
 from kitlib.mechanisms.offset_set import OffsetSet
@@ -49,6 +49,7 @@ def test_ranges_of_offsets_answer_as_a_set_of_offsets(calls: list[tuple[str, tup
         assert list(ranges) == list(plain) == from_ranges(ranges.ranges) and len(ranges) == len(plain)
         assert bool(ranges) == bool(len(plain)) and all((offset in ranges) == (offset in plain) for offset in range(32))
         assert all(one[1] + 1 < two[0] for one, two in zip(ranges.ranges, ranges.ranges[1:], strict=False))
+        assert ranges.count(first, last) == sum(first <= offset <= last for offset in plain)
         if ranges:
             assert ranges.first() == plain.first()
 
@@ -138,25 +139,6 @@ def test_a_failed_record_is_emitted_again_before_new_ones_until_it_succeeds_or_i
     assert manager.next_batch().given_up == 1
 
 
-def test_a_failure_further_behind_than_max_offset_behind_is_dropped_and_counted() -> None:
-    """A batch of ten with max_offset_behind=4: the failures at 2 and 5 are dropped, that at 6 is retried."""
-    manager = BatchPartitionManager(config(4), log_of(10), MemoryOffsetStore())
-    batch = manager.next_batch()
-    manager.finish(batch, {2: 0, 5: 0, 6: 0})
-    batch = manager.next_batch()
-    assert batch.pieces() == [(6, 6, 1)] and batch.dropped == 2 and manager.last_completed_offset() == 5
-
-
-def test_a_failure_of_an_earlier_retry_says_nothing_of_this_one() -> None:
-    """What is stored of the first time stays stored: the retry that succeeds is done."""
-    manager = BatchPartitionManager(config(), log_of(10), MemoryOffsetStore())
-    manager.finish(manager.next_batch(limit=5), {3: 0})
-    batch = manager.next_batch(limit=5)
-    assert batch.retry_of(3) == 1
-    manager.finish(batch, {3: 0})
-    assert manager.last_completed_offset() == 9 and not manager.next_batch(limit=0).waiting
-
-
 def test_failed_records_that_found_no_room_are_in_the_batch_after_a_restart() -> None:
     """A batch of one takes one of two failed records; a manager that resumes from it has the other one, and may not commit past it."""
     log, store = log_of(4), MemoryOffsetStore()
@@ -206,17 +188,3 @@ def test_records_that_left_the_log_end_the_stream_if_the_settings_say_so() -> No
 def test_retries_as_a_text_are_read_back(retries: dict[int, int]) -> None:
     """The text names every offset with its retry."""
     assert read_retries(retries_text(retries)) == retries
-
-
-@pytest.mark.parametrize("text", ["13", "13#", "#1", "5-3#1", "0-99999999999999#1", "x#1", "-1#1", None, 7, "1#1;2#1"], ids=str)
-def test_a_text_that_is_no_retries_is_refused(text: Any) -> None:
-    """A checkpoint that was edited by hand, or is another source's, is told of in a sentence."""
-    with pytest.raises(TraceError, match="Begin with a new checkpoint"):
-        read_retries(text)
-
-
-@pytest.mark.parametrize("told", [None, [], {}, {"first": -1}, {"first": "0", "end": 1}, {"first": True}], ids=str)
-def test_what_is_no_batch_is_refused(told: Any) -> None:
-    """The same for the batch as a whole."""
-    with pytest.raises(TraceError, match="no batch of a partition"):
-        Batch.from_json(told)
