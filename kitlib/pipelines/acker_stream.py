@@ -57,7 +57,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from kitlib.errors import KitError, KnobError, LabError
+from kitlib.errors import KnobError, LabError
 from kitlib.lab import workspace
 from kitlib.pipelines.topics import Topics, check_trace_exists, first_line, one_sentence, settings
 from kitlib.spark import sessions as kit_spark
@@ -65,7 +65,6 @@ from kitlib.text import html_table
 from kitlib.trace_lines import MAX_LINE_CHARS
 
 MESSAGES: Final = "n BIGINT, at_ms BIGINT, kind STRING, root BIGINT, val BIGINT, spout_task INT"
-COLUMNS: Final = ("n", "at_ms", "kind", "root", "val", "spout_task")
 STEP: Final = "n BIGINT, at_ms BIGINT, what STRING, data STRUCT<root: BIGINT, val: BIGINT, spout_task: INT>"
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # Storm's own topology.message.timeout.secs
@@ -82,23 +81,12 @@ def messages_of(lines: DataFrame) -> DataFrame:
 
 
 def legal(messages: DataFrame) -> DataFrame:
-    """Those messages that say what their kind needs. KitError when a column is missing."""
-    if missing := [name for name in COLUMNS if name not in messages.columns]:
-        raise KitError(
-            f"acker on Spark: the messages have no column {', '.join(missing)}. Give a DataFrame with {', '.join(COLUMNS)}."
-        )
+    """Those messages that say what their kind needs."""
     kind = F.col("kind")
     whole = F.when(kind == "init", F.col("val").isNotNull() & F.col("spout_task").isNotNull()).when(
         kind == "ack", F.col("val").isNotNull()
     ).otherwise(kind == "fail")  # fmt: skip
-    return messages.select(*COLUMNS).where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
-
-
-def checked_timeout(timeout_ms: int) -> int:
-    """The timeout itself. KnobError unless timeout_ms >= 1."""
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
-        raise KnobError(f"acker on Spark: timeout_ms is {timeout_ms!r}, expected a whole number of at least 1. Storm's own is 30000.")
-    return timeout_ms
+    return messages.where(whole & F.col("n").isNotNull() & (F.col("at_ms") >= 0) & F.col("root").isNotNull())
 
 
 ENDS: Final = ("acked", "failed", "timed out", "open")
@@ -137,13 +125,6 @@ class AckerResult:
     def _repr_html_(self) -> str:
         rows = {**self.counts, "never claimed": self.orphans}
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{html_table(rows, [map(str, rows.values())])}</div>"
-
-
-def result_of(run: str, outcomes: Any, seconds: float) -> AckerResult:
-    """The rows of OUTCOMES, brought here as pandas, as a result."""
-    told = outcomes["outcome"].value_counts().to_dict()
-    counts = {end: int(told.get(end, 0)) for end in ENDS}
-    return AckerResult(run, outcomes, counts, int(told.get(ORPHAN, 0)), seconds)
 
 
 AHEAD_MS: Final = 1  # of event time to at_ms
@@ -203,14 +184,17 @@ def follow(
 
     LabError when a topic is not there or no broker answers; KnobError for a name that no run has, and for a timeout below 1.
     """
+    if timeout_ms < 1:
+        raise KnobError(f"acker on Spark: timeout_ms is {timeout_ms!r}, expected a whole number of at least 1. Storm's own is 30000.")
     topics = Topics.find(bootstrap)
     check_trace_exists(topics, run)
     workspace.spark_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="acker-", dir=workspace.spark_dir(), ignore_cleanup_errors=True) as folder:
         begin = time.monotonic()
         with one_sentence(f"acker on Spark of run {run}"):
-            found = outcomes(messages_of(topics.stream_trace(session, run)), folder, timeout_ms).toPandas()
-        return result_of(run, found, time.monotonic() - begin)
+            found: Any = outcomes(messages_of(topics.stream_trace(session, run)), folder, timeout_ms).toPandas()
+    told = found["outcome"].value_counts().to_dict()
+    return AckerResult(run, found, {end: told.get(end, 0) for end in ENDS}, told.get(ORPHAN, 0), time.monotonic() - begin)
 
 
 def outcomes(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int) -> DataFrame:
@@ -219,7 +203,7 @@ def outcomes(messages: DataFrame, folder: str | PathLike[str], timeout_ms: int) 
     LabError with its first line when the query failed.
     """
     place, spark = Path(folder), messages.sparkSession
-    aggregate = parts(messages, checked_timeout(timeout_ms))
+    aggregate = parts(messages, timeout_ms)
 
     def keep(said: DataFrame, batch: int) -> None:
         said.withColumn("batch", F.lit(batch).cast("long")).write.mode("overwrite").parquet(str(place / "batches" / str(batch)))

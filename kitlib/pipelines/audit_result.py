@@ -14,7 +14,6 @@ from typing import Any
 from kitlib.monitor.verdict import (
     ANOMALIES,
     PRODUCER_ANOMALIES,
-    TRANSACTION_ANOMALIES,
     Anomaly,
     Judged,
     LaneVerdict,
@@ -24,8 +23,8 @@ from kitlib.monitor.verdict import (
 from kitlib.text import html_table, text_table
 
 # By what counts as done in a lane: its anomalies, and what a table calls the records that ought to be done and those that are.
-KINDS = {"processed": ANOMALIES, "stored": PRODUCER_ANOMALIES, "read": TRANSACTION_ANOMALIES, "charged": TRANSACTION_ANOMALIES}
-CALLED = {"processed": ("written", "processed"), "stored": ("sent", "stored"), "read": ("asked", "given"), "charged": ("asked", "given")}
+KINDS = {"processed": ANOMALIES, "stored": PRODUCER_ANOMALIES}
+CALLED = {"processed": ("written", "processed"), "stored": ("sent", "stored")}
 MORE = ("median_late_ms", "found", "unmentioned", "unreadable")  # what an audit knows of a lane and a verdict does not
 WITNESS = ("count", "witness", "offset")  # of an anomaly, as JSON
 
@@ -71,7 +70,7 @@ class AuditResult(Judged):
             return "There is nothing to audit yet: no step of the trace names a record."
         told = [str(replace(self.first(kind), count=count)) for kind, count in self.counts.items() if count]
         begin = f"{self.processed} of {self.appended} records were {' or '.join(self.verbs)}"
-        waiting = self.appended - self.processed if self.verbs in (("stored",), ("read",)) else 0
+        waiting = self.appended - self.processed if self.verbs == ("stored",) else 0
         once = f"{begin}, each of them once and in order" + (f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
         if self.cut_at is not None:
@@ -123,7 +122,7 @@ class AuditResult(Judged):
         return f"<div><p><b>{html.escape(self.sentence)}</b></p>{tables}</div>"
 
     def _table(self, verb: str) -> list[tuple[str, ...]]:
-        """The lines of a table, its head first: one for topologies, one for producers, one for readers of transactions."""
+        """The lines of a table, its head first: one for topologies, one for producers."""
         late = ("late ms", "median ms") if verb == "processed" else ("late ms",)
         head = ("topic", "partition", *CALLED[verb], *KINDS[verb], *late, "unreadable")
         return [head, *(lane.row() for lane in self.lanes if lane.verb == verb)]

@@ -16,8 +16,7 @@ Left out: which setting allows an anomaly; the trace's own verdict says that.
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -26,43 +25,37 @@ from kitlib.monitor.delivery import STALL_COMMITS
 from kitlib.trace import HALT, RUN
 from kitlib.trace_lines import MAX_LINE_CHARS
 
+Rows = list[dict[str, Any]]  # brought here from a query: as many as there are lanes
+
 LANE: Final = ["run", "topic", "partition"]
 
 # The words of a share group, as a spout would say them.
 SHARED: Final = {"acquire": "emit", "move": "commit", "archive": "give_up", "reject": "give_up"}
-# The most offsets that one step may name: a hostile [0, 10^18] must not become 10^18 rows.
-MAX_OFFSETS: Final = 10_000_000
 MAX_OFFSET: Final = 2**53  # beyond it JSON numbers are not exact everywhere
 
 # What Kafka accepts as the name of a topic; nothing else comes from a broker, or reaches a screen.
 TOPIC_NAME: Final = r"^[a-zA-Z0-9._-]{1,249}$"
 
 LINE: Final = (
-    "kit_trace INT, experiment STRING, backend STRING, knobs STRUCT<isolation: STRING>, n BIGINT, at_ms BIGINT, actor STRING, what STRING, "
-    "state STRUCT<committed_input: BIGINT>, "
+    "kit_trace INT, experiment STRING, backend STRING, n BIGINT, at_ms BIGINT, actor STRING, what STRING, "
     "data STRUCT<topic: STRING, partition: INT, offset: BIGINT, part: INT, first: BIGINT, last: BIGINT, "
     "offsets: ARRAY<BIGINT>, parts: STRING, ranges: ARRAY<ARRAY<BIGINT>>, `from`: BIGINT, `to`: BIGINT, written: BOOLEAN, "
-    "first_offset: BIGINT, records: STRING, "
-    # of transactions
-    "tx: BIGINT, record: BIGINT, pid: BIGINT, kind: STRING, at: BIGINT, charged: BOOLEAN, inputs: BIGINT, "
-    "max_steps: BIGINT>"  # of a run that was cut
+    "first_offset: BIGINT, records: STRING, max_steps: BIGINT>"  # the last of a run that was cut
 )
 
-# The columns of a step's data, without the one whose name is that of the line's kind.
-DATA: Final = (
-    "data.topic", "data.partition", "data.offset", "data.part", "data.first", "data.last", "data.offsets", "data.parts", "data.ranges",
-    "data.from", "data.to", "data.written", "data.first_offset", "data.records",
-    "data.tx", "data.record", "data.pid", "data.at", "data.charged", "data.inputs", "data.max_steps",
-)  # fmt: skip
-
 RANGES: Final = "ARRAY<ARRAY<BIGINT>>"
+
+
+def to_rows(frame: DataFrame) -> Rows:
+    """All rows of a small frame."""
+    return [row.asDict(recursive=True) for row in frame.collect()]
 
 
 def read_steps(lines: DataFrame) -> DataFrame:
     """Each line of a trace topic with what it is: `header`, `step`, `repeated` or `unreadable`.
 
-    `lines` has run, line (its offset in the trace topic) and value (bytes). A step whose number is
-    not above those of all lower lines is a repetition: whoever published the trace twice has not
+    `lines` has run, line (its offset in the trace topic) and value (bytes). What a step's data hold is believed: the kit itself has
+    written them. A step whose number is not above those of all lower lines is a repetition: whoever published the trace twice has not
     delivered twice.
     """
     text = F.try_validate_utf8(F.col("value").cast("string"))
@@ -70,66 +63,16 @@ def read_steps(lines: DataFrame) -> DataFrame:
         "run", "line", F.from_json(F.when(F.length(text) <= MAX_LINE_CHARS, text), LINE).alias("row")
     ).select("run", "line", "row.*")
     data = F.col("data")
-    whole = F.col("n").between(0, MAX_OFFSET) & F.col("at_ms").isNotNull() & F.col("what").isNotNull() & data.isNotNull()
-    judged = parsed.withColumn(
-        "kind",
-        F.when(F.col("kit_trace").isNotNull(), "header").when(F.coalesce(whole & _has_what_it_needs(), F.lit(False)), "step")
-        .otherwise("unreadable"),
-    )
+    is_step = F.col("n").between(0, MAX_OFFSET) & F.col("at_ms").isNotNull() & F.col("what").isNotNull() & data.isNotNull()
+    kind = F.when(F.col("kit_trace").isNotNull(), "header").when(is_step, "step").otherwise("unreadable")
+    judged = parsed.withColumn("kind", kind)
     step_n = F.when(F.col("kind") == "step", F.col("n"))
     earlier = Window.partitionBy("run").orderBy("line").rowsBetween(Window.unboundedPreceding, -1)
     highest = F.greatest(F.max(step_n).over(earlier), F.lit(-1))
     return judged.withColumn("highest", highest).select(
-        "run", "line", "experiment", "backend", "knobs.isolation", "n", "at_ms", "actor", "what", "state.committed_input", *DATA,
-        F.col("data.kind").alias("kind_of_marker"),
+        "run", "line", "experiment", "backend", "n", "at_ms", "actor", "what", "data.*",
         F.when((F.col("kind") == "step") & (F.col("n") <= F.col("highest")), "repeated").otherwise(F.col("kind")).alias("kind"),
     ).withColumns({"partition": F.coalesce("partition", F.lit(0)), "part": F.coalesce("part", F.lit(0))})  # fmt: skip
-
-
-def _has_what_it_needs() -> Column:
-    """Whether the data of a step hold what its word needs; words without a meaning here need nothing."""
-    what, data = F.col("what"), F.col("data")
-
-    def present(*names: str) -> Column:
-        return reduce(lambda left, right: left & right, (data[name].isNotNull() for name in names))
-
-    first, last = data["first"], data["last"]
-    is_range = first.between(0, last) & (last < MAX_OFFSET) & (F.try_subtract(last, first) < MAX_OFFSETS)
-
-    def are_ranges(ranges: Column) -> Column:
-        legal = F.forall(ranges, lambda pair: (F.size(pair) == 2) & F.get(pair, 0).between(0, F.get(pair, 1)))
-        sizes = F.transform(ranges, lambda pair: F.try_subtract(F.get(pair, 1), F.get(pair, 0)))
-        size = F.aggregate(sizes, F.lit(0).cast("long"), lambda total, more: F.try_add(total, more))
-        return legal & (size < MAX_OFFSETS)
-
-    first_offset = F.coalesce(data["first_offset"], F.lit(0))
-    are_offsets = F.forall(data["offsets"], lambda offset: F.coalesce(offset.between(0, MAX_OFFSET), F.lit(False)))
-    return F.coalesce(data["topic"].rlike(TOPIC_NAME), F.lit(True)) & (
-        F.when(data["topic"].isNull(), True)
-        .when(what == "append", is_range & _has_legal_parts(data))
-        .when(what.isin("send", "delivered", "undelivered", "offsets"), is_range)
-        .when(what == "write", is_range & data["offset"].between(0, MAX_OFFSET))
-        .when((what == "read") & data["record"].isNotNull(), data["offset"].between(0, MAX_OFFSET) & data["record"].between(0, MAX_OFFSET))
-        .when(what == "effect", data["record"].between(0, MAX_OFFSET) & data["charged"].isNotNull())
-        .when(what == "marker", present("offset", "pid", "kind"))
-        .when(what == "waits", present("at"))
-        .when(what == "read", are_ranges(F.from_json(data["records"], RANGES)) & first_offset.between(0, MAX_OFFSET))
-        .when(what == "delete", present("to"))
-        .when(what == "reset", present("from", "to"))
-        .when(what.isin("start", "emit", "process", "commit", "give_up"), present("offset"))
-        .when(what == "clear", are_ranges(data["ranges"]))
-        .when(what.isin("compact", "purge"), are_offsets)
-        .otherwise(True)
-    )
-
-
-def _has_legal_parts(data: Column) -> Column:
-    """Whether an append's `parts` are left out, one number, or one for each of its offsets."""
-    parts, named = data["parts"], data["offsets"]
-    each = F.from_json(parts, "ARRAY<BIGINT>")
-    records = F.when(F.size(named) > 0, F.size(named)).otherwise(F.try_subtract(data["last"], data["first"]) + 1)
-    are_counts = (F.size(each) == records) & F.forall(each, lambda count: F.coalesce(count >= 0, F.lit(False)))
-    return parts.isNull() | F.coalesce(parts.try_cast("long") >= 0, are_counts, F.lit(False))
 
 
 def facts(steps: DataFrame) -> DataFrame:

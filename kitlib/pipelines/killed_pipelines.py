@@ -36,6 +36,7 @@ from pyspark.sql import functions as F
 from kitlib.errors import LabError
 from kitlib.experiments.kafka_backend import KafkaBackend
 from kitlib.lab import workspace
+from kitlib.pipelines.count_audit import GUARANTEES
 from kitlib.pipelines.partition_manager_failures import Failures
 from kitlib.pipelines.partition_manager_source import FORMAT, partition_manager_stream
 from kitlib.pipelines.topics import Topics
@@ -117,8 +118,8 @@ class KilledPipelines:
         for each in self.pipelines:
             result = found[self.results[each.name]]
             lost, twice = found[self.topic]["records"] - result["records"], result["twice"]
-            guarantee = {(True, True): "none", (True, False): "at most once", (False, True): "at least once"}
-            rows[each.name] = {"lost": lost, "twice": twice, "guarantee": guarantee.get((lost > 0, twice > 0), "exactly once, this time")}
+            guarantee = GUARANTEES[lost > 0, twice > 0] if lost or twice else "exactly once, this time"
+            rows[each.name] = {"lost": lost, "twice": twice, "guarantee": guarantee}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def close(self) -> None:

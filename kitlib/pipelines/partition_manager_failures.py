@@ -29,7 +29,7 @@ def failed_path(config: SpoutConfig) -> str:
 
 
 def read_failures(store: OffsetStore, config: SpoutConfig) -> Retries:
-    """Which records of a partition failed, each with the retry at which it did. TraceError when something else is stored there."""
+    """Which records of a partition failed, each with the retry at which it did."""
     return read_retries(store.read(failed_path(config)) or "")
 
 

@@ -32,7 +32,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader
@@ -67,15 +67,17 @@ class SourceOptions:
     def parse(cls, options: Mapping[str, str]) -> Self:
         """KnobError for an option that there is not, a value out of its range, or a topic or id that is missing."""
         found: dict[str, Any] = {}
-        given = {str(name).lower(): str(value) for name, value in options.items()}
-        for name, value in given.items():
+        for name, value in ((str(name).lower(), str(value)) for name, value in options.items()):
             if name not in _OPTIONS:
                 near = get_close_matches(name, _OPTIONS, n=1)
-                meant = f" Did you mean {_OPTIONS[near[0]][0]}?" if near else ""
-                named = ", ".join(sorted({each[0] for each in _OPTIONS.values()}))
+                meant = f" Did you mean {_OPTIONS[near[0]].spelt}?" if near else ""
+                named = ", ".join(sorted(each.spelt for each in _OPTIONS.values()))
                 raise KnobError(f"{FORMAT}: there is no option {name[:40]!r}.{meant} The options are {named}.")
-            spelt, target, read = _OPTIONS[name]
-            found[target] = read(spelt, value)
+            option = _OPTIONS[name]
+            try:
+                found[option.field] = option.read(value)
+            except (ValueError, KeyError):
+                raise KnobError(f"{FORMAT}: {option.spelt} is {value[:40]!r}, expected {option.expected}.") from None
         if missing := [name for name in ("topic", "id") if not found.get(name)]:
             raise KnobError(f"{FORMAT}: the option {missing[0]} is missing. Give it with .option({missing[0]!r}, ...).")
         return cls(**found)
@@ -91,48 +93,37 @@ class SourceOptions:
         )  # fmt: skip
 
 
-def _text(name: str, value: str) -> str:
-    return value
+class _Option(NamedTuple):
+    spelt: str
+    field: str  # of SourceOptions
+    read: Callable[[str], Any] = str  # ValueError or KeyError for what it cannot be
+    expected: str = "a text"
 
 
-def _flag(name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false"):
-        raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected true or false.")
-    return value.lower() == "true"
-
-
-def _number(low: int) -> Callable[[str, str], int]:
-    def read(name: str, value: str) -> int:
-        number = int(value) if value.lstrip("-").isascii() and value.lstrip("-").isdigit() and len(value) < 20 else None
-        if number is None or not low <= number <= MAX_LONG:
-            raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected a whole number from {low} to {MAX_LONG}.")
+def _whole(spelt: str, field: str, least: int) -> _Option:
+    def read(value: str) -> int:
+        if not least <= (number := int(value)) <= MAX_LONG:
+            raise ValueError
         return number
 
-    return read
+    return _Option(spelt, field, read, f"a whole number from {least} to {MAX_LONG}")
 
 
-def _time(name: str, value: str) -> int:
-    if value.lower() in TIMES:
-        return TIMES[value.lower()]
-    try:
-        return _number(0)(name, value)
-    except KnobError:
-        raise KnobError(f"{FORMAT}: {name} is {value[:40]!r}, expected earliest, latest or a time in ms since 1970.") from None
+def _flag(spelt: str, field: str) -> _Option:
+    return _Option(spelt, field, lambda value: {"true": True, "false": False}[value.lower()], "true or false")
 
 
-_SPELT: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "topic": ("topic", _text),
-    "id": ("id", _text),
-    "kafka.bootstrap.servers": ("bootstrap", _text),
-    "topologyId": ("topology_id", _text),
-    "maxOffsetBehind": ("max_offset_behind", _number(0)),
-    "forceFromStart": ("force_from_start", _flag),
-    "startOffsetTime": ("start_offset_time", _time),
-    "useStartOffsetTimeIfOffsetOutOfRange": ("use_start_offset_time_if_offset_out_of_range", _flag),
-    "retryLimit": ("retry_limit", _number(-1)),
-    "maxOffsetsPerTrigger": ("max_offsets_per_batch", _number(1)),
-}
-_OPTIONS = {name.lower(): (name, target, read) for name, (target, read) in _SPELT.items()}
+_OPTIONS = {option.spelt.lower(): option for option in (
+    _Option("topic", "topic"), _Option("id", "id"), _Option("kafka.bootstrap.servers", "bootstrap"), _Option("topologyId", "topology_id"),
+    _whole("maxOffsetBehind", "max_offset_behind", 0), _flag("forceFromStart", "force_from_start"),
+    _Option(
+        "startOffsetTime", "start_offset_time",
+        lambda value: TIMES[value.lower()] if value.lower() in TIMES else _whole("", "", 0).read(value),
+        "earliest, latest or a time in ms since 1970",
+    ),
+    _flag("useStartOffsetTimeIfOffsetOutOfRange", "use_start_offset_time_if_offset_out_of_range"),
+    _whole("retryLimit", "retry_limit", -1), _whole("maxOffsetsPerTrigger", "max_offsets_per_batch", 1),
+)}  # fmt: skip
 
 
 ENVIRONMENT = "kit.environment"  # the option that takes these along: the Pythons beside Spark have those of whoever started it

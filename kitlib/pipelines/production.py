@@ -28,9 +28,8 @@ from pyspark.sql import functions as F
 from kitlib.errors import LabError
 from kitlib.lab.log_ends import LogEnds
 from kitlib.pipelines import delivery_frames
-from kitlib.pipelines.audit_rows import Rows, check_topics_exist
-from kitlib.pipelines.delivery_frames import LANE, MAX_OFFSET, RANGES, lane_steps
-from kitlib.pipelines.topics import Topics
+from kitlib.pipelines.delivery_frames import LANE, MAX_OFFSET, RANGES, Rows, lane_steps, to_rows
+from kitlib.pipelines.topics import Topics, check_topics_exist
 
 # The number of the step that the topic itself would be: it is read after all others, and shown as none.
 TOPIC_N: Final = 2**62
@@ -185,7 +184,7 @@ FIRST_WORD = "send"  # of a producer's lane
 
 def split_lanes(steps: DataFrame) -> tuple[Rows, Rows]:
     """The lanes of producers, and the others; rows of `lanes`."""
-    rows = [row.asDict(recursive=True) for row in lanes(steps).collect()]
+    rows = to_rows(lanes(steps))
     return (
         [row for row in rows if row["first_word"] == FIRST_WORD],
         [row for row in rows if row["first_word"] != FIRST_WORD],
@@ -231,7 +230,7 @@ def count(spark: SparkSession, steps: DataFrame, produced: Rows, source: DataFra
         stored = stored.unionByName(found_in(source))
     user = told(of_lanes).join(F.broadcast(lanes.select(*LANE)), LANE, "left_semi")
     records = follow_records(user, follow_log(stored, lanes))
-    return [_shown(row.asDict(recursive=True)) for row in count_production(records, lanes).collect()]
+    return [_shown(row) for row in to_rows(count_production(records, lanes))]
 
 
 def _frame(spark: SparkSession, lanes: Rows) -> DataFrame:

@@ -94,12 +94,10 @@ class Topics:
         """The configuration of a confluent_kafka client of the cluster; `more` has the last word."""
         return {"bootstrap.servers": self.bootstrap, "client.id": "kit", "log_level": 2, **self.settings, **more}
 
-    def read_source(
-        self, spark: SparkSession, named: Collection[tuple[str, str]], isolation: str = "read_uncommitted"
-    ) -> DataFrame:
-        """What a reader of this isolation is given now of topics, each named with a run: run, topic, partition, offset, value."""
+    def read_source(self, spark: SparkSession, named: Collection[tuple[str, str]]) -> DataFrame:
+        """What lies in topics now, uncommitted records too, each topic named with a run: run, topic, partition, offset, value."""
         subscribed = ",".join(sorted({topic for _, topic in named}))
-        records = self._read(spark, **{"kafka.isolation.level": isolation}, subscribe=subscribed)
+        records = self._read(spark, **{"kafka.isolation.level": "read_uncommitted"}, subscribe=subscribed)
         runs = spark.createDataFrame(sorted(named), "run STRING, topic STRING")
         return records.join(F.broadcast(runs), "topic").select("run", "topic", "partition", "offset", "value")
 
@@ -148,6 +146,17 @@ def check_trace_exists(topics: Topics, *runs: str) -> None:
         f"audit of run {run}: there is no topic {wanted} at {topics.bootstrap}. {told}; "
         "run an experiment with the backend kafka and audit its trace's run."
     )
+
+
+def check_topics_exist(topics: Topics, named: set[tuple[str, str]]) -> None:
+    """Raise LabError when one of the topics, each with a run that names it, is not there."""
+    present = topics.names()
+    if missing := sorted((run, name) for run, name in named if name not in present):
+        gone = ", ".join(name for run, name in missing if run == missing[0][0])
+        raise LabError(
+            f"audit of run {missing[0][0]}: its trace names {gone}, which no longer exists at {topics.bootstrap}. "
+            "Run the experiment again, or pass source=False (--trace-only) to judge by the trace alone."
+        )
 
 
 @contextmanager

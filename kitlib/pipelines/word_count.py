@@ -28,7 +28,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pyspark.errors import StreamingQueryException
@@ -45,6 +45,7 @@ from kitlib.spark import sessions as kit_spark
 
 Emit = Literal["totals", "increments"]
 Sink = Literal["kafka", "once"]
+Starting = Literal["earliest", "latest"]
 
 WHITE_SPACE = "[ \\t\\n\\u000B\\f\\r]+"  # what bytes.split() splits at
 DEADLINE_S = 30.0  # for the broker to answer, or a transaction to end
@@ -83,7 +84,7 @@ class WordCount:
     checkpoint: Path | None = None  # None: a new one at each run
     emit: Emit = "totals"
     sink: Sink = "kafka"
-    starting: Literal["earliest", "latest"] = "earliest"  # matters only where there is no checkpoint
+    starting: Starting = "earliest"  # matters only where there is no checkpoint
     lines_per_batch: int | None = None  # None: all that is there
     bootstrap: str | None = None  # None: the kit's own broker
 
@@ -110,10 +111,7 @@ class WordCount:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _check(self) -> None:
-        allowed: dict[str, tuple[str, ...]] = {
-            "emit": ("totals", "increments"), "sink": ("kafka", "once"), "starting": ("earliest", "latest")
-        }  # fmt: skip
-        for name, choices in allowed.items():
+        for name, choices in {"emit": get_args(Emit), "sink": get_args(Sink), "starting": get_args(Starting)}.items():
             if (value := getattr(self, name)) not in choices:
                 raise KnobError(f"word count: {name} is {str(value)[:40]!r}, expected one of {', '.join(choices)}.")
         if self.lines_per_batch is not None and self.lines_per_batch < 1:

@@ -64,13 +64,6 @@ def test_a_batch_that_runs_again_is_made_from_the_state_before_it() -> None:
     assert later == Batch(1, 4, 6, False) and checkpoint.write_state(later) == [4, 5]
 
 
-def test_a_batch_that_runs_again_takes_the_same_records_though_more_have_come() -> None:
-    """offsets/N decides, not the end of the log."""
-    checkpoint = Checkpoint()
-    checkpoint.write_offsets(Batch(0, 0, 3, False))
-    assert checkpoint.next_batch(100, 50) == Batch(0, 0, 3, True)
-
-
 @pytest.mark.parametrize(("number", "shown"), [(0, []), (1, []), (2, [7, 8])])
 def test_a_transactional_sink_passes_over_a_number_that_it_has_seen(number: int, shown: list[int]) -> None:
     """The number is what it knows a batch by, whatever is in it."""

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from kitlib import experiments
-from kitlib.errors import KitError, KnobError, LabError
+from kitlib.errors import KnobError, LabError
 from kitlib.experiments.kafka_backend import publish
 from kitlib.lab.kafka_server import Cluster
 from kitlib.mechanisms.acker import ACKER_ACK_STREAM_ID, Acker, AckerEntry
@@ -177,12 +177,5 @@ def test_trace_of_a_run_is_followed_to_the_ends_that_its_ackers_came_to(broker: 
     assert str(found.counts["failed"]) in found._repr_html_()
     with pytest.raises(LabError, match=r"no topic kit\.trace\.no-such-run"):
         acker_stream.follow(spark, "no-such-run")
-
-
-def test_start_with_wrong_arguments_says_what_is_expected(spark: Any, tmp_path: Path) -> None:
-    """A timeout below 1 and a column that is missing are each told in a sentence."""
-    messages = spark.createDataFrame([], "n BIGINT")
     with pytest.raises(KnobError, match="timeout_ms is 0, expected"):
-        acker_stream.outcomes(messages, tmp_path / "a", 0)
-    with pytest.raises(KitError, match="no column at_ms, kind, root, val, spout_task"):
-        acker_stream.outcomes(messages, tmp_path / "b", 1_000)
+        acker_stream.follow(spark, trace.run, timeout_ms=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -52,19 +51,6 @@ HOSTILE_LINES: Sequence[bytes | None] = (
     b'{"n": NaN, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
     b'{"n": -5, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
     b'{"n": "0", "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": 0}}',
-    b'{"n": 700, "at_ms": 0, "what": "emit", "data": {"topic": "t", "offset": "0"}}',
-    b'{"n": 700, "at_ms": 0, "what": "emit", "data": {"topic": "<script>", "offset": 0}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 9223372036854775807}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 900000000000}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 9, "last": 3}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 3, "parts": [1, 2]}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 1, "parts": [1, null]}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 3, "parts": -1}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 3, "parts": {"a": 1}}}',
-    b'{"n": 700, "at_ms": 0, "what": "append", "data": {"topic": "t", "first": 0, "last": 3, "parts": 1.5e99}}',
-    b'{"n": 700, "at_ms": 0, "what": "clear", "data": {"topic": "t", "ranges": [[-9223372036854775808, 9223372036854775807]]}}',
-    b'{"n": 700, "at_ms": 0, "what": "clear", "data": {"topic": "t", "ranges": [[3]]}}',
-    b'{"n": 700, "at_ms": 0, "what": "commit", "data": {"topic": "t"}}',
     b'{"n": 700, "at_ms": 0, "what": "emit"}',
 )
 HOSTILE_RECORDS: Sequence[bytes | None] = (None, b"\xff\xfe", b"\xed\xa0\x80", b"x" * 900_000, b"\x1b[31m", b"<b>", b"{")
@@ -87,8 +73,7 @@ def run_on_model(broker: Cluster) -> Callable[..., Trace]:
 
 
 # Each takes seconds, so only kinds of runs that no notebook audits on the broker: 02b and 08c do it with a spout and a producer. That
-# all of them take the model's steps is tested with the experiments, and the audit of each model's trace below. Those of
-# transactions are in test_transaction_audit.py.
+# all of them take the model's steps is tested with the experiments, and the audit of each model's trace below.
 REAL = ["unflushed_sends", "partitions_added"]
 
 
@@ -108,7 +93,7 @@ def test_audit_of_a_run_on_the_real_broker_equals_the_verdict(name: str, broker:
 def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: AuditLines) -> None:
     """Every experiment's model trace, with three seeds where luck plays a part, and one that is cut, is audited as it is judged.
 
-    Left out: transactions, which have a test of their own, and logs that gave offsets out twice, which are refused.
+    Left out: transactions and logs that gave offsets out twice, which are refused.
     """
     traces: list[Trace] = []
     for name in experiments.names():
@@ -122,26 +107,17 @@ def test_audit_of_each_experiment_on_the_model_equals_the_verdict(audit_lines: A
             traces += [first, *(trace for trace in others if trace.steps != first.steps)]
     found = audit_lines(as_lines(traces))
     assert {trace.run: found[trace.run].differences(judge(trace)) for trace in traces} == {trace.run: () for trace in traces}
+    for trace in traces:
+        assert found[trace.run].cut_at == trace.cut_at
+        is_told = found[trace.run].sentence.startswith(f"The run was cut at max_steps={trace.cut_at}, so the rest")
+        assert is_told == (trace.cut_at is not None and bool(found[trace.run].lanes))
 
 
-@pytest.mark.kafka
-def test_audit_of_a_run_that_was_cut_says_so_and_equals_the_verdict(
-    run_on_model: Callable[..., Trace], spark: Any
-) -> None:
-    """The cut is a step of the trace; what was in flight is lost for none of the two verdicts."""
-    trace = run_on_model("worker_pool", max_steps=100)
-    verdict, found = judge(trace), audit(trace.run)
-    assert (found.differences(verdict), found.cut_at, found.steps) == ((), 100, 100)
-    assert found.sentence.startswith("The run was cut at max_steps=100, so the rest of its story is missing; ")
-
-
-def test_audit_of_a_log_whose_end_was_cut_off_is_refused(broker: Cluster, spark: Any) -> None:
-    """After an unclean election an offset is two records: no count by offsets is right, and none is given."""
-    trace = experiments.run("unclean_election")
-    trace.run = f"unclean-{uuid.uuid4().hex[:8]}"
-    publish(trace, broker)
-    with pytest.raises(LabError, match="its offsets were reused"):
-        audit(trace.run)
+@pytest.mark.parametrize(("name", "told"), [("unclean_election", "its offsets were reused"), ("commit_and_abort", "is about transactions")])
+def test_audit_of_what_it_cannot_count_is_refused(name: str, told: str, audit_lines: AuditLines) -> None:
+    """After an unclean election an offset is two records, and a reader of transactions is not told by offsets: no count is given."""
+    with pytest.raises(LabError, match=told):
+        audit_lines(as_lines([experiments.run(name)]))
 
 
 def test_audit_of_any_steps_equals_the_verdict(audit_lines: AuditLines) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +28,6 @@ from kitlib.experiments.idempotence.guarantees import (
 )
 from kitlib.lab.clients import client_config
 from kitlib.lab.kafka_server import Cluster
-from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.monitor.delivery import judge
 from kitlib.pipelines import guarantees as pipeline
 from kitlib.pipelines.guarantees import measure_guarantees
@@ -171,20 +167,3 @@ def test_measured_cells_have_the_signs_of_the_stored_table(broker: Cluster, spar
         (str(ACKS_0), "request_lost"): {"lost"},
     }
     assert wait_for(lambda: tables_topics(broker) <= before, 30)
-
-
-@pytest.mark.kafka
-def test_kit_guarantees_ends_at_once_on_ctrl_c(broker: Cluster) -> None:
-    """One line, exit code 130, and the brokers' door is free again."""
-    before = tables_topics(broker)
-    command = subprocess.Popen(
-        [sys.executable, "-m", "kitlib", "guarantees", "--records", "1000000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    assert wait_for(lambda: tables_topics(broker) - before, 60)
-    os.kill(command.pid, signal.SIGINT)
-    told, complaints = command.communicate(timeout=60)
-    assert (command.returncode, told) == (130, "")
-    assert complaints.strip().splitlines()[-1] == "kit: stopped."
-    assert "Traceback" not in complaints
-    ChaosProxy.before(broker).stop()

@@ -5,13 +5,11 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kitlib.errors import KnobError, LabError
@@ -23,7 +21,6 @@ from kitlib.pipelines.partition_manager_failures import Failures
 from kitlib.pipelines.partition_manager_fetch import PartitionLog
 from kitlib.pipelines.partition_manager_reader import PartitionManagerReader
 from kitlib.pipelines.partition_manager_source import SourceOptions, partition_manager_stream
-from kitlib.spark import sessions as kit_spark
 from tests.lab.wires import new_topic, open_wire
 
 Where = tuple[int, int]  # partition, offset
@@ -245,48 +242,14 @@ def test_a_topic_that_is_not_there_and_a_log_that_was_cut_are_told(broker: Clust
     produce(broker, topic, 3)
     reader = Query(broker, topic).new_reader()
     [task] = reader.partitions({}, {"0": Batch(0, 5).to_json()})
+    batches = reader.read(task)
+    rows = next(batches).to_pylist()
+    assert [(row["key"], row["value"], row["topic"], row["retry"]) for row in rows] == [
+        (b"key %d" % offset, b"value %d" % offset, topic, 0) for offset in range(3)
+    ] and rows[0]["timestamp"].year > 2020
     with pytest.raises(LabError, match="gives nothing from offset 3 on"):
-        list(reader.read(task))
+        next(batches)
     with pytest.raises(LabError, match="the next record is 20, but the log ends at 3: the topic was made anew"):
         reader.latestOffset({"0": Batch(20, 20).to_json()}, reader.getDefaultReadLimit())
     reader.stop()
     assert PartitionLog(topic, 0, client_config(broker)).end() == 3
-
-
-@pytest.mark.kafka
-@pytest.mark.spark
-@pytest.mark.slow
-def test_a_query_on_spark_retries_commits_and_survives_its_death(broker: Cluster, spark: Any, tmp_path: Path) -> None:
-    """The job dies after the sink of batch 1, which is done again with the same records; what failed comes again."""
-    topic, name = new_topic(broker, 2), f"query-{uuid.uuid4().hex[:8]}"
-    produce(broker, topic, 30, 2)
-    options = {"topic": topic, "id": name, "forceFromStart": "true", "maxOffsetsPerTrigger": "30", "retryLimit": "1"}
-    batches: list[tuple[int, list[Any]]] = []
-    dies = True
-
-    def run() -> Any:
-        with Failures.open(**options) as failures:
-
-            def sink(batch: Any, number: int) -> None:
-                rows = sorted(batch.collect(), key=lambda row: (row.partition, row.offset))
-                batches.append((number, [(row.partition, row.offset, row.retry) for row in rows]))
-                assert all(row.value == b"value %d" % row.offset and row.key == b"key %d" % row.offset for row in rows)
-                assert all(row.topic == topic and row.timestamp.year > 2020 for row in rows)
-                failures.fail((row.partition, row.offset, row.retry) for row in rows if (row.partition, row.offset) == (1, 7))
-                if dies and number == 1:
-                    raise RuntimeError("planted")
-
-            writer = partition_manager_stream(spark, **options).writeStream.trigger(availableNow=True)
-            query = kit_spark.start(writer.option("checkpointLocation", str(tmp_path)), sink)
-            query.awaitTermination()
-            return query.lastProgress
-
-    with pytest.raises(StreamingQueryException, match="planted"):
-        run()
-    dies = False
-    progress = run()
-    assert [number for number, _ in batches] == [0, 1, 1, 2] and batches[1] == batches[2]
-    assert (1, 7, 1) in batches[1][1]
-    first_time = {row[:2] for _, rows in batches for row in rows if row[2] == 0}
-    assert first_time == {(partition, offset) for partition in range(2) for offset in range(30)}
-    assert '"given_up": 1' in progress["sources"][0]["endOffset"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,14 +19,13 @@ from kitlib.lab.kafka_server import Cluster
 from kitlib.monitor.delivery import LEDGERS, judge
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production
-from kitlib.pipelines.audit import AuditResult, audit, audits
-from kitlib.pipelines.audit_rows import TraceRead, result_of
+from kitlib.pipelines.audit import TraceRead, audit, audits, result_of
 from kitlib.trace import Step, Trace
 from kitlib.words import declare
 from kitlib.words.idempotence import IDEMPOTENCE
 from kitlib.words.spout import SPOUT
 from kitlib.words.word import Domain
-from tests.monitor.test_producing import STORIES, delivered, sent, trace_of, write
+from tests.monitor.test_producing import STORIES, trace_of
 from tests.pipelines.conftest import as_lines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(360)]
@@ -83,35 +82,11 @@ def judged(trace: Trace) -> Any:
     return replace(verdict, lanes=tuple(lane for lane in verdict.lanes if lane.verb == "stored"))
 
 
-HOSTILE_DATA: Sequence[tuple[str, str]] = (
-    ("write", '"first": 0, "last": 9007199254740993, "offset": 0'),
-    ("write", '"first": 0, "last": 900000000000, "offset": 0'),
-    ("write", '"first": 0, "last": 3'),
-    ("write", '"first": 0, "last": 3, "offset": -1'),
-    ("send", '"first": 3, "last": 0'),
-    ("delivered", '"first": "?", "last": 0'),
-    ("undelivered", '"error": "NONE"'),
-    ("read", '"first_offset": 0'),
-    ("read", '"records": 7'),
-    ("read", '"records": [[0, null]]'),
-    ("read", '"records": [[0, 9007199254740993]]'),
-    ("read", '"records": [[0, 1, 2]]'),
-    ("read", '"records": [[2, 1]]'),
-    ("read", '"records": [[0, 1]], "first_offset": -4'),
-)
+def test_audit_of_any_steps_of_producers_equals_the_verdict(spark: Any) -> None:
+    """Whatever the steps are, the audit's counts, witnesses and delays are the verdict's; so they are in its stories told by hand.
 
-
-@dataclass(frozen=True)
-class InMemory:
-    """All traces that need no broker, and their audits: one Spark job for all of them."""
-
-    made: list[Trace]
-    hostile: Trace
-    audits: dict[str, AuditResult]
-
-
-@pytest.fixture(scope="session")
-def in_memory(spark: Any) -> InMemory:
+    One Spark job for all of them.
+    """
     steps_made: list[Steps] = []
 
     @settings(max_examples=200, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
@@ -122,36 +97,17 @@ def in_memory(spark: Any) -> InMemory:
     make()
     made = [as_trace(f"made-{number}", steps) for number, steps in enumerate(steps_made)]
     made += [replace(trace_of(*steps), run=f"story-{number}") for number, (steps, *_) in enumerate(STORIES.values())]
-    hostile = replace(trace_of(sent(0, 4), delivered(0, 4), write(0, 3, 0)), run="hostile")
-    bad_lines = [
-        (hostile.run, 100 + at, f'{{"n": {50 + at}, "at_ms": 0, "what": "{word}", "data": {{"topic": "t", {data}}}}}'.encode())
-        for at, (word, data) in enumerate(HOSTILE_DATA)
-    ]
-    traces = [*made, hostile]
-    lines = [*as_lines(traces), *bad_lines]
-    steps = frames.read_steps(spark.createDataFrame(lines, "run STRING, line BIGINT, value BINARY")).persist()
+    steps = frames.read_steps(spark.createDataFrame(as_lines(made), "run STRING, line BIGINT, value BINARY")).persist()
     read = TraceRead.of_runs(steps)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in production.count(spark, steps, production.split_lanes(steps)[0], None):
         rows.setdefault(row["run"], []).append(row)
     steps.unpersist()
-    audits = {trace.run: result_of(trace.run, read[trace.run], [], rows[trace.run], set()) for trace in traces}
-    return InMemory(made, hostile, audits)
-
-
-def test_audit_of_any_steps_of_producers_equals_the_verdict(in_memory: InMemory) -> None:
-    """Whatever the steps are, the audit's counts, witnesses and delays are the verdict's; so they are in its stories told by hand."""
-    for trace in in_memory.made:
-        assert in_memory.audits[trace.run].differences(judged(trace)) == (), "\n".join(trace.to_json_lines())
-    seen = {kind for trace in in_memory.made for kind, count in judged(trace).counts.items() if count}
+    for trace in made:
+        found = result_of(trace.run, read[trace.run], [], rows[trace.run], set())
+        assert found.differences(judged(trace)) == (), "\n".join(trace.to_json_lines())
+    seen = {kind for trace in made for kind, count in judged(trace).counts.items() if count}
     assert seen == {"lost", "duplicated", "reordered", "indefinite"}
-
-
-def test_audit_of_a_producer_with_hostile_lines_counts_them_and_goes_on(in_memory: InMemory) -> None:
-    """Steps whose numbers are no numbers, or would fill the memory, are counted as unreadable; the rest is judged."""
-    found = in_memory.audits[in_memory.hostile.run]
-    assert found.unreadable_lines == len(HOSTILE_DATA)
-    assert found.differences(judge(in_memory.hostile)) == ()
 
 
 HOSTILE_VALUES: Sequence[bytes | None] = (

@@ -106,17 +106,6 @@ def test_word_counts_that_die_and_come_back(spark: Any, room: Room) -> None:
         assert (found.missing, found.extra, bool(found.repeated), found.fell) == (missing, extra, is_repeated, 0), case
 
 
-def test_sparks_own_sink_writes_again_what_is_not_noted(spark: Any, room: Room) -> None:
-    """A checkpoint without its last commit, as a death just before leaves it: the batch comes again."""
-    job = room.job(emit="increments")
-    job.run()
-    assert job.checkpoint is not None
-    (job.checkpoint / "query" / "commits" / "1").unlink()
-    (job.checkpoint / "query" / "commits" / ".1.crc").unlink()
-    assert job.run() == Outcome(6, 1, 0, None)
-    assert told(audited(job)) == (0, IN_BATCH_1, 0, 0)
-
-
 def test_without_a_checkpoint_the_job_starts_over(spark: Any, room: Room) -> None:
     """From the earliest line on, increments come twice and totals fall; nothing is left in the workspace."""
     increments, totals = room.job(emit="increments", checkpoint=None), room.job(checkpoint=None)

@@ -66,19 +66,6 @@ def test_fail_retry_waits_and_new_records_flow() -> None:
     assert list(manager.pending)[:3] == [0, 1, 2] and manager.failed_offsets() == []
 
 
-def test_fail_several_the_one_that_is_due_first_comes_first() -> None:
-    """Retries come in the order of their times, and what else is due comes with the same fetch."""
-    manager = spout(10, batch=10, retry_initial_delay_ms=10)
-    emitted(manager)
-    for now, offset in [(0, 7), (1, 3), (2, 5)]:
-        manager.now_ms = now
-        manager.fail(offset)
-    manager.now_ms = 10
-    assert emitted(manager) == [7]
-    manager.now_ms = 12
-    assert emitted(manager) == [3, 5]
-
-
 def test_fail_again_waits_longer() -> None:
     """Each failure of the same record counts on; an ack ends the count."""
     manager = spout(1, retry_initial_delay_ms=10, retry_delay_multiplier=3.0)
@@ -91,17 +78,6 @@ def test_fail_again_waits_longer() -> None:
     manager.ack(0)
     manager.fail(0)
     assert waited == [10, 30, 90] and manager.records[0].retry_num == 1
-
-
-def test_ack_ends_a_retry_that_waits() -> None:
-    """A record that failed and is acked before its retry is not retried."""
-    manager = spout(3, retry_initial_delay_ms=10)
-    emitted(manager)
-    manager.fail(1)
-    manager.ack(1)
-    manager.now_ms = 10
-    assert emitted(manager) == [] and manager.records == {} and manager.waiting == {}
-    assert list(manager.pending) == [0, 2]
 
 
 @pytest.mark.parametrize(("limit", "retries"), [(1, 1), (3, 3), (0, 20), (-1, 20)])
