@@ -20,7 +20,7 @@ from kitlib.views.trees.buckets import MapsOf
 from kitlib.views.trees.forest import NEVER, Forest
 from kitlib.views.trees.layout import MOST_TALL, TREE_LEFT, TREE_TOP, TREE_WIDE, rows_of
 from kitlib.views.trees.reader import to_forest
-from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large, word_count
+from tests.views.groves import ACKER, SPLIT, SPOUT, Grove, everything, false_completion, joined, large
 
 
 def forest_of(trace: Trace) -> Forest:
@@ -105,18 +105,6 @@ def test_codes_after_case(act: Callable[[Grove, Any], None], expected: str, sent
     grove, line = one_line()
     act(grove, line)
     assert codes(grove) == expected, sentence
-
-
-def test_codes_after_every_step_of_a_tree_tell_its_way() -> None:
-    """In flight, executed, acked; boxes come one by one and the first ones never change back."""
-    grove = word_count(words=2)
-    forest = forest_of(grove.trace)
-    told = ["".join(forest.codes_of(0, step)) for step in range(len(grove.trace))]
-    assert told[:3] == ["PP....", "PP....", "PE...."]
-    assert told[-1] == "AAAAAA"
-    order = "PEA"
-    for before, after in pairwise(told):
-        assert all(a == "." or order.index(b) >= order.index(a) for a, b in zip(before, after, strict=True))
 
 
 def test_false_completion_is_told_where_it_happens() -> None:

@@ -13,8 +13,8 @@ from kitlib.views import show
 from kitlib.views.frames import to_frames
 from kitlib.views.plot import bearable, curves_of
 from kitlib.views.trees.buckets import MapsOf
-from kitlib.views.trees.layout import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, TUPLE_TABLE, tuple_code_of
-from kitlib.views.trees.ledger import bits_of_number
+from kitlib.views.trees.layout import LOOSE_PAINT, TONES, TUPLE_LOOK_OF, TUPLE_LOOKS, tuple_code_of
+from kitlib.views.trees.ledger import digits_of
 from kitlib.views.trees.ledger_rows import WIDEST_TONED, unsigned, wrapped
 from kitlib.words.glyphs import BLACK, WHITE
 from kitlib.words.topology import bits_of, to_id, to_root
@@ -78,22 +78,22 @@ def test_looks_differ_by_sign_and_letters_can_be_read() -> None:
     ]
     assert {pair for pair in pairs if contrast(*pair) < 4.5} == set()
     assert {ink for ink, _ in pairs} <= {BLACK, WHITE} and LOOSE_PAINT["dash"]
-    assert set(TUPLE_TABLE) == set(TUPLE_LOOK_OF) | {"."} and TUPLE_TABLE[0] == tuple_code_of(0) == "."
+    assert {tuple_code_of(flags) for flags in range(256)} == set(TUPLE_LOOK_OF) | {"."} and tuple_code_of(0) == "."
 
 
 NUMBERS = [
     (None, 4, "    ", "no number is blank"),
     (0, 4, "0000", "zero has all its digits"),
     (6, 4, "0110", "the highest bit comes first"),
-    (-1, 64, "1" * 64, "minus one is sixty-four ones"),
-    (-(2**63), 64, "1" + "0" * 63, "the smallest long has its sign alone"),
+    (-1, 64, "f" * 16, "minus one is sixty-four ones, four in a digit"),
+    (-(2**63), 64, "8" + "0" * 15, "the smallest long has its sign alone"),
 ]
 
 
 @pytest.mark.parametrize(("value", "bits", "digits", "sentence"), NUMBERS, ids=[case[3] for case in NUMBERS])
-def test_bits_of_number_case(value: int | None, bits: int, digits: str, sentence: str) -> None:
-    """A signed number becomes the bits that Java would hold."""
-    assert bits_of_number(unsigned(value), bits) == digits, sentence
+def test_digits_of_number_case(value: int | None, bits: int, digits: str, sentence: str) -> None:
+    """A signed number becomes the digits of what Java would hold."""
+    assert digits_of(unsigned(value), bits) == digits, sentence
 
 
 def test_ids_roots_and_widths_are_told_shortly() -> None:

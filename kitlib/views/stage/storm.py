@@ -275,7 +275,6 @@ TOPOLOGY = Setting(
         "fail": (_end,),
         "late": (says(WHO, "a late {answer}"), lambda play, step: play.arrive(("end", step.data["root"]))),
         "clear": (says(WHO, "cleared: too far behind", True),),
-        "give_up": (drops(WHO, "{offset}"), says(WHO, "gives up", True)),
         "crash": (becomes("down"), loses_all(), says(WHO, "[lost!=0?{lost} lost with it]", True)),
         "commit": (),
         "restart": (becomes("back"),),

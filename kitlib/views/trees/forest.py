@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import add
 from typing import Any
 
 from kitlib.text import plain_text
@@ -30,9 +31,9 @@ from kitlib.views.trees.layout import (
     OVER,
     SENT,
     STATUSES,
-    TUPLE_TABLE,
     UNTRACKED,
     Layout,
+    tuple_code_of,
 )
 from kitlib.views.trees.ledger_rows import LedgerRow, Told
 
@@ -159,7 +160,7 @@ class Forest:
         if node.number < 0:
             return STATUSES[status][1]
         over = 0 if status in (OPEN, UNTRACKED) else OVER | (IS_FALSE if status == FALSELY_ACKED else 0)
-        return TUPLE_TABLE[self.tuples[node.number].flags_at(step) | over | (LOOSE if node.is_loose else 0)]
+        return tuple_code_of(self.tuples[node.number].flags_at(step) | over | (LOOSE if node.is_loose else 0))
 
     def codes_of(self, tree: int, step: int) -> list[str]:
         """The codes of all nodes of a tree."""
@@ -185,20 +186,16 @@ class Forest:
     def tally_of(self, tree: int) -> History:
         """Of a tree's tuples that were sent: (the anchored ones that are not acked, all anchored ones, the unanchored ones)."""
         if tree not in self._tallies:
-            changes: dict[int, tuple[int, int, int]] = {}
+            changes: list[tuple[int, int, int, int]] = []
             for node in self.trees[tree].layout.nodes:
-                if node.number < 0:
-                    continue
-                steps = self.tuples[node.number].steps
-                sent, acked = steps["sent"], steps["acked"]
-                for step, change in ((sent, (0, 0, 1) if node.is_loose else (1, 1, 0)), (acked, (0 if node.is_loose else -1, 0, 0))):
-                    was = changes.get(step, (0, 0, 0))
-                    changes[step] = was[0] + change[0], was[1] + change[1], was[2] + change[2]
-            changes.pop(NEVER, None)
-            tally, found = (0, 0, 0), History()
-            for step in sorted(changes):
-                tally = tally[0] + changes[step][0], tally[1] + changes[step][1], tally[2] + changes[step][2]
-                found.put(step, tally)
+                if node.number >= 0:
+                    steps = self.tuples[node.number].steps
+                    sent = (steps["sent"], 0, 0, 1) if node.is_loose else (steps["sent"], 1, 1, 0)
+                    changes += [sent] if node.is_loose else [sent, (steps["acked"], -1, 0, 0)]
+            tally, found = [0, 0, 0], History()
+            for step, *change in sorted(each for each in changes if each[0] != NEVER):
+                tally = [*map(add, tally, change)]
+                found.put(step, tuple(tally))
             self._tallies[tree] = found
         return self._tallies[tree]
 

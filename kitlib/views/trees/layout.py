@@ -74,8 +74,6 @@ def tuple_code_of(flags: int) -> str:
     return "E" if flags & EXECUTED else "P"
 
 
-TUPLE_TABLE = "".join(tuple_code_of(flags) for flags in range(256))
-
 # A tree's status, as the spout sees it.
 OPEN, TREE_ACKED, TREE_FAILED, TIMED_OUT, FALSELY_ACKED, FORGOTTEN, UNTRACKED = range(7)
 # What is said of a tree, and the look of its root's box and of its box in a map.
@@ -101,7 +99,6 @@ LEAST_TALL, MOST_TALL = 240, 350  # of the tree's own area
 LINE_TALL = 15
 BITS_TOP = 46  # the ledger's first number
 BIT_TALL, BIT_PITCH = 20, 38  # of one number: its cells, and down to the next
-GRID_CELL = 8  # of a wide number's cells
 CHIP_TALL, CHIP_GAP = 22, 5
 PENDING_CHIP = 86  # width of a tree's box in the spout's map
 MAP_TOP = 42  # the first bucket, below the map's name and its counts

@@ -1,7 +1,8 @@
-"""What the acker did last with one tree's number, bit by bit.
+"""What the acker did last with one tree's number, digit by digit.
 
 The question: is the number zero? The message stands below the number before, so that each of its ones
-is seen to flip the bit above. Numbers of up to 16 bits are a row of cells; one of 64 bits is a square.
+is seen to flip the bit above. A number is a row of cells, a bit each; of one with more than 16 bits, four bits each, as a
+hexadecimal digit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from kitlib.views.trees.layout import (
     BIT_TALL,
     BITS_TOP,
     FLIPPED,
-    GRID_CELL,
     LINE_TALL,
     SIDE_WIDE,
     TONES,
@@ -41,9 +41,10 @@ def ledger_title(row: LedgerRow, step: int) -> str:
     return f"now: {row.title}" if row.step == step else f"last, step {row.step}: {row.title}"
 
 
-def bits_of_number(number: int | None, bits: int) -> str:
-    """The digits 0 and 1, the highest first; without a number, as many blanks."""
-    return " " * bits if number is None else f"{number:0{bits}b}"[-bits:]
+def digits_of(number: int | None, bits: int) -> str:
+    """The digits, the highest first: of few bits 0 and 1, of more hexadecimal ones; without a number, as many blanks."""
+    count = bits if bits <= 16 else bits // 4
+    return " " * count if number is None else f"{number:0{count}{'b' if bits <= 16 else 'x'}}"[-count:]
 
 
 def ledger_slots(forest: Forest, tree: int) -> list[Slot]:
@@ -75,62 +76,45 @@ def ledger_slots(forest: Forest, tree: int) -> list[Slot]:
 def _number_of(index: int, row: LedgerRow, bits: int) -> Svg:
     """The number before, the message or the number after, with its label."""
     kind, number = (("before", row.before), ("message", row.message), ("after", row.after))[index]
-    is_wide, zero = bits > 16, kind == "after" and row.after == 0
+    zero = kind == "after" and row.after == 0
     if kind == "before":
-        label = kind if is_wide or number is not None else "before: no entry, counts as 0"
+        label = kind if number is not None else "before: no entry, counts as 0"
     elif kind == "message":
-        label = kind if is_wide else "no number in it" if number is None else "⊕ message"
+        label = "no number in it" if number is None else "⊕ message"
     else:
-        label = f"{'' if is_wide else '= '}after{': zero' if zero else ': nothing' if number is None else ''}"
+        label = f"= after{': zero' if zero else ': nothing' if number is None else ''}"
     paint = "message" if kind == "message" else "plain" if not zero else "false" if row.is_false else "zero"
-    return _number(index, label, number, paint, bits)
+    return _number(index, label, digits_of(number, bits), paint)
 
 
 @lru_cache(4_000)
-def _number(index: int, label: str, number: int | None, paint: str, bits: int) -> Svg:
-    """Cells in lines of eight: a narrow number's lines side by side below its label, a wide one's below each other."""
-    digits = bits_of_number(number, bits)
-    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
-    lines = [_cells(digits[place : place + 8], paint, cell, tall) for place in range(0, bits, 8)]
-    name = el("text", label, cls="ink", y=-4, font_size=11)
-    parts = [group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines)]
-    if bits > 16:
-        side = 8 * GRID_CELL
-        parts += [] if not index else [el("text", "⊕="[index - 1], cls="ink", x=-11, y=side / 2 + 5, text_anchor="middle", font_size=14)]
-        told = ("none" if index else "no entry") if number is None else f"{number:016x}"
-        parts += [el("text", told[at : at + 8], cls="ink", y=side + 14 + line * 13, font_size=11) for line, at in enumerate((0, 8))]
-    return group(name, *parts, transform=_number_at(index, bits))
+def _number(index: int, label: str, digits: str, paint: str) -> Svg:
+    """A label, and below it a cell for each digit: zero is hollow, no number is dashed."""
+    wide, parts = _cell_wide(digits), [el("text", label, cls="ink", y=-4, font_size=11)]
+    for place, digit in enumerate(digits):
+        parts.append(el("rect", x=place * wide + 0.5, y=0, width=wide - 1, height=BIT_TALL, **_cell_paint(digit, paint)))
+        if digit != " ":
+            ink = {"cls": "ink"} if digit == "0" else {"fill": "#000000"} if paint == "message" else {"cls": "paper"}
+            parts.append(el("text", digit, x=place * wide + wide / 2, y=14, text_anchor="middle", font_size=12, **ink))
+    return group(*parts, transform=_number_at(index))
 
 
-def _number_at(index: int, bits: int) -> str:
+def _cell_wide(digits: str) -> int:
+    return min(30, SIDE_WIDE // len(digits))
+
+
+def _number_at(index: int) -> str:
     """Where the cells of one of the three numbers begin."""
-    x, y = (index * (8 * GRID_CELL + 22), BITS_TOP + 14) if bits > 16 else (0, BITS_TOP + index * BIT_PITCH + 14)
-    return f"translate({x} {y})"
+    return f"translate(0 {BITS_TOP + index * BIT_PITCH + 14})"
 
 
-def _line_at(place: int, cell: int, bits: int) -> str:
-    return f"translate(0 {place * cell + 0.5})" if bits > 16 else f"translate({place * 8 * cell} 0)"
-
-
-@lru_cache(4_000)
-def _cells(digits: str, paint: str, wide: int, tall: int) -> Svg:
-    """Up to eight bits: a one is filled, a zero hollow, no number is dashed; a one of the message is orange, zero as a whole blue."""
-    parts = []
-    for place, bit in enumerate(digits):
-        box = {"x": place * wide + 0.5, "y": 0, "width": wide - 1, "height": tall}
-        parts.append(el("rect", **box, **_cell_paint(bit, paint)))
-        if bit != " " and tall != wide - 1:
-            ink = {"cls": "ink"} if bit == "0" else {"fill": "#000000"} if paint == "message" else {"cls": "paper"}
-            parts.append(el("text", bit, x=place * wide + wide / 2, y=14, text_anchor="middle", font_size=12, **ink))
-    return group(*parts)
-
-
-def _cell_paint(bit: str, paint: str) -> dict[str, object]:
-    if bit == " ":
+def _cell_paint(digit: str, paint: str) -> dict[str, object]:
+    """A one of the message is orange; zero as a whole is blue, and red where it came by chance."""
+    if digit == " ":
         return {"fill": "none", "cls": "grey-line", "stroke_width": 0.7, "stroke_dasharray": "2 2"}
     if paint in ("zero", "false"):
         return {"fill": "none", "stroke": RED if paint == "false" else BLUE, "stroke_width": 2}
-    if bit == "0":
+    if digit == "0":
         return {"fill": "none", "cls": "ink-line", "stroke_width": 1}
     if paint == "message":
         return {"fill": FLIPPED, "stroke": "#000000", "stroke_width": 1}
@@ -138,29 +122,20 @@ def _cell_paint(bit: str, paint: str) -> dict[str, object]:
 
 
 def _flips(row: LedgerRow, bits: int) -> Svg:
-    """A border around the bits that the message flipped."""
-    if not row.after or row.message is None:
-        return NOTHING
-    return _flips_of(bits_of_number(row.message, bits), bits)
+    """A border around the digits that the message changed."""
+    return NOTHING if not row.after or row.message is None else _borders(digits_of(row.message, bits))
 
 
 @lru_cache(4_000)
-def _flips_of(digits: str, bits: int) -> Svg:
-    cell, tall = (GRID_CELL, GRID_CELL - 1) if bits > 16 else (min(30, SIDE_WIDE // bits), BIT_TALL)
-    lines = (_borders(digits[place : place + 8], cell, tall) for place in range(0, bits, 8))
-    parts = (group(line, transform=_line_at(place, cell, bits)) for place, line in enumerate(lines))
-    return group(*parts, transform=_number_at(2, bits))
-
-
-@lru_cache(4_000)
-def _borders(digits: str, wide: int, tall: int) -> Svg:
-    flips = [place for place, bit in enumerate(digits) if bit == "1"]
-    paint = {"fill": "none", "stroke": FLIPPED, "stroke_width": 2}
-    return group(*(el("rect", x=place * wide + 0.5, y=0, width=wide - 1, height=tall, **paint) for place in flips))
+def _borders(digits: str) -> Svg:
+    wide, paint = _cell_wide(digits), {"fill": "none", "stroke": FLIPPED, "stroke_width": 2}
+    changed = [place for place, digit in enumerate(digits) if digit != "0"]
+    cells = (el("rect", x=place * wide + 0.5, y=0, width=wide - 1, height=BIT_TALL, **paint) for place in changed)
+    return group(*cells, transform=_number_at(2))
 
 
 def _sentences(row: LedgerRow, bits: int) -> Svg:
-    return group(*_lines(row, BITS_TOP + (112 if bits > 16 else 3 * BIT_PITCH + 4)))
+    return group(*_lines(row, BITS_TOP + 3 * BIT_PITCH + 4))
 
 
 def _lines(row: LedgerRow, y: int) -> list[Svg]:

@@ -48,8 +48,18 @@ Subject = tuple[int, int]  # the tuple and the tree that a step is about, or NEV
 NOTHING: Subject = (NEVER, NEVER)
 
 
-class _Growing:
-    """The trees as far as they have grown, and the tasks and roots by their names."""
+def to_forest(trace: Trace) -> Forest | None:
+    """The forest of a trace, or None when the trace does not follow trees."""
+    if not any(step.what in WORDS for step in trace.steps):
+        return None
+    reader = _Reader(trace)
+    for step in trace.steps:
+        reader.take(step)
+    return reader.finish()
+
+
+class _Reader:
+    """What is known while the steps go by."""
 
     def __init__(self, trace: Trace) -> None:
         self.is_later = trace.settings.acker_release == LATER_RELEASE
@@ -63,6 +73,20 @@ class _Growing:
         # root -> what bolts sent to its acker and did not arrive yet: (value, or None for a fail; tuple; its children)
         self.tasks: dict[str, int] = {}
         self.by_root: dict[int, int] = {}  # root -> its newest tree
+        self.heard: set[tuple[int, int]] = set()  # (tuple, tree) of those acks that an acker heard
+        self.entries: dict[int, dict[int, EntryView]] = {}  # acker task -> root -> entry
+        self.numbers: dict[Any, int] = {}  # a tuple's number in the trace -> its place in `tuples`
+        self.by_record: dict[tuple[Any, ...], int] = {}  # (topic, partition, offset) -> its newest tree
+        self.pending: dict[int, list[int]] = {}  # spout task -> trees in its map
+        self.worked_on: dict[int, int] = {}  # task -> the tuple that it executed last
+        self.subjects: list[Subject] = []  # per step
+        self.last_heard = _last_heard(trace)
+        self.most = 0  # trees in one spout task's map at once
+
+    def take(self, step: Step) -> None:
+        """Take one step."""
+        handle: Callable[[Step], Subject] | None = getattr(self, f"_on_{step.what}", None)
+        self.subjects.append(NOTHING if handle is None else handle(step))
 
     def _task(self, actor: object) -> int:
         name = plain_text(actor, 40)
@@ -86,14 +110,7 @@ class _Growing:
             self._new_tree(TreeView(f"root {shown}", shown, "never emitted", NEVER, root))
         return self.by_root[root]
 
-
-class _Ackers(_Growing):
-    """The ackers' entries while the steps go by. Storm 0.9.3's init and ack put an entry into the newest bucket, a later one's do not."""
-
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
-        self.heard: set[tuple[int, int]] = set()  # (tuple, tree) of those acks that an acker heard
-        self.entries: dict[int, dict[int, EntryView]] = {}  # acker task -> root -> entry
+    # The ackers' entries. Storm 0.9.3's init and ack put an entry into the newest bucket, a later one's do not
 
     def _ids_of(self, tuples: list[int], tree: int) -> list[tuple[int, int]]:
         """The ids that these tuples have in a tree; those that are not in it are left out."""
@@ -239,39 +256,6 @@ class _Ackers(_Growing):
         before = rows[-1].after if rows else None
         rows.append(LedgerRow(step.number, title, before, None, None, tuple(wrapped(told, "red"))))
         del self.entries[entry.acker][root]
-
-
-def _xor(ids: list[tuple[int, int]]) -> int:
-    return reduce(xor, (value for _, value in ids), 0)
-
-
-def to_forest(trace: Trace) -> Forest | None:
-    """The forest of a trace, or None when the trace does not follow trees."""
-    if not any(step.what in WORDS for step in trace.steps):
-        return None
-    reader = _Reader(trace)
-    for step in trace.steps:
-        reader.take(step)
-    return reader.finish()
-
-
-class _Reader(_Ackers):
-    """What is known while the steps go by."""
-
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
-        self.numbers: dict[Any, int] = {}  # a tuple's number in the trace -> its place in `tuples`
-        self.by_record: dict[tuple[Any, ...], int] = {}  # (topic, partition, offset) -> its newest tree
-        self.pending: dict[int, list[int]] = {}  # spout task -> trees in its map
-        self.worked_on: dict[int, int] = {}  # task -> the tuple that it executed last
-        self.subjects: list[Subject] = []  # per step
-        self.last_heard = _last_heard(trace)
-        self.most = 0  # trees in one spout task's map at once
-
-    def take(self, step: Step) -> None:
-        """Take one step."""
-        handle: Callable[[Step], Subject] | None = getattr(self, f"_on_{step.what}", None)
-        self.subjects.append(NOTHING if handle is None else handle(step))
 
     # Trees and tuples
 
@@ -469,6 +453,10 @@ class _Reader(_Ackers):
                 shown = trees_of[place][0]
             self.forest.focus.append(shown)
             self.forest.current.append(place)
+
+
+def _xor(ids: list[tuple[int, int]]) -> int:
+    return reduce(xor, (value for _, value in ids), 0)
 
 
 def _values_of(step: Step) -> list[int]:
