@@ -115,6 +115,10 @@ class TreeReport:
         return sum(tree.is_false for tree in self.trees)
 
     @property
+    def tuples(self) -> int:
+        return sum(tree.tuples for tree in self.trees)
+
+    @property
     def sentence(self) -> str:
         if not self.trees:
             return f"No tree was followed; {count(self.untracked, 'tuple')} left the spout untracked."
@@ -128,8 +132,7 @@ class TreeReport:
             "reached the ackers": count(self.acker_messages, "message"),
         }
         told = [f"{number} {what}" for what, number in more.items() if not number.startswith("0 ")]
-        tuples = sum(tree.tuples for tree in self.trees)
-        size = f" of {count(tuples, 'tuple')} in all" if self.acker_messages else ""  # else bolts were not recorded
+        size = f" of {count(self.tuples, 'tuple')} in all" if self.acker_messages else ""  # else bolts were not recorded
         text = f"{count(len(self.trees), 'tree')}{size}: {', '.join(ends)}"
         return "; ".join([text, *told]) + "."
 

@@ -9,8 +9,8 @@ that also work when the trace has more steps than a notebook can hold.
 What cannot be read is counted and passed over. Records that the trace does not mention count as written;
 records that retention took are known from the trace.
 
-Left out: whether a setting allows what was found (see `kitlib.pipelines.audit_result`). Runs about transactions. And a run that
-still goes on: the desk's query (`kitlib.desk.audit`) counts while its topics grow.
+Left out: whether a setting allows what was found (see `kitlib.pipelines.audit_result`). Runs about transactions, and cut ones.
+And a run that still goes on: the desk's query (`kitlib.desk.audit`) counts while its topics grow.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import LabError
 from kitlib.monitor.transactions import TRANSACTION_LANES
+from kitlib.monitor.verdict import cut_sentence
 from kitlib.pipelines import delivery_frames as frames
 from kitlib.pipelines import production
 from kitlib.pipelines.audit_result import AuditResult, LaneAudit, lane_audits
 from kitlib.pipelines.delivery_frames import Rows, to_rows
 from kitlib.pipelines.topics import Topics, check_topics_exist, check_trace_exists, one_sentence
 from kitlib.spark import sessions as kit_spark
+from kitlib.trace import HALT, RUN
 
 __all__ = ["AuditResult", "LaneAudit", "audit", "audits", "steps_of"]
 
@@ -59,7 +61,7 @@ class TraceRead:
             F.count_if(is_about & (F.col("what") == "send")).alias("sends"),
             F.count_if(is_about & F.col("what").isin(*TRANSACTION_LANES)).alias("of_transactions"),
             F.count_if(is_about & (F.col("what") == "cut") & F.col("to").isNotNull()).alias("cuts"),
-            F.max(F.when(frames.is_cut(), F.col("max_steps"))).alias("cut_at"),
+            F.max(F.when((kind == "step") & (F.col("actor") == RUN) & (F.col("what") == HALT), F.col("max_steps"))).alias("cut_at"),
         ))  # fmt: skip
         return {row.pop("run"): cls(**row) for row in rows}
 
@@ -127,8 +129,7 @@ def counted(spark: SparkSession, runs: Sequence[str], read_steps: DataFrame, top
                 check_topics_exist(topics, named)
                 found = frames.found_facts(topics.read_source(spark, named))
                 all_facts = all_facts.unionByName(production.without(spark, found, produced))
-            is_cut = any(each.cut_at is not None for each in read.values())
-            rows = _count(frames.condense(all_facts), followed, of_others if is_cut else None)
+            rows = to_rows(frames.count_anomalies(frames.follow_records(frames.condense(all_facts), followed)))
         if produced:
             records: DataFrame | None = None
             of_producers = produced
@@ -151,7 +152,12 @@ def counted(spark: SparkSession, runs: Sequence[str], read_steps: DataFrame, top
 
 
 def _check_judged(run: str, read: TraceRead) -> None:
-    """Raise LabError for transactions, and where an offset stands for two records."""
+    """Raise LabError for transactions, where an offset stands for two records, and where not all has been told."""
+    if read.cut_at is not None:
+        raise LabError(
+            f"audit of run {run}: {cut_sentence(read.cut_at)}, and what was in flight then would be counted as lost. "
+            "Run it with a larger max_steps."
+        )
     if read.of_transactions:
         raise LabError(
             f"audit of run {run}: it is about transactions, which this audit does not judge. `kitlib.monitor.delivery.judge` does; "
@@ -164,16 +170,6 @@ def _check_judged(run: str, read: TraceRead) -> None:
         )
 
 
-def _count(condensed: DataFrame, lanes: DataFrame, cut: DataFrame | None) -> Rows:
-    """The rows of `count_anomalies`, brought here: one for each partition. `cut` are the steps of runs that may have been cut."""
-    records = frames.follow_records(condensed, lanes)
-    if cut is None:
-        records = records.withColumn("is_open", F.lit(None).cast("boolean"))
-    else:
-        records = records.join(frames.in_flight(cut), [*frames.LANE, "offset"], "left")
-    return to_rows(frames.count_anomalies(records))
-
-
 def result_of(run: str, read: TraceRead, lanes: Rows, counted: Rows, names: set[str]) -> AuditResult:
     """Rows and counts as an AuditResult."""
     return AuditResult(
@@ -184,5 +180,4 @@ def result_of(run: str, read: TraceRead, lanes: Rows, counted: Rows, names: set[
         repeated_steps=read.repeated,
         unreadable_lines=read.unreadable,
         topics_read=tuple(sorted(names)),
-        cut_at=read.cut_at,
     )

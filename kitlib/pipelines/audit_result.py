@@ -18,7 +18,6 @@ from kitlib.monitor.verdict import (
     Judged,
     LaneVerdict,
     Verdict,
-    cut_sentence,
 )
 from kitlib.text import html_table, text_table
 
@@ -56,7 +55,6 @@ class AuditResult(Judged):
     repeated_steps: int = 0  # lines whose step was already read; they count once
     unreadable_lines: int = 0  # lines of the trace topic that are no step
     topics_read: tuple[str, ...] = field(default=())  # the topics that were compared with the trace
-    cut_at: int | None = None  # the run was cut at this max_steps
 
     @property
     def unreadable(self) -> int:
@@ -73,8 +71,6 @@ class AuditResult(Judged):
         waiting = self.appended - self.processed if self.verbs == ("stored",) else 0
         once = f"{begin}, each of them once and in order" + (f"; {waiting} still {'waits' if waiting == 1 else 'wait'}" if waiting else "")
         text = f"{begin}: {'; '.join(told)}." if told else f"{once}."
-        if self.cut_at is not None:
-            text = f"{cut_sentence(self.cut_at)}; {text}"
         if self.unreadable:
             text += f" {self.unreadable} records or lines could not be read."
         if self.missing_steps:
@@ -101,7 +97,6 @@ class AuditResult(Judged):
             "missing_steps": self.missing_steps,
             "repeated_steps": self.repeated_steps,
             "topics_read": list(self.topics_read),
-            "cut_at": self.cut_at,
             "sentence": self.sentence,
             "partitions": [
                 {"written": lane.appended}

@@ -22,7 +22,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kitlib.monitor.delivery import STALL_COMMITS
-from kitlib.trace import HALT, RUN
 from kitlib.trace_lines import MAX_LINE_CHARS
 
 Rows = list[dict[str, Any]]  # brought here from a query: as many as there are lanes
@@ -243,46 +242,17 @@ def follow_records(condensed: DataFrame, lanes: DataFrame) -> DataFrame:
     )
 
 
-def is_cut() -> Column:
-    """Whether a step says that its run was cut."""
-    return (F.col("kind") == "step") & (F.col("actor") == RUN) & (F.col("what") == HALT) & F.col("max_steps").isNotNull()
-
-
-def in_flight(steps: DataFrame) -> DataFrame:
-    """The records that a run which was cut left in flight, so that they are not called lost: LANE, offset, `is_open`.
-
-    Such a record was emitted, no start came after that, and not all tuples of that emit have ended: processed or
-    failed where the emit says how many it has (`parts`), else acked or failed.
-    """
-    what, n = F.col("what"), F.col("n")
-    cut = F.broadcast(steps.where(is_cut()).select("run").distinct())
-    words = lane_steps(steps).where(what.isin("emit", "ack", "fail", "process", "start")).join(cut, "run", "left_semi")
-    starts = words.where(what == "start").groupBy(*LANE).agg(F.max("n").alias("started"))
-    emits = words.where(what == "emit").groupBy(*LANE, "offset").agg(
-        F.max("n").alias("emitted"), F.max_by(F.col("parts").try_cast("long"), "n").alias("tuples")
-    )  # fmt: skip
-    after = words.where(what != "start").join(emits, [*LANE, "offset"]).groupBy(*LANE, "offset", "emitted", "tuples").agg(
-        F.count_if(what.isin("process", "fail") & (n > F.col("emitted"))).alias("ended"),
-        F.count_if(what.isin("ack", "fail") & (n > F.col("emitted"))).alias("heard"),
-    )  # fmt: skip
-    is_open = F.coalesce(F.col("ended") < F.col("tuples"), F.col("heard") == 0)
-    return after.join(starts, LANE, "left").where(is_open & (F.col("emitted") > F.coalesce("started", F.lit(-1)))).select(
-        *LANE, "offset", F.lit(True).alias("is_open")
-    )
-
-
 def count_anomalies(records: DataFrame) -> DataFrame:
     """One row for each lane with records: how many, each anomaly's count and first witness, how late.
 
-    `records` are the rows of `follow_records`, each with `is_open`: null, or true for a record that a cut run left in
-    flight. A witness is a struct of the step's number (`n`) and the record's offset.
+    `records` are the rows of `follow_records`. A witness is a struct of the step's number (`n`) and the record's offset.
     """
     gone_below = F.greatest(F.coalesce("position", F.lit(0)), F.coalesce("log_start", F.lit(0)))
     higher = Window.partitionBy(*LANE).orderBy(F.desc("offset")).rowsBetween(Window.unboundedPreceding, -1)
     written = F.col("appended").isNotNull() | (F.col("found") > 0)
     judged = records.withColumns({
         "written": written,
-        "lost": written & ~F.col("done") & F.col("replaced").isNull() & F.col("is_open").isNull() & (F.col("offset") < gone_below),
+        "lost": written & ~F.col("done") & F.col("replaced").isNull() & (F.col("offset") < gone_below),
         "reordered": F.coalesce(F.min("processed").over(higher) < F.col("processed"), F.lit(False)),
         "late": F.when(F.col("appended").isNotNull(), F.col("processed_ms") - F.col("appended_ms")),
     })  # fmt: skip

@@ -65,10 +65,6 @@ class Pipeline:
         return reader.options(**{name: str(value) for name, value in self.options.items()}).load()
 
 
-class _WorkFailedError(Exception):
-    """The planted failure of a batch."""
-
-
 class KilledPipelines:
     """Topics and checkpoints of some pipelines, and the program that runs them; `close` removes the checkpoints."""
 
@@ -181,7 +177,7 @@ class _Program:
                     failed.add(record)
                     if pipeline.on_failure == "fail":
                         producer.flush()
-                        raise _WorkFailedError(PLANTED)
+                        raise RuntimeError(PLANTED)
                     if pipeline.on_failure == "retry" and failures is not None:
                         failures.fail([(row["partition"], row["offset"], row["retry"])])
                     continue

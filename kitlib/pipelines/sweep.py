@@ -22,7 +22,7 @@ import shutil
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
@@ -102,14 +102,17 @@ def rows_in_order(grid: Grid, spark: SparkSession | None, tell: Progress, folder
     with TemporaryDirectory() as passing:
         store = Store.open(grid, Path(passing) if grid.manager else None if folder is None else Path(folder))
         places = {grid.key(place): place for place in range(len(grid))}
-        found = store.read(places)
-        missing = [place for key, place in places.items() if key not in found]
-        tell(len(found), len(grid))
+        found = store.read()
+        missing = [place for key, place in places.items() if key not in found.numbers]
+        done = len(grid) - len(missing)
+        tell(done, len(grid))
 
         def keep(made: pa.Table) -> None:
+            nonlocal done
             store.add(made)
             found.add(made)
-            tell(len(found), len(grid))
+            done += made.num_rows
+            tell(done, len(grid))
 
         if missing and spark is not None:
             _run_missing(spark, grid, missing, store.schema, keep)
@@ -161,22 +164,15 @@ class Rows:
         self.grid, self.tables = grid, [schema.empty_table()]
         self.numbers: dict[Key, int] = {}  # which row of all tables is the one of these knobs and this seed
 
-    def add(self, rows: pa.Table, wanted: Container[Key] | None = None) -> None:
-        """Take rows; of those that are not `wanted` only their room is taken."""
+    def add(self, rows: pa.Table) -> None:
         first = sum(table.num_rows for table in self.tables)
         keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "script", "seed")), strict=True)
-        self.numbers.update((key, number) for number, key in enumerate(keys, first) if wanted is None or key in wanted)
+        self.numbers.update((key, number) for number, key in enumerate(keys, first))
         self.tables.append(rows)
 
     def in_order(self, keys: Iterable[Key]) -> pa.Table:
         """The rows of these knobs and seeds."""
         return pa.concat_tables(self.tables).take(pa.array([self.numbers[key] for key in keys], pa.int64()))
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self.numbers
-
-    def __len__(self) -> int:
-        return len(self.numbers)
 
 
 class Store:
@@ -201,12 +197,12 @@ class Store:
             raise _unkept(own, error) from error
         return cls(own, grid)
 
-    def read(self, wanted: Container[Key]) -> Rows:
-        """The rows that are there, of those that are wanted."""
+    def read(self) -> Rows:
+        """The rows that are there."""
         found = Rows(self.grid, self.schema)
         for path in sorted(self.folder.glob("*.parquet")):
             try:
-                found.add(pq.read_table(path, schema=self.schema), wanted)
+                found.add(pq.read_table(path, schema=self.schema))
             except (pa.ArrowException, OSError) as error:
                 raise DiskError(f"{path} cannot be read ({plain_text(error)}). Delete it, and its runs are made again.") from error
         return found

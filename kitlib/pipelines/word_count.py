@@ -138,10 +138,6 @@ class WordCount:
         return self.checkpoint
 
 
-class _PlannedDeathError(Exception):
-    """The planted death; it ends the query as any exception in a batch does."""
-
-
 class _Job:
     """One run of a WordCount: a query that ends with the topic, or dies."""
 
@@ -197,7 +193,7 @@ class _Job:
                 raise
             if dies is not None:
                 self.died_in = number
-                raise _PlannedDeathError(f"planted: dies {dies.when} the writes of batch {number}")
+                raise RuntimeError(f"planted: dies {dies.when} the writes of batch {number}")
 
         return write_batch
 

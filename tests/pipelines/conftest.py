@@ -84,15 +84,13 @@ def runs_of_steps(draw: st.DrawFn) -> list[tuple[int, str, dict[str, Any]]]:
     return steps
 
 
-def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]], is_cut: bool = False) -> Trace:
-    """The steps as a trace on the model, of a run that was cut after them or not."""
+def as_trace(run: str, steps: Sequence[tuple[int, str, dict[str, Any]]]) -> Trace:
+    """The steps as a trace on the model."""
     trace = Trace(run=run, experiment="made_up", domain=DELIVERY)
     at_ms = 0
     for wait_ms, word, data in steps:
         at_ms += wait_ms
         trace.steps.append(Step(len(trace), at_ms, "somebody", word, data))
-    if is_cut:
-        trace.halt(99)
     return trace
 
 

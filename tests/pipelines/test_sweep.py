@@ -176,7 +176,7 @@ def test_a_damaged_file_of_rows_is_a_sentence(home: Path) -> None:
     store = Store.open(Grid.of(NAME, seeds=1))
     (store.folder / "a.parquet").write_bytes(b"PAR1 and then no more")
     with pytest.raises(DiskError, match=r"a\.parquet cannot be read \(.*\)\. Delete it, and its runs are made again\."):
-        store.read(())
+        store.read()
 
 
 @pytest.mark.timeout(300)

@@ -32,6 +32,7 @@ from kitlib.views.trees.layout import (
     chips_across,
 )
 from kitlib.words.glyphs import BLACK, ORANGE, RED
+from kitlib.words.template import count as plural
 
 NEWEST, MIDDLE, OLDEST = "newest bucket", "next bucket", "oldest bucket: the next tick drops it"
 TIMED_OUT, FORGOTTEN = "dropped by the tick: timed out", "dropped by the tick: nobody is told"
@@ -177,18 +178,11 @@ class MapsOf:
 
     def pieces_at(self, tree: int, step: int) -> list[list[Svg]]:
         """After one step: the spout's map, the acker's, and the rings around one tree's boxes in each."""
-        maps, rings = [], []
-        for _, draw, task_of in self.kinds:
-            task = NEVER if tree == NEVER else task_of[tree]
-            if task == NEVER:
-                maps.append(list[Svg]())
-                rings.append(list[Svg]())
-                continue
-            shown = draw(task)
-            found = shown.found_at(step)
-            maps.append(shown.pieces(step, found))
-            rings.append(shown.rings(step, found).get(tree, []))
-        return [*maps, *rings]
+        tasks = [(draw, NEVER if tree == NEVER else task_of[tree]) for _, draw, task_of in self.kinds]
+        shown = [None if task == NEVER else draw(task) for draw, task in tasks]
+        found = [each.found_at(step) if each else [] for each in shown]
+        maps = [each.pieces(step, inside) if each else [] for each, inside in zip(shown, found, strict=True)]
+        return maps + [each.rings(step, inside).get(tree, []) if each else [] for each, inside in zip(shown, found, strict=True)]
 
     def play(self, **attributes: Any) -> list[Track]:
         """The same after every step, for each tree that may be shown, and after the trees for none."""
@@ -215,34 +209,33 @@ class MapsOf:
             how = ", ".join(f"{ended[status]:,} {STATUSES[status][0]}" for status in sorted(ended) if ended[status])
             return f"{count:,} pending, {f'ended so far: {how}' if how else 'no tree has ended yet'}"
 
+        def open_words(tree: int, step: int) -> str:
+            """`12: 3 open`."""
+            return f"{forest.trees[tree].short}: {forest.open_of(tree, step)[0]} open"
+
         members = [
-            Member(tree, view.bucket, forest.tally_of(tree).steps, partial(self._open_words, tree))
+            Member(tree, view.bucket, forest.tally_of(tree).steps, partial(open_words, tree))
             for tree, view in enumerate(forest.trees)
             if view.spout == spout and view.bucket.steps
         ]
         place, labels = (TREE_LEFT, TREE_WIDE, PENDING_CHIP), labels_of(forest.pending_buckets, TIMED_OUT)
         return BucketMap(forest, f"{forest.tasks[spout]}'s pending map", place, labels, told, forest.ended.steps, members)
 
-    def _open_words(self, tree: int, step: int) -> str:
-        """`12: 3 open`."""
-        return f"{self.forest.trees[tree].short}: {self.forest.open_of(tree, step)[0]} open"
-
     def entries_of(self, acker: int) -> BucketMap:
         forest = self.forest
+
+        def entry_words(entry: EntryView, step: int) -> str:
+            """`12: 0110 1011`."""
+            return f"{entry.name}: {entry.value.at(step, '')}"
+
         members = [
-            Member(entry.tree, entry.bucket, entry.value.steps, partial(self._entry_words, entry))
+            Member(entry.tree, entry.bucket, entry.value.steps, partial(entry_words, entry))
             for entry in forest.entries
             if entry.acker == acker and entry.bucket.steps
         ]
         place, labels = (SIDE_LEFT, SIDE_WIDE, acker_chip(forest.bits)), labels_of(forest.acker_buckets, FORGOTTEN)
-        return BucketMap(forest, f"{forest.tasks[acker]}'s map", place, labels, self._entries_told, [], members)
-
-    def _entries_told(self, step: int, count: int) -> str:
-        return f"{count:,} {'entry' if count == 1 else 'entries'}"
-
-    def _entry_words(self, entry: EntryView, step: int) -> str:
-        """`12: 0110 1011`."""
-        return f"{entry.name}: {entry.value.at(step, '')}"
+        name, told = f"{forest.tasks[acker]}'s map", lambda step, count: plural(count, "entry", "entries")
+        return BucketMap(forest, name, place, labels, told, [], members)
 
 
 @lru_cache(4_000)
