@@ -60,7 +60,6 @@ def test_member_that_does_not_know_yet_where_it_begins_is_polled_until_it_does()
     member = run.members["A"]
     assert member.held == {0, 1}
     del member.position[1]
-    member.unsettled.add(1)
     take_all(run, ["A"])
     assert run.processed == {0: [[0, 4]], 1: [[0, 4]]}
 

@@ -34,7 +34,6 @@ class ConnectRun(Run):
     cluster: ConnectCluster = field(init=False)
     idle_ms: dict[TaskId, int] = field(default_factory=dict)  # task -> for how long it ran nowhere
     moves: dict[TaskId, list[str]] = field(default_factory=dict)  # task -> the workers that ran it, one after the other
-    looked_ms: int = 0
 
     def __post_init__(self) -> None:
         given = self.settings.given("scheduled_rebalance_max_delay_ms", "session_timeout_ms", "join_ms", "protocol")
@@ -106,8 +105,7 @@ class ConnectRun(Run):
     def _count_idle(self, until_ms: int) -> None:
         for task in self._tasks():
             if not self.cluster.owner(task):
-                self.idle_ms[task] = self.idle_ms.get(task, 0) + until_ms - self.looked_ms
-        self.looked_ms = until_ms
+                self.idle_ms[task] = self.idle_ms.get(task, 0) + until_ms - self.now_ms
 
     def _note_owners(self) -> None:
         for task in self._tasks():

@@ -74,8 +74,8 @@ def take_all(run: GroupRun, names: Sequence[str]) -> None:
 
 
 def _knows_its_start(member: MemberState) -> bool:
-    """Whether it knows where it begins in all that it holds; a real client has to ask."""
-    return member.held <= member.position.keys()
+    """In all that it holds; a real client has to ask."""
+    return not member.unsettled
 
 
 def _left(run: GroupRun, member: MemberState) -> int:

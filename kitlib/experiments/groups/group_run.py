@@ -39,7 +39,6 @@ class MemberState:
     held: set[int] = field(default_factory=set)  # partitions, by its own word
     position: dict[int, int] = field(default_factory=dict)  # of those it holds: the next offset it will be handed
     done: dict[int, int] = field(default_factory=dict)  # of those it holds: everything handed to it below is processed
-    unsettled: set[int] = field(default_factory=set)  # of those it holds: where it begins is not known yet
     waiting: deque[Record] = field(default_factory=deque)  # handed out, not processed
     status: str = "runs"  # "runs", "freeze", "cut_off", "kill", "leave", "late": the last thing that was done to it
     polled_ms: int | None = None  # its last poll
@@ -56,6 +55,11 @@ class MemberState:
         return self.is_there and self.status != "freeze"
 
     @property
+    def unsettled(self) -> set[int]:
+        """Of the partitions that it holds those of which it is not known yet where it begins."""
+        return self.held - self.position.keys()
+
+    @property
     def is_placed(self) -> bool:
         """Whether it knows where it reads, or why it cannot; by duration it may have to wait for a young record."""
         return not self.unsettled or bool(self.error) or self.settings.auto_offset_reset.startswith(BY_DURATION)
@@ -63,7 +67,6 @@ class MemberState:
     def give_up(self, partition: int) -> None:
         """It holds the partition no longer."""
         self.held.discard(partition)
-        self.unsettled.discard(partition)
         self.position.pop(partition, None)
         self.done.pop(partition, None)
 
@@ -418,8 +421,6 @@ class GroupRun(Run):
             first = min((at for found, at in records if found == partition), default=committed)
             if committed is not None and first is not None and self.is_in_log(partition, committed):
                 self.begin(name, member, partition, first, "committed offset")
-            else:
-                member.unsettled.add(partition)
 
     def _given_up(self, name: str, member: MemberState, what: str, partitions: Sequence[int]) -> None:
         for partition in partitions:
@@ -466,7 +467,6 @@ class GroupRun(Run):
 
     def begin(self, name: str, member: MemberState, partition: int, offset: int, why: str) -> None:
         """It begins to read a partition at this offset."""
-        member.unsettled.discard(partition)
         member.position[partition] = self.fetched[partition] = offset
         self.record_lane(name, "start", partition, offset=offset, why=why)
 

@@ -127,14 +127,12 @@ class GroupMembership:
     member_id: str = UNKNOWN_MEMBER_ID
     generation: int = UNKNOWN_GENERATION
     is_leader: bool = False
-    protocol_name: str | None = None
     held: dict[int, int | None] = field(default_factory=dict)  # partition -> position; None until it is known
     sticky: MemberMetadata = field(default_factory=MemberMetadata)  # the last assignment, which the assignors remember
     needs_rejoin: bool = True
     is_prepared: bool = False  # what had to be given up before the join has been given up
     awaits_poll: bool = False  # librdkafka: the user has not been told of the last assignment; no join before that
     fatal: ErrorCode = ErrorCode.NONE  # it cannot go on
-    is_late: bool = False  # it left because its user did not poll for too long
     polled_ms: int | None = None  # the last poll; None before the first
     beat_ms: int = 0  # the last heartbeat sent
     outbox: list[Request] = field(default_factory=list)
@@ -144,7 +142,7 @@ class GroupMembership:
 
     def begin_poll(self, now_ms: int) -> None:
         """The user polls: look at the answers that came, give up what must be given up, join if it is time."""
-        self.polled_ms, self.is_late, self.awaits_poll = now_ms, False, False
+        self.polled_ms, self.awaits_poll = now_ms, False
         waiting, self.inbox = self.inbox, []
         for request, answer in waiting:
             self._settle(request, answer, now_ms)
@@ -194,7 +192,6 @@ class GroupMembership:
         if self.polled_ms is None or self.fatal is not ErrorCode.NONE or self.state is MemberState.UNJOINED:
             return
         if now_ms - self.polled_ms >= config.max_poll_interval_ms:
-            self.is_late = True
             self.leave("poll")
         elif (
             now_ms - self.beat_ms >= config.heartbeat_interval_ms and self.state is not MemberState.PREPARING_REBALANCE
@@ -262,7 +259,7 @@ class GroupMembership:
                 answer.member_id,
                 answer.generation,
             )
-            self.is_leader, self.protocol_name = answer.leader == answer.member_id, answer.protocol_name
+            self.is_leader = answer.leader == answer.member_id
             self.beat_ms = now_ms
             dealt: tuple[tuple[str, Any], ...] = ()
             if self.is_leader and not answer.skip_assignment:

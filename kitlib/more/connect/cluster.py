@@ -57,8 +57,7 @@ class ConnectCluster:
 
     settings: ConnectSettings = field(default_factory=ConnectSettings)
     now_ms: int = 0
-    workers: dict[str, Worker] = field(default_factory=dict)  # by name; the running or last process of each
-    ghosts: list[Worker] = field(default_factory=list)  # dead processes that the coordinator has not given up yet
+    processes: list[Worker] = field(default_factory=list)  # all that there were, dead ones too
     wanted: dict[str, int] = field(default_factory=dict)  # connector -> tasks that it will ask for
     published: dict[str, int] = field(default_factory=dict)  # connector -> tasks that it has asked for
     generation: int = 0
@@ -66,19 +65,19 @@ class ConnectCluster:
     order: list[str] = field(default_factory=list)  # member ids in the order in which they joined
     rebalance_ms: int | None = None  # when the rebalance under way completes
     events: list[Event] = field(default_factory=list)  # since they were last taken
-    starts: int = 0
+
+    @property
+    def workers(self) -> dict[str, Worker]:
+        """The running or last process of each name."""
+        return {worker.name: worker for worker in self.processes}
 
     def start(self, name: str) -> None:
         """A worker process starts and joins; nothing when it runs."""
-        before = self.workers.get(name)
-        if before is not None and before.is_up:
+        if name in self.running:
             return
-        member_id = name if before is None else f"{name}-{self.starts}"
-        self.starts += 1
-        if before is not None and before.dies_ms is not None:
-            self.ghosts.append(before)
+        member_id = f"{name}-{len(self.processes)}" if name in self.workers else name
         assignor = IncrementalCooperativeAssignor(self.settings.scheduled_rebalance_max_delay_ms)
-        self.workers[name] = Worker(name, member_id, assignor)
+        self.processes.append(Worker(name, member_id, assignor))
         self._tell(name, "start")
         self.prepare(f"{name} joins")
 
@@ -136,7 +135,6 @@ class ConnectCluster:
         for worker in self._dead():
             if worker.dies_ms is not None and worker.dies_ms <= self.now_ms:
                 worker.dies_ms, worker.is_member = None, False
-                self.ghosts = [ghost for ghost in self.ghosts if ghost is not worker]
                 if worker.member_id in self.order:
                     self.order.remove(worker.member_id)
                     self._tell("group", "evict", member=worker.name, why="session")
@@ -244,7 +242,7 @@ class ConnectCluster:
         return [worker.name for worker in self.workers.values() if worker.is_up]
 
     def _dead(self) -> list[Worker]:
-        return [*self.ghosts, *(worker for worker in self.workers.values() if not worker.is_up)]
+        return [worker for worker in self.processes if not worker.is_up]
 
     def _tell(self, who: str, what: str, **data: Any) -> None:
         self.events.append((who, what, data))
@@ -268,13 +266,13 @@ class StandaloneWorker(ConnectCluster):
     generation: int | None = None  # type: ignore[assignment]  # there is no group
 
     def __post_init__(self) -> None:
-        self.workers["w1"] = Worker("w1", "w1", IncrementalCooperativeAssignor(0), is_up=False)
+        self.processes.append(Worker("w1", "w1", IncrementalCooperativeAssignor(0), is_up=False))
 
     def start(self, name: str) -> None:
         """The process starts; it runs everything at once. Nothing when it runs."""
         if not self.running:
             work = configured_work(self.published)
-            self.workers[name] = Worker(name, name, IncrementalCooperativeAssignor(0), work, is_member=True)
+            self.processes.append(Worker(name, name, IncrementalCooperativeAssignor(0), work, is_member=True))
             self._tell(name, "start")
             self._tell(name, "assigned", **_told(work))
 
