@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -156,7 +155,7 @@ def test_compose_a_broker_with_its_variables_serves_the_kit(
 ) -> None:
     """`kafka.Kafka` starts with the settings that compose's variables stand for, and a group's run on it has the model's verdict."""
     told = services["kafka"]["environment"]
-    free = ports.free_ports(3, random.sample(range(ports.FIRST_PORT, ports.LAST_PORT), 50))
+    free = ports.draw(3)
     doors = dict(zip(("19092", "9092", "9093"), free, strict=True))
     settings = {name[6:].lower().replace("_", "."): value for name, value in told.items() if name != "KAFKA_HEAP_OPTS"}
     for name, value in settings.items():

@@ -14,7 +14,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.lab import kafka_server, reaper
+from kitlib.lab import kafka_server, session
 from kitlib.spark import server as spark_server
 from kitlib.text import plain_text
 
@@ -40,7 +40,7 @@ def up(
 @app.command()
 def down() -> None:
     """Stop Spark and Kafka, and what a killed lab has left running; Kafka's data stay for the next start."""
-    if killed := reaper.end_left_behind():
+    if killed := session.end_left_behind():
         typer.echo(f"kit: ended {killed} processes that a killed lab had left behind.", err=True)
     spark_server.down()
     if bootstrap := kafka_server.external_bootstrap():
@@ -52,7 +52,7 @@ def down() -> None:
 @app.command()
 def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
     """Say whether Kafka is running and answering, and whether Spark is. Exit code 0: Kafka is; 3: it is not."""
-    found, left, (phase, sentence) = kafka_server.status(), reaper.left_behind(), spark_server.status()
+    found, left, (phase, sentence) = kafka_server.status(), session.left_behind(), spark_server.status()
     if as_json:
         more = {"left_behind": [each.pid for each in left], "spark": {"phase": phase, "sentence": sentence}}
         typer.echo(json.dumps({"running": found.is_running, **dataclasses.asdict(found), **more}, indent=1))
@@ -66,7 +66,7 @@ def status(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         for note in found.notes:
             typer.echo(note)
         if left:
-            typer.echo(f"A killed lab has left running: {', '.join(map(reaper.part, left))}. `kit down` ends them.")
+            typer.echo(f"A killed lab has left running: {', '.join(map(session.part, left))}. `kit down` ends them.")
         typer.echo(sentence)
     if not found.is_running:
         raise typer.Exit(NOT_RUNNING)

@@ -28,4 +28,4 @@ def lab(
     copies.make(desk, printer.step, notebook_trust.keep)
     if not wanted.is_file():
         raise KnobError(f"There is no notebook {wanted}. Expected a file below {desk.top}.")
-    raise typer.Exit(session.open_lab(printer, desk, port, desk.page(wanted), browser))
+    raise typer.Exit(session.open_lab(printer, port, desk.page(wanted), browser))

@@ -68,19 +68,19 @@ def purge(yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] 
 
     Your notebooks in `work/` stay. `make lab` sets everything up again, and fetches the jars anew.
     """
-    from kitlib.lab import kafka_server, reaper, session, workspace
+    from kitlib.lab import kafka_server, session, workspace
 
     home = workspace.home()
     kept = [path for name in workspace.KEPT for path in (home / name, *home.glob(f"{name}.broken*")) if os.path.lexists(path)]
     if not kept:
         typer.echo(f"kit: nothing is kept in {home}.", err=True)
         return
-    if reaper.is_about_a_living_lab(note := reaper.read_note()):
+    if note := session.living():
         raise LabError(session.describe_holder(note))
     for path in kept:
         typer.echo(f"{path}  {_bytes(path) / 1e6:,.0f} MB", err=True)
     confirm(yes, "Delete this?", "This deletes what is listed above. Nothing was deleted; add --yes to continue.")
-    reaper.end_left_behind()
+    session.end_left_behind()
     kafka_server.down()
     for path in kept:
         workspace.remove(path)

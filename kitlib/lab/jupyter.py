@@ -13,12 +13,12 @@ import json
 import os
 import shlex
 import socket
+import subprocess
 import sys
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -180,15 +180,15 @@ def answers(server: Server) -> bool:
         return False
 
 
-def wait_until_open(pid: int, seconds: float, is_alive: Callable[[], bool]) -> Server:
-    """The server of process `pid`, once it answers; LabError with its last words if it ends or takes too long."""
+def wait_until_open(process: subprocess.Popen[bytes], seconds: float) -> Server:
+    """The server of this process, once it answers; LabError with its last words if it ends or takes too long."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and is_alive():
-        server = read_server(pid)
+    while process.poll() is None and time.monotonic() < deadline:
+        server = read_server(process.pid)
         if server is not None and answers(server):
             return server
         time.sleep(0.05)
-    how = f"did not answer within {seconds:.0f} s" if is_alive() else "ended while it was starting"
+    how = f"did not answer within {seconds:.0f} s" if process.returncode is None else "ended while it was starting"
     raise LabError(f"JupyterLab {how}. {last_words()}")
 
 

@@ -33,7 +33,7 @@ from kitlib.lab.brokers.start import (
     start,
 )
 from kitlib.lab.clients import Cluster, client_config
-from kitlib.lab.processes import end_warden, find_by_argument, is_alive, wait_until
+from kitlib.lab.processes import end_warden, find_all, is_alive, wait_until
 from kitlib.lab.state import Say, say_on_stderr
 
 __all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
@@ -120,8 +120,8 @@ def status() -> Status:
         return Status("running", f"KIT_KAFKA_BOOTSTRAP: {cluster.brokers} broker(s) answer at {bootstrap}.",
                       bootstrap, cluster.cluster_id, "external")
     found = read()
-    is_watched = found is not None and found.identity.is_alive()
-    if not is_watched and (left := find_by_argument(f"-Dkit.home={home_mark()}")):
+    is_watched = found is not None and found.warden is not None
+    if not is_watched and (left := find_all(f"-Dkit.home={home_mark()}")):
         told = f"Kafka (process {', '.join(str(each.pid) for each in left)}) runs, but what looked after it has ended."
         return Status("failed", f"{told} `kit up` ends it and starts it again, `kit down` only ends it.")
     if found is None:
@@ -196,34 +196,29 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
     """End a broker by one of the ENDINGS, with the warden told before that this is wanted; the ended process's id."""
     found = _own_state()
     wanted = _node(found, number)
-    identity = state.node_identity(found, wanted)
-    process = identity.process() if identity is not None else None
+    process = found.java(wanted)
     if process is None:
         raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it is; `kit status` shows it.")
-    with _requests() as requests:
-        requests["asked"].append(wanted.pid or 0)
-        if hold:
-            requests["held"].append(number)
+    for what, which in [("asked", process.pid), ("held", number)][: 1 + hold]:
+        warden.request(workspace.run_dir(), what, which).touch()
     if how == "kill":
         process.kill()
     else:
         process.terminate()
         process.resume()  # a paused broker can obey only then
     wait_until(lambda: not is_alive(process), timeout_s, f"broker {number} has ended")
-    return wanted.pid or 0
+    return int(process.pid)
 
 
 def start_node(number: int) -> None:
     """Let a held broker start again, and wait until it serves; LabError when it does not."""
     _node(_own_state(), number)
-    with _requests() as requests:
-        requests["held"] = [held for held in requests["held"] if held != number]
+    warden.request(workspace.run_dir(), "held", number).unlink(missing_ok=True)
 
     def serves() -> bool:
         found = _own_state()
         wanted = _node(found, number)
-        identity = state.node_identity(found, wanted)  # the warden may not have seen yet that it is dead
-        return wanted.phase == "running" and identity is not None and identity.is_alive()
+        return wanted.phase == "running" and found.java(wanted) is not None  # the warden may not have seen yet that it is dead
 
     wait_until(serves, START_TIMEOUT_S, f"broker {number} serves again")
 
@@ -280,14 +275,10 @@ def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
 
 
 def _looked_at(found: state.ClusterState, each: state.NodeState) -> state.NodeState:
-    """The node as it is now: the warden looks once a second, and may itself be paused."""
-    if each.phase not in ("running", "silent"):
+    """The node as it is now: whether one that serves goes on to answer, whoever wants to know has to ask."""
+    if each.phase != "running":
         return each
-    if ports.answers(each.port, 1.0):
-        return replace(each, phase="running", silent_since=None)
-    identity = state.node_identity(found, each)
-    alive = identity is not None and identity.is_alive()
-    return replace(each, phase="silent", silent_since=each.silent_since or time.monotonic()) if alive else replace(each, phase="dead")
+    return each if ports.answers(each.port, 1.0) else replace(each, phase="silent" if found.java(each) else "dead")
 
 
 def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], phase: str) -> str:
@@ -300,10 +291,9 @@ def _sentence(found: state.ClusterState, nodes: tuple[state.NodeState, ...], pha
         return f"Kafka is held dead by an experiment: {count}. `kit down`, then `kit up` starts it again."
     if phase == "silent":
         each = next(each for each in nodes if each.phase == "silent")
-        seconds = round(time.monotonic() - (each.silent_since or time.monotonic()))
         paused = _is_paused(each.pid)
         why = f"it is paused; `kill -CONT {each.pid}` wakes it" if paused else "it is busy or stuck; `kit logs` may tell"
-        return f"Broker {each.node} (process {each.pid}) is not answering since {seconds} s: {why}."
+        return f"Broker {each.node} (process {each.pid}) is not answering: {why}."
     if phase == "stopping":
         return f"Kafka is stopping: {count}."
     return f"Kafka is starting: {count}{', ' + found.message if found.message else ''}."
@@ -314,19 +304,6 @@ def _is_paused(pid: int | None) -> bool:
         return pid is not None and psutil.Process(pid).status() == psutil.STATUS_STOPPED
     except psutil.Error:
         return False
-
-
-@contextmanager
-def _requests() -> Iterator[dict[str, list[int]]]:
-    """Change what is asked of the warden; one caller at a time."""
-    run_dir = workspace.run_dir()
-    path = warden.requests_file(run_dir)
-    trouble = "Another process has been asking something of Kafka's warden for 10 s. End it, then try again."
-    with workspace.holding(run_dir / "kafka-requests.lock", 10.0, trouble):
-        content = state.read_json(path, say_on_stderr) or {}
-        requests = {name: list(content.get(name) or []) for name in ("held", "asked")}
-        yield requests
-        state.write_json(path, dict(requests))
 
 
 def _external(bootstrap: str, timeout_s: float = clients.EXTERNAL_TIMEOUT_S) -> Cluster:

@@ -37,7 +37,7 @@ class KeptRows(Generic[Row]):
         return Path(os.environ.get(FOLDER) or workspace.home()) / self.file
 
     def load(self) -> dict[str, Row]:
-        """All rows, the oldest first. LabError when a newer kit wrote the file, DiskError when it may not be read."""
+        """All rows, the oldest first. DiskError when the file may not be read."""
         return state.read_as(self._rows, self.path(), state.say_on_stderr) or {}
 
     def _rows(self, found: dict[str, Any]) -> dict[str, Row]:

@@ -33,8 +33,7 @@ from traitlets.config import Config
 from kitlib.errors import KnobError, LabError, TraceError
 from kitlib.lab import jupyter, kafka_server, workspace
 from kitlib.lab.kept_rows import FOLDER
-from kitlib.lab.processes import find_by_token, sweep
-from kitlib.lab.reaper import SPARK, TOKEN_NAME, is_server
+from kitlib.lab.processes import SPARK, TOKEN_NAME, find_all, is_server, sweep
 
 FOLDERS = ("notebooks", "notebooks/exercises")
 KERNELSPEC = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -167,7 +166,7 @@ def execute(notebook: NotebookNode, path: Path, environment: Mapping[str, str] |
         except (CellExecutionError, CellTimeoutError, DeadKernelError, TimeoutError, RuntimeError) as error:
             return error
         finally:
-            sweep(lambda: [process for process in find_by_token(token) if not is_server(process)])
+            sweep(lambda: [process for process in find_all(token) if not is_server(process)])
     return None
 
 

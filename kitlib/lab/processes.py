@@ -1,9 +1,8 @@
 """Which process is which, and how to end it without harming a stranger.
 
 A process id is a number that the system hands out again: a file that says "the broker is process
-4711" may be read when 4711 is somebody's editor. So the kit knows a process by three things that
-agree only for the right one: its id, the moment it began, and a random token that stands in its
-command line or environment. Whoever does not agree in all three is left alone.
+4711" may be read when 4711 is somebody's editor. So the kit also knows a process by a mark that nobody else has: a random
+token, alone or in an argument such as `-Dkit.run=TOKEN`, in its command line or its environment. Whoever has not both is left alone.
 """
 
 from __future__ import annotations
@@ -14,58 +13,23 @@ import resource
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 import psutil
 
-from kitlib.errors import LabError, LateError
+from kitlib.errors import LateError
 
 Answer = TypeVar("Answer")
 
-# A token shorter than this could stand in the command line of a stranger by chance.
-SHORTEST_TOKEN = 12
-# Two readings of one process's birth differ by the rounding of the system's boot time.
-BIRTH_TOLERANCE_S = 2.0
-# A program that may open fewer files than this may need more.
-MANY_FILES = 1024
+TOKEN_NAME = "KIT_RUN"  # the variable with the token of a lab, a notebook's run or a trial, which all that it starts inherits
+SHORTEST_MARK = 8  # a shorter one could be a stranger's by chance
+MANY_FILES = 1024  # a program that may open fewer files than this may need more
 
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """One process, for as long as it lives: no other process ever has the same three values."""
-
-    pid: int
-    # Seconds from the system's boot to the process's start: a stepped wall clock does not move it.
-    born_s: float
-    # Stands in the process's command line or environment.
-    token: str
-
-    def process(self) -> psutil.Process | None:
-        """The process itself, or None when it is gone, is a zombie, or its id belongs to another now."""
-        if self.pid <= 0 or len(self.token) < SHORTEST_TOKEN:
-            return None
-        try:
-            process = psutil.Process(self.pid)
-            same = abs(_born_s(process) - self.born_s) <= BIRTH_TOLERANCE_S and carries(process, self.token)
-        except psutil.Error:
-            return None
-        return process if same and is_alive(process) else None
-
-    def is_alive(self) -> bool:
-        return self.process() is not None
-
-
-def identify(pid: int, token: str) -> Identity:
-    """The identity of a living process; LabError when there is none with this id."""
-    try:
-        return Identity(pid, _born_s(psutil.Process(pid)), token)
-    except psutil.Error as error:
-        raise LabError(f"Process {pid} ended before it could be looked at. Start it again.") from error
-
-
-def _born_s(process: psutil.Process) -> float:
-    return round(float(process.create_time()) - float(psutil.boot_time()), 2)
+SPARK = "kitlib.spark.server"  # by its name: that room is above this one
+# What stands in the command lines of the broker, of Spark, and of what looks after each.
+SERVERS = frozenset({
+    "kitlib.lab.brokers.warden", "kafka.Kafka", "kitlib.spark.warden", "org.apache.spark.sql.connect.service.SparkConnectServer",
+})  # fmt: skip
 
 
 def is_alive(process: psutil.Process) -> bool:
@@ -76,14 +40,32 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def carries(process: psutil.Process, token: str) -> bool:
-    """Whether `token` is part of the process's command line, or a value of its environment at its start."""
+def carries(process: psutil.Process, mark: str) -> bool:
+    """Whether `mark` is an argument of the process, or the value of a variable with which it was started."""
+    with suppress(psutil.Error, OSError):
+        return len(mark) >= SHORTEST_MARK and (mark in process.cmdline() or mark in process.environ().values())
+    return False
+
+
+def find(pid: int | None, mark: str) -> psutil.Process | None:
+    """The living process with this id and mark; None when it is gone, is a zombie, or its id belongs to another now."""
     try:
-        if any(token in argument for argument in process.cmdline()):
-            return True
-        return token in process.environ().values()
-    except (psutil.Error, OSError):
-        return False
+        process = psutil.Process(pid or -1)
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+    return process if carries(process, mark) and is_alive(process) else None
+
+
+def find_all(mark: str) -> list[psutil.Process]:
+    """All living processes with this mark, without the one that asks; those of other users cannot be read and are not found."""
+    return [process for process in psutil.process_iter() if process.pid != os.getpid() and carries(process, mark) and is_alive(process)]
+
+
+def is_server(process: psutil.Process) -> bool:
+    """Whether this is a part of the broker or of Spark, which are asked to end in their own way before anything is killed."""
+    with suppress(psutil.Error):
+        return not SERVERS.isdisjoint(process.cmdline())
+    return False
 
 
 def limits() -> str:
@@ -101,45 +83,17 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def find_by_token(token: str) -> list[psutil.Process]:
-    """All living processes of this machine that carry `token`, without the one that asks.
-
-    The processes of other users cannot be read and are not found. LabError when the token has fewer
-    than `SHORTEST_TOKEN` characters: it could stand anywhere.
-    """
-    if len(token) < SHORTEST_TOKEN:
-        raise LabError(
-            f"Token {token!r} has {len(token)} characters, at least {SHORTEST_TOKEN} are needed to tell processes "
-            "apart. Use a UUID."
-        )
-    return [
-        process for process in psutil.process_iter()
-        if process.pid != os.getpid() and carries(process, token) and is_alive(process)
-    ]
-
-
-def find_by_argument(argument: str) -> list[psutil.Process]:
-    """All living processes which have exactly this argument in their command line."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
-            if argument in process.cmdline() and is_alive(process):
-                found.append(process)
-    return found
-
-
 def with_children(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     """The processes and all their descendants, each once."""
-    tree: dict[int, psutil.Process] = {}
-    for process in processes:
-        tree[process.pid] = process
+    tree = dict.fromkeys(processes)
+    for process in [*tree]:
         with suppress(psutil.Error):
-            tree.update({child.pid: child for child in process.children(recursive=True)})
-    return list(tree.values())
+            tree |= dict.fromkeys(process.children(recursive=True))
+    return [*tree]
 
 
-def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list[psutil.Process]:
-    """End the processes and their descendants: ask, wait `grace_s`, then kill. Returns those that were killed."""
+def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> None:
+    """End the processes and their descendants: ask, wait `grace_s`, then kill."""
     tree = with_children(processes)
     _ask_to_end(tree)
     _wait_gone(tree, grace_s)
@@ -147,20 +101,19 @@ def end_trees(processes: Iterable[psutil.Process], grace_s: float = 5.0) -> list
     rest = [process for process in with_children(tree) if is_alive(process)]
     _send(psutil.Process.kill, rest)
     _wait_gone(rest, 5.0)
-    return rest
 
 
-def end_warden(argument: str, orphans: str, seconds: float, say: Callable[[], object] = lambda: None) -> bool:
-    """End the warden with this argument in its command line, which ends what it looks after, and what one that was killed left behind.
+def end_warden(mark: str, orphans: str, seconds: float, say: Callable[[], object] = lambda: None) -> bool:
+    """End the warden with this mark, which ends what it looks after, and what one that was killed left behind.
 
     By command lines, not by a state file: one that has just been started has not written it yet. Whether there was anything to end.
     """
-    if wardens := find_by_argument(argument):
+    if wardens := find_all(mark):
         say()
         _ask_to_end(wardens)
         _wait_gone(wardens, seconds * 2 + 5)
         end_trees(filter(is_alive, wardens), 0.5)
-    left = find_by_argument(orphans)
+    left = find_all(orphans)
     end_trees(left, seconds)
     return bool(wardens or left)
 
@@ -199,7 +152,7 @@ def _send(signal: Callable[[psutil.Process], None], processes: Iterable[psutil.P
 
 
 def _wait_gone(processes: list[psutil.Process], timeout_s: float) -> None:
-    with suppress(LabError):
+    with suppress(LateError):
         wait_until(lambda: not any(map(is_alive, processes)), timeout_s, "the processes have ended")
 
 

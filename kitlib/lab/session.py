@@ -1,69 +1,62 @@
-"""One sitting in the lab: what `kit lab` starts, in which order, and how all of it ends.
+"""One sitting in the lab: what `kit lab` starts, in which order, and how all of it ends, also when the lab is killed.
 
-A workspace has one lab at a time, because it has one broker. A lock that the operating system takes
-back when its holder dies says whether a lab is open; a file beside it says, for people, which one,
-since when and under what address. The process may be killed between any two lines of this module:
-all that runs was started by the reaper, or is the broker, and the reaper ends both.
+The lab is two processes. The one in the terminal passes on what asks for the end: Ctrl-C, `kill`, a terminal or a parent that
+is gone. The other one, the watcher, starts everything, is the parent of JupyterLab, and ends everything. It has a pipe from the
+first, which closes when that dies, however it dies. Where the system has such a thing (Linux), it is the foster parent of every
+orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found by the token that all of them carry
+in their environment. If the watcher is killed, the first one ends what is left; if both are, the next lab does, or `kit down`.
+
+A workspace has one lab at a time, because it has one broker. A lock that the operating system takes back when its holder
+dies says whether a lab is open; a file beside it says, for people, which one, since when and under what address.
+
+Left out: a process that changed its environment and left its parents behind, on systems other than Linux.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 import uuid
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 import psutil
 from filelock import FileLock, Timeout
 
-from kitlib.errors import LabError
+from kitlib.errors import KitError, LabError
 from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, supervisor, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
-from kitlib.lab.processes import find_by_token, identify, sweep
-from kitlib.lab.reaper import (
-    SPARK,
-    TOKEN_NAME,
-    Reaper,
-    end_left_behind,
-    end_server,
-    is_about_a_living_lab,
-    left_behind,
-    note_path,
-    read_note,
-    wait_for_earlier,
-)
-from kitlib.lab.state import write_json
+from kitlib.lab.processes import SPARK, TOKEN_NAME, adopt_orphans, find_all, is_alive, is_server, sweep
+from kitlib.lab.state import read_json, write_json
+from kitlib.text import plain_text
 
 SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
-SECONDS_TO_END = 25.0
+SECONDS_FOR_OTHER = 20.0  # how long a second lab waits until the first one has an address, or has ended
+SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
+SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
+SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
+SECONDS_LEFT = 3.0  # to end what is left then
 BYTES_FOR_SPARK = 6_000_000_000  # that are free, else Spark starts when a notebook first asks for it
-SECONDS_FOR_ADDRESS = 20.0  # how long a second lab waits for the first one's address
 
-
-class Ended(KeyboardInterrupt):
-    """The lab was asked to end: by Ctrl-C, by `kill`, or because its terminal or its parent is gone."""
-
-    def __init__(self, signal_number: int) -> None:
-        super().__init__()
-        # What a shell expects of a program that a signal has ended: 130 after Ctrl-C.
-        self.exit_code = 128 + signal_number
+# What stands in the command line of each part of a lab that may outlive it.
+PARTS = {"kitlib.lab.session": "the lab's watcher", "jupyterlab": "JupyterLab", "ipykernel_launcher": "a kernel"}
 
 
 class Printer:
     """Lines with the seconds since the start; a terminal that has gone does not keep the lab from ending."""
 
-    def __init__(self) -> None:
-        self.began = time.monotonic()
+    def __init__(self, began: float | None = None) -> None:
+        self.began = time.monotonic() if began is None else began
         self.steps = 0
 
     def step(self, text: str) -> None:
@@ -76,82 +69,63 @@ class Printer:
             print(text, file=sys.stdout if data else sys.stderr, flush=True)
 
 
-class Signals:
-    """Turns the first request to end into one `Ended`, and every later one into a call of `hurry`."""
-
-    HEEDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __init__(self) -> None:
-        self.ended: Ended | None = None
-        self.hurry: Callable[[], None] = lambda: None
-        self.before = {number: signal.getsignal(number) for number in self.HEEDED}
-        self.parent = os.getppid()
-
-    def __enter__(self) -> Self:
-        for number, handler in self.before.items():
-            if handler is not signal.SIG_IGN:  # nohup wants the lab to outlive its terminal
-                signal.signal(number, self._handle)
-        if self.before[signal.SIGHUP] is not signal.SIG_IGN and self.parent > 1:
-            threading.Thread(target=self._watch_parent, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the signals ignored that would interrupt the last lines of the program."""
-        for number in self.HEEDED:
-            signal.signal(number, signal.SIG_IGN)
-
-    def check(self) -> None:
-        """Raise `Ended` if the request to end was swallowed by code that caught it."""
-        if self.ended is not None:
-            raise self.ended
-
-    def _handle(self, number: int, _: FrameType | None) -> None:
-        if self.ended is None:
-            self.ended = Ended(number)
-            raise self.ended
-        self.hurry()
-
-    def _watch_parent(self) -> None:
-        """`make lab` may be killed without a word to us: then our parent is somebody else."""
-        while os.getppid() == self.parent:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGHUP)
+# Who has the lab
 
 
-def write_note(token: str, since: float, address: str | None) -> None:
-    me = identify(os.getpid(), token)
-    write_json(note_path(), {"pid": me.pid, "born_s": me.born_s, "run": token, "since": since, "address": address})
+def note_path() -> Path:
+    return workspace.run_dir() / "lab.json"
+
+
+def write_note(since: float, address: str | None) -> None:
+    """Say who has the lab: the process in the terminal, which is the one to be ended."""
+    write_json(note_path(), {"pid": os.getppid(), "run": os.environ[TOKEN_NAME], "since": since, "address": address})
+
+
+def lock() -> FileLock:
+    return FileLock(workspace.run_dir() / "lab.lock", mode=0o600)
+
+
+def living() -> dict[str, Any]:
+    """What the lab that is open in this workspace says of itself; {} when none is, or only a watcher that ends what is left of it."""
+    try:
+        with lock().acquire(blocking=False):
+            return {}
+    except Timeout:
+        note = read_json(note_path()) or {}
+        return note if psutil.pid_exists(note.get("pid", 0)) else {}
+    except OSError:  # there is no workspace yet
+        return {}
 
 
 @contextlib.contextmanager
 def only_lab(printer: Printer) -> Iterator[None]:
     """Hold the workspace's lab lock; LabError with the other lab's process, start and address if there is one."""
-    lock = FileLock(workspace.run_dir() / "lab.lock", mode=0o600)
-    deadline = time.monotonic() + SECONDS_FOR_ADDRESS
-    waited = False
+    held, waited, deadline = lock(), False, time.monotonic() + SECONDS_FOR_OTHER
     while True:
         try:
-            lock.acquire(timeout=0)
+            held.acquire(blocking=False)
             break
         except Timeout:
-            note = read_note()
-        living = is_about_a_living_lab(note)
-        if (living and note["address"]) or time.monotonic() > deadline:
-            raise LabError(describe_holder(note if living else {}))
+            other = living()
+        if other.get("address") or time.monotonic() > deadline:
+            raise LabError(describe_holder(other))
         if not waited:
-            printer.step("Another lab is just starting in this workspace; waiting for its address")
+            printer.step("Another lab is just starting or ending in this workspace; waiting for it")
+            for process in left_behind():  # its watcher may have been stopped
+                with contextlib.suppress(psutil.Error):
+                    process.resume()
         waited = True
         time.sleep(0.1)
     try:
         yield
     finally:
-        lock.release()
+        held.release()
 
 
 def describe_holder(note: dict[str, Any]) -> str:
     """Who has the lab open, since when, and what to do about it."""
     if not note:
-        return "Another program holds this workspace's lab. Set KIT_HOME to another folder for a second lab."
+        return "Another program holds this workspace's lab. End it (`kit status` may name it), or set KIT_HOME to another folder."
     since = datetime.fromtimestamp(note["since"], UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     where = f"open {note['address']}" if note["address"] else "its address will be printed there"
     return (
@@ -160,89 +134,210 @@ def describe_holder(note: dict[str, Any]) -> str:
     )
 
 
-def open_lab(printer: Printer, desk: copies.Desk, port: int | None, notebook: str, browser: bool) -> int:
-    """Start everything, wait until something ends the lab, end everything; returns the command's exit code."""
+def noted_token() -> str:
+    return str((read_json(note_path()) or {}).get("run", ""))
+
+
+def left_behind() -> list[psutil.Process]:
+    """What still runs of a lab that was killed, known by the token in its note."""
+    return [] if living() else find_all(noted_token())
+
+
+def end_left_behind() -> int:
+    """Kill that; the number of processes."""
+    return sweep(left_behind)
+
+
+def part(process: psutil.Process) -> str:
+    """Which part of a lab a process is, with its number."""
+    with contextlib.suppress(psutil.Error):
+        words = " ".join(process.cmdline())
+        names = (name for mark, name in PARTS.items() if mark in words)
+        return f"{next(names, process.name())} (process {process.pid})"
+    return f"process {process.pid}"
+
+
+# The process in the terminal
+
+
+def open_lab(printer: Printer, port: int | None, page: str, browser: bool) -> int:
+    """Have a watcher run the lab, pass on to it what asks for the end, and return the command's exit code."""
     workspace.ensure()
-    (workspace.run_dir() / "logs").mkdir(mode=0o700, exist_ok=True)
-    with Signals() as signals:
-        try:
-            with only_lab(printer):
-                return sitting(printer, signals, desk, port, notebook, browser)
-        except Ended as end:
-            return end.exit_code
+    token, asked, parent = uuid.uuid4().hex, 0, os.getppid()
+    watcher = supervisor.start(
+        "kitlib.lab.session", str(printer.began), str(port or 0), page, "browser" if browser else "",
+        environment={**os.environ, TOKEN_NAME: token}, output=None, errors=None,
+    )  # fmt: skip
+    assert watcher.stdin is not None
+    orders = watcher.stdin.fileno()
+
+    def ask(number: int, _: object = None) -> None:
+        nonlocal asked
+        asked = asked or number
+        with contextlib.suppress(OSError):
+            os.write(orders, b"\n")
+
+    heeded = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in heeded:
+        signal.signal(number, ask)
+    while watcher.returncode is None:
+        watcher.send_signal(signal.SIGCONT)  # a learner's code may have stopped it
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            watcher.wait(0.5)
+        if signal.SIGHUP in heeded and os.getppid() != parent > 1:  # nohup wants the lab to outlive what started it
+            parent = os.getppid()
+            ask(signal.SIGHUP)
+    for number in heeded:
+        signal.signal(number, signal.SIG_IGN)  # the last lines of the program are not interrupted
+    if watcher.returncode < 0:
+        sweep(lambda: find_all(token))
+        end_spark()
+        end_kafka()
+        note_path().unlink(missing_ok=True)
+        raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
+    return watcher.returncode or (128 + asked if asked else 0)  # what a shell expects of a program that a signal has ended
 
 
-def sitting(
-    printer: Printer, signals: Signals, desk: copies.Desk, port: int | None, notebook: str, browser: bool
-) -> int:
-    """The lab from its first process to its last."""
-    token, since = uuid.uuid4().hex, time.time()
-    for process in left_behind():
-        with contextlib.suppress(psutil.Error):
-            process.resume()  # the earlier lab's reaper may have been stopped
-    wait_for_earlier(10.0)
-    if killed := end_left_behind():
-        printer.step(f"Ended {killed} processes that an earlier lab had left behind")
-    write_note(token, since, None)
-    with contextlib.ExitStack() as room:
-        room.callback(note_path().unlink, missing_ok=True)
-        try:
-            reaper, server = start(token, printer, signals, room, desk, port, notebook)
-            write_note(token, since, server.address(notebook))
-            printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
-            printer.line(f"\n  {server.address(notebook)}\n", data=True)
-            if browser:
-                open_browser(server)
-            start_spark_aside(token)
-            return watch(reaper, signals)
-        except Ended as end:
-            printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
-            return end.exit_code
+def end_kafka() -> None:
+    kafka_server.down(lambda _: None)
 
 
-def start(
-    token: str, printer: Printer, signals: Signals, room: contextlib.ExitStack, desk: copies.Desk, port: int | None, notebook: str
-) -> tuple[Reaper, jupyter.Server]:
-    """Java and jars, then JupyterLab and Kafka side by side; what watches them, and ends them with `room`, and the open server."""
-    java = find_java()
-    printer.step(f"Java {java.major} from {java.source}")
-    jars = ensure_jars("kafka", progress=printer.step) + ensure_jars("spark", progress=printer.step)
-    printer.step(f"{len(jars)} jars checked")
-    asked = port or jupyter.USUAL_PORT
-    if holder := jupyter.holder_of(asked):
-        if port:
-            raise LabError(f"Port {port} is in use by {holder}. End it, or leave --port out for the next free one.")
-        printer.step(f"Port {asked} is in use by {holder}; JupyterLab takes the next free one")
-    jupyter.write_settings()
-    jupyter.clear_leftovers()
-    command = jupyter.command(asked, port is not None, desk.top, notebook)
-    reaper = Reaper(token, command, jupyter.log_path(), desk.top, jupyter.environment())
-    room.callback(finish, printer, signals, reaper)
-    report = reaper.report(10.0)
-    if "started" not in report:
-        raise LabError(f"The lab's watcher did not start JupyterLab ({report or 'it is silent'}). {jupyter.last_words()}")
-    pid = report["started"]
-    notebook_trust.sign_shipped(desk, jupyter.config_dir() / "data")
-    before = printer.steps
-    cluster = kafka_server.ensure(progress=printer.step)
-    if printer.steps == before:
-        own = cluster.source == "kit"
-        printer.step(f"Kafka {'was already running' if own else 'is yours and stays'}: {cluster.bootstrap}")
-    signals.check()
-    return reaper, jupyter.wait_until_open(pid, SECONDS_TO_OPEN, lambda: psutil.pid_exists(pid))
+def end_spark() -> None:
+    importlib.import_module(SPARK).down()
 
 
-def watch(reaper: Reaper, signals: Signals) -> int:
-    """Wait until JupyterLab ends or somebody asks the lab to."""
-    while True:
-        report = reaper.report(0.5)
-        signals.check()
-        if report.get("ended") == 0:
-            return 0  # File > Shut Down in JupyterLab
-        if "ended" in report:
-            raise LabError(f"JupyterLab exited unexpectedly (exit code {report['ended']}). {jupyter.last_words()}")
-        if "gone" in report:
-            raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
+# The watcher
+
+
+class Watcher:
+    """Starts the lab, waits until JupyterLab or somebody ends it, and ends all that came of it."""
+
+    def __init__(self, printer: Printer) -> None:
+        self.printer = printer
+        self.asked = self.hurries = False  # whether the end was asked for, and whether there is no time to be gentle
+        self.known: set[psutil.Process] = set()  # what lived at the last look
+        self.server: subprocess.Popen[bytes] | None = None
+
+    def listen(self) -> None:
+        """Each byte from the owner asks for the end, a second one to hurry; the end of the pipe says that the owner is dead."""
+        while os.read(0, 1):
+            self.ask(self.asked)
+        self.ask(True)
+
+    def ask(self, hurries: bool = False) -> None:
+        if hurries and self.asked and not self.hurries:
+            self.printer.line("Ending it by force.")
+        self.hurries |= hurries
+        if not self.asked:
+            self.asked = True
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    def check(self) -> None:
+        """Raise what `ask` has raised, if it was swallowed by code that caught it."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def run(self, port: int, page: str, browser: bool) -> None:
+        """The lab from its first process to its last. LabError with the reason when it was not asked to end."""
+        adopt_orphans()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        threading.Thread(target=self.listen, daemon=True).start()
+        with contextlib.suppress(KeyboardInterrupt), only_lab(self.printer):
+            earlier = noted_token()
+            if killed := sweep(lambda: find_all(earlier)):
+                self.printer.step(f"Ended {killed} processes that an earlier lab had left behind")
+            since = time.time()
+            write_note(since, None)
+            try:
+                server = self.start(port, page)
+                write_note(since, server.address(page))
+                self.printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
+                self.printer.line(f"\n  {server.address(page)}\n", data=True)
+                if browser:
+                    open_browser(server)
+                start_spark_aside()
+                self.watch()
+            except KeyboardInterrupt:
+                self.printer.line("\nEnding the lab; Ctrl-C once more ends it by force.")
+            finally:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                self.end_all()
+                note_path().unlink(missing_ok=True)
+
+    def start(self, port: int, page: str) -> jupyter.Server:
+        """Java and jars, then JupyterLab and Kafka side by side; the open server."""
+        step, desk = self.printer.step, copies.desk(jupyter.project_dir())
+        java = find_java()
+        step(f"Java {java.major} from {java.source}")
+        jars = ensure_jars("kafka", progress=step) + ensure_jars("spark", progress=step)
+        step(f"{len(jars)} jars checked")
+        asked = port or jupyter.USUAL_PORT
+        if holder := jupyter.holder_of(asked):
+            if port:
+                raise LabError(f"Port {port} is in use by {holder}. End it, or leave --port out for the next free one.")
+            step(f"Port {asked} is in use by {holder}; JupyterLab takes the next free one")
+        jupyter.write_settings()
+        jupyter.clear_leftovers()
+        with open(jupyter.log_path(), "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as log:
+            self.server = subprocess.Popen(
+                jupyter.command(asked, port > 0, desk.top, page), cwd=desk.top, env=jupyter.environment(), start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        notebook_trust.sign_shipped(desk, jupyter.config_dir() / "data")
+        before = self.printer.steps
+        cluster = kafka_server.ensure(progress=step)
+        if self.printer.steps == before:
+            step(f"Kafka {'was already running' if cluster.source == 'kit' else 'is yours and stays'}: {cluster.bootstrap}")
+        self.check()
+        return jupyter.wait_until_open(self.server, SECONDS_TO_OPEN)
+
+    def watch(self) -> None:
+        """Wait until JupyterLab ends or somebody asks the lab to."""
+        assert self.server is not None
+        while self.server.poll() is None:
+            self.check()
+            time.sleep(0.25)
+        if self.server.returncode:  # else it was File > Shut Down
+            raise LabError(f"JupyterLab exited unexpectedly (exit code {self.server.returncode}). {jupyter.last_words()}")
+
+    def end_all(self) -> None:
+        """JupyterLab and its kernels first, then broker and Spark, then whatever is left of them."""
+        if self.server is None:
+            return
+        began = time.monotonic()
+        servers = [threading.Thread(target=end, daemon=True) for end in (end_kafka, end_spark)]
+        if self.asked and not self.hurries:
+            self.end_jupyter()
+        for server in servers:
+            server.start()
+        self.end_jupyter()  # now, where there is no time to go one after the other
+        sweep(lambda: [process for process in self.offspring() if not is_server(process)])
+        until = time.monotonic() + SECONDS_BROKER
+        for server in servers:
+            server.join(max(0.0, until - time.monotonic()))
+        deadline = time.monotonic() + SECONDS_LEFT
+        while time.monotonic() < deadline and sweep(self.offspring, seconds=1.0):
+            pass
+        self.printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")
+
+    def end_jupyter(self) -> None:
+        """Ask JupyterLab to end, and kill it when it takes too long."""
+        assert self.server is not None
+        began = time.monotonic()
+        self.server.terminate()
+        while self.server.poll() is None:
+            if time.monotonic() - began > (SECONDS_GENTLY if self.asked and not self.hurries else SECONDS_NOW):
+                break
+            time.sleep(0.05)
+        self.server.kill()
+        self.server.wait()
+
+    def offspring(self) -> list[psutil.Process]:
+        """Every living process that came of this one, or that carries the token: it may have left those above it."""
+        found = {*psutil.Process().children(recursive=True), *self.known, *find_all(os.environ[TOKEN_NAME])}
+        self.known = {process for process in found if is_alive(process)}
+        return list(self.known)
 
 
 def free_bytes() -> int:
@@ -254,28 +349,11 @@ def free_bytes() -> int:
     return free
 
 
-def start_spark_aside(token: str) -> None:
+def start_spark_aside() -> None:
     """Have Spark started and warmed while people read, where there is memory for it, so that no notebook waits for its start."""
     if os.environ.get("KIT_SPARK_AHEAD") != "0" and free_bytes() >= BYTES_FOR_SPARK:
-        with (workspace.run_dir() / "logs" / "spark.log").open("wb") as log:
-            supervisor.start("kitlib.spark.ahead", environment={**os.environ, TOKEN_NAME: token}, cwd="/", output=log, errors=log)
-
-
-def finish(printer: Printer, signals: Signals, reaper: Reaper) -> None:
-    """Let the reaper end everything; do it here if the reaper is gone."""
-    def by_force() -> None:
-        printer.line("Ending it by force.")
-        reaper.stop(now=True)
-
-    signals.hurry = by_force
-    began = time.monotonic()
-    reaper.stop(now=signals.ended is None)
-    reaper.has_gone.wait(SECONDS_TO_END)
-    if not reaper.has_done_it:
-        sweep(lambda: find_by_token(reaper.token))
-        end_server(SPARK)
-        kafka_server.down()
-    printer.line(f"Everything has ended ({time.monotonic() - began:.1f} s).")
+        with jupyter.log_path().with_name("spark.log").open("wb") as log:
+            supervisor.start("kitlib.spark.ahead", cwd="/", output=log, errors=log)
 
 
 def open_browser(server: jupyter.Server) -> None:
@@ -284,3 +362,20 @@ def open_browser(server: jupyter.Server) -> None:
     if has_screen:
         page = server.redirect_file().as_uri()
         threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+
+
+def main(began: str, port: str, page: str, browser: str) -> int:
+    """Be the watcher that `open_lab` starts."""
+    jupyter.log_path().parent.mkdir(mode=0o700, exist_ok=True)
+    watcher = Watcher(Printer(float(began)))
+    signal.signal(signal.SIGTERM, lambda *_: watcher.ask())
+    try:
+        watcher.run(int(port), page, bool(browser))
+    except KitError as error:
+        watcher.printer.line(f"kit: {plain_text(error, 2_000)}")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,9 +1,8 @@
 """What the kit remembers about its running parts: small JSON files, written whole or not at all.
 
 A state file is a note of a process about itself; it may be old, cut short, or about a process that
-is long gone. So it has a schema version, it is replaced in one step, and a reader that cannot make
-sense of it puts it aside and goes on. Whether the process it names still lives is not the file's to
-say: `Identity.is_alive` asks the system.
+is long gone. So it is replaced in one step, and a reader that cannot make sense of it puts it aside and goes on.
+Whether the process it names still lives is not the file's to say: `kitlib.lab.processes.find` asks the system.
 """
 
 from __future__ import annotations
@@ -13,16 +12,17 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
-from kitlib.lab.processes import Identity
+from kitlib.lab.processes import find
 
-SCHEMA = 1
 Say = Callable[[str], None]
 Made = TypeVar("Made")
 
@@ -38,19 +38,11 @@ class NodeState:
 
     node: int
     port: int
-    # None at nodes which are brokers only.
-    controller_port: int | None = None
-    # None while no java runs for this node.
-    pid: int | None = None
-    born_s: float | None = None
-    # starting, running, silent (lives, does not answer), dead (will be restarted), held (stays dead).
-    phase: str = "starting"
-    # The monotonic clock, which all processes share, at the last answer; set only while the phase is silent.
-    silent_since: float | None = None
-    # Restarts after deaths nobody asked for, since the warden began.
-    restarts: int = 0
-    # Why the last of these deaths happened.
-    last_death: str | None = None
+    controller_port: int | None = None  # None at nodes which are brokers only
+    pid: int | None = None  # None while no java runs for this node
+    phase: str = "starting"  # starting, running, held (stays dead); whoever looks also finds it silent, or dead
+    restarts: int = 0  # after deaths nobody asked for, since the warden began
+    last_death: str | None = None  # why the last of these deaths happened
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +50,15 @@ class ClusterState:
     """What the warden writes about itself and its nodes, and everybody else reads."""
 
     pid: int
-    born_s: float
-    token: str
-    # Number of brokers in this set: 1 or 3.
-    brokers: int
-    # starting, running, stopping, failed.
-    phase: str
-    # Unix time at which the warden began.
-    since: float
-    # None until the data folder is formatted.
-    cluster_id: str | None = None
+    token: str  # in the command lines of the warden and of its javas
+    brokers: int  # 1 or 3
+    phase: str  # starting, running, stopping, failed
+    since: float  # Unix time at which the warden began
+    cluster_id: str | None = None  # None until the data folder is formatted
     nodes: tuple[NodeState, ...] = ()
-    # Why the phase is what it is, for people.
-    message: str = ""
-    # The name of the KitError that ended it; empty unless the phase is failed.
-    failure: str = ""
-    # What a learner should know about this start: data put aside, ports that moved.
-    notes: tuple[str, ...] = field(default=())
+    message: str = ""  # why the phase is what it is, for people
+    failure: str = ""  # the name of the KitError that ended it; empty unless the phase is failed
+    notes: tuple[str, ...] = ()  # what a learner should know about this start: data put aside, ports that moved
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> ClusterState:
@@ -82,50 +66,41 @@ class ClusterState:
         return cls(**{**content, "nodes": tuple(NodeState(**node) for node in content["nodes"]), "notes": tuple(content["notes"])})
 
     @property
-    def identity(self) -> Identity:
-        return Identity(self.pid, self.born_s, self.token)
+    def warden(self) -> psutil.Process | None:
+        """The process that wrote this, if it lives."""
+        return find(self.pid, f"--run={self.token}")
+
+    def java(self, node: NodeState) -> psutil.Process | None:
+        """The process that runs a node, if there is one."""
+        return find(node.pid, f"-Dkit.run={self.token}")
 
     @property
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
-
-def failure_of(state: ClusterState) -> KitError:
-    """The error with which the warden gave up, as the caller should raise it."""
-    return (DiskError if state.failure == DiskError.__name__ else LabError)(state.message)
-
-
-def node_identity(state: ClusterState, node: NodeState) -> Identity | None:
-    """The identity of the java that runs a node, or None while there is none."""
-    if node.pid is None or node.born_s is None:
-        return None
-    return Identity(node.pid, node.born_s, state.token)
+    @property
+    def error(self) -> KitError:
+        """The error with which the warden gave up, as the caller should raise it."""
+        return (DiskError if self.failure == DiskError.__name__ else LabError)(self.message)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Replace the file by `content` in one step; only its owner can read it. DiskError when there is no room."""
-    workspace.write_atomic(path, json.dumps({"schema": SCHEMA, **content}, indent=1) + "\n")
+    workspace.write_atomic(path, json.dumps(content, indent=1) + "\n")
 
 
-def read_json(path: Path, say: Say) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
     """The content of a state file, as `read_as` gives it."""
-    return read_as(dict, path, say)
+    return read_as(dict, path)
 
 
-def read_as(made: Callable[[dict[str, Any]], Made], path: Path, say: Say) -> Made | None:
+def read_as(made: Callable[[dict[str, Any]], Made], path: Path, say: Say = say_on_stderr) -> Made | None:
     """What `made` makes of a state file's content, or None when there is none or it makes no sense.
 
-    A file that makes no sense is renamed to `*.broken`, and `say` hears about it. LabError when a newer
-    kit wrote it: that kit may be running.
+    A file that makes no sense is renamed to `*.broken`, and `say` hears about it.
     """
     try:
-        content = json.loads(path.read_bytes())
-        if (schema := content.pop("schema")) > SCHEMA:
-            told = f"{path} was written by a newer kit (schema {schema}; this kit reads {SCHEMA})"
-            raise LabError(f"{told}. Use that one, or set KIT_HOME to another folder.")
-        if schema < SCHEMA:
-            raise ValueError(f"schema {schema}")
-        return made(content)
+        return made(json.loads(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

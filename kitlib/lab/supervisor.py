@@ -1,7 +1,7 @@
 """How the kit's background programs are started, and what a warden is, the brokers' and Spark's: it outlives whoever started it.
 
 `start` starts a program for its owner, with a pipe to its stdin. The pipe closes when the owner dies, however it dies, which the
-lab's reaper and the children of client processes take for the order to end. What cannot take orders has a `guard`.
+lab's watcher and the children of client processes take for the order to end. What cannot take orders has a `guard`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def with_kitlib(environment: Mapping[str, str]) -> dict[str, str]:
 
 def start(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None, cwd: str | None = None,
-    output: int | IO[bytes] = subprocess.PIPE, errors: int | IO[bytes] = subprocess.PIPE,
+    output: int | IO[bytes] | None = subprocess.PIPE, errors: int | IO[bytes] | None = subprocess.PIPE,
 ) -> subprocess.Popen[bytes]:  # fmt: skip
     """A module of kitlib as a process in a session of its own, with a pipe to its stdin."""
     return subprocess.Popen(

@@ -25,7 +25,7 @@ from kitlib.lab import java, processes, state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
 from kitlib.lab.brokers.start import home_mark, last_lines
 from kitlib.lab.jars import ensure_jars
-from kitlib.lab.processes import Identity, end_warden, wait_until
+from kitlib.lab.processes import end_warden, find, wait_until
 from kitlib.spark import knock
 from kitlib.spark.warden import (
     LOOPBACK,
@@ -49,20 +49,21 @@ FILES = Path(__file__).parent  # Spark's own settings, and those of its log and 
 
 def read() -> State | None:
     """What the last warden wrote down, whether it lives or not."""
-    return state.read_json(state_file(workspace.run_dir()), state.say_on_stderr)
+    return state.read_json(state_file(workspace.run_dir()))
 
 
 def living() -> State | None:
     """The same, if the warden that wrote it lives."""
     found = read()
-    process = Identity(found["pid"], found["born_s"], found["run"]).process() if found else None
-    if process is not None:
-        process.resume()  # one that was stopped is woken: whoever asks may wait for it
-    return found if process is not None else None
+    process = find(found["pid"], f"--run={found['run']}") if found else None
+    if process is None:
+        return None
+    process.resume()  # one that was stopped is woken: whoever asks may wait for it
+    return found
 
 
 def is_alive(server: State) -> bool:
-    return Identity(server["java"], server["java_born_s"], server["run"]).is_alive()
+    return find(server["java"], f"-Dkit.run={server['run']}") is not None
 
 
 def ensure(master: str | None = None, spark_ui: bool | None = None, settings: Mapping[str, str] | None = None) -> State:

@@ -29,7 +29,7 @@ from filelock import FileLock, Timeout
 from kitlib.errors import KitError, LabError
 from kitlib.lab import state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
-from kitlib.lab.processes import end_trees, find_by_argument, identify
+from kitlib.lab.processes import end_trees, find_all
 from kitlib.lab.supervisor import DEATHS, DEATHS_WINDOW_S, too_often
 
 LOOPBACK = "127.0.0.1"
@@ -65,14 +65,13 @@ class Warden(supervisor.Warden):
         self.java: subprocess.Popen[bytes] | None = None
         self.deaths: list[float] = []  # moments (monotonic)
         self.released: list[subprocess.Popen[bytes]] = []
-        me = identify(os.getpid(), spec["run"])
         self.state: State = {
-            "pid": me.pid, "born_s": me.born_s, "run": me.token, "since": time.time(), "phase": "starting", "message": "",
-            "port": 0, "java": 0, "java_born_s": 0.0, "restarts": 0, "last_death": "", **spec["told"],
+            "pid": os.getpid(), "run": spec["run"], "since": time.time(), "phase": "starting", "message": "",
+            "port": 0, "java": 0, "restarts": 0, "last_death": "", **spec["told"],
         }  # fmt: skip
 
     def live(self) -> None:
-        end_trees(find_by_argument(self.spec["mark"]), STOP_TIMEOUT_S)
+        end_trees(find_all(self.spec["mark"]), STOP_TIMEOUT_S)
         self.clear()
         self.start()
         self.watch()
@@ -107,8 +106,7 @@ class Warden(supervisor.Warden):
                 [*self.spec["command"], "--properties-file", settings, "spark-internal"], env=self.spec["environment"],
                 cwd=folder_of(self.run_dir), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
-        born_s = identify(self.java.pid, self.spec["run"]).born_s
-        self.write(phase="starting", port=port, java=self.java.pid, java_born_s=born_s)
+        self.write(phase="starting", port=port, java=self.java.pid)
 
     def is_listening(self) -> bool:
         """Wait until Java itself listens at its port, or has ended. LabError when it does neither in time."""
@@ -163,7 +161,7 @@ class Warden(supervisor.Warden):
             self.java.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self.java.wait(STOP_TIMEOUT_S)
-        end_trees(find_by_argument(self.spec["mark"]), 0.5)
+        end_trees(find_all(self.spec["mark"]), 0.5)
         for place in self.spec["scratch"]:
             shutil.rmtree(place, ignore_errors=True)
         if self.holds():

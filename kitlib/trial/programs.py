@@ -34,9 +34,8 @@ from kitlib.experiments.kafka_backend import asked, consume_to_end, create_topic
 from kitlib.lab import created_resources, kafka_server
 from kitlib.lab.clients import Cluster, client_config, kafka_python_config
 from kitlib.lab.created_resources import Made
-from kitlib.lab.processes import find_by_token, sweep
+from kitlib.lab.processes import TOKEN_NAME, find_all, sweep
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy, Rule
-from kitlib.lab.reaper import TOKEN_NAME
 from kitlib.lab.wire.coordinator import CoordinatorWire, find_coordinator
 from kitlib.text import plain_text
 
@@ -214,7 +213,7 @@ class Trial:
                 create_topic(trial.admin, trial.out_topic, 1)
                 yield trial
             finally:
-                sweep(lambda: find_by_token(trial.token))
+                sweep(lambda: find_all(trial.token))
                 trial.take_back()
 
     @property

@@ -88,7 +88,7 @@ def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory, kit_home: P
     with jupyter.log_path().open("w") as log:
         process = subprocess.Popen(command, env=jupyter.environment(), stdout=log, stderr=log, cwd=folder)
     try:
-        server = jupyter.wait_until_open(process.pid, 90, lambda: process.poll() is None)
+        server = jupyter.wait_until_open(process, 90)
         yield Lab(server.url, server.token, folder)
     finally:
         process.terminate()

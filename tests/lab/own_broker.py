@@ -26,7 +26,7 @@ def own_broker(
     java_of_all = java.find_java().executable
     classes = (*jars.ensure_jars("kafka"), *([plugin] if plugin else ()))
     machinery = node.Machinery(java_of_all, classes, home, home, uuid.uuid4().hex, node.HEAP_MB[1])
-    controller_port, [own, *more] = ports.choose({}, 1 + more_ports)
+    controller_port, own, *more = ports.draw(2 + more_ports)
     broker = node.Node(1, home / "node-1", machinery, own, controller_port, on_end=lambda: None)
     node.prepare([broker], 1, lambda _sentence: None, lambda: None)
     broker.write_settings(1, controller_port)

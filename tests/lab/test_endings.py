@@ -61,7 +61,7 @@ def test_lab_killed_leaves_nothing_and_opens_again_at_once(new_home: Path) -> No
     assert again.kernel().run("print('again')") == "again"
     again.process.kill()
     again.wait()
-    next_one = Lab(new_home).open()  # while the reaper of the one before is still at work
+    next_one = Lab(new_home).open()  # while the watcher of the one before is still at work
     assert next_one.end() == 130
     assert_all_gone(next_one, 0)
 
@@ -77,37 +77,37 @@ def test_parent_killed_ends_the_lab(new_home: Path) -> None:
 def test_jupyterlab_crashed_ends_the_lab_with_a_sentence(new_home: Path) -> None:
     """When JupyterLab dies by itself the lab says so, ends Kafka, and exits with 3; also when its watcher was stopped."""
     lab = Lab(new_home).open()
-    (server,), (reaper,) = lab.find("-m jupyterlab"), lab.find("-m kitlib.lab.reaper")
-    reaper.suspend()
+    (server,), (watcher,) = lab.find("-m jupyterlab"), lab.find("-m kitlib.lab.session")
+    watcher.suspend()
     server.kill()
     assert lab.wait() == 3
     assert "JupyterLab exited unexpectedly (exit code -9)" in lab.said and "Traceback" not in lab.said
     assert_all_gone(lab, 0)
 
 
-def test_reaper_killed_ends_the_lab_and_leaves_nothing(new_home: Path) -> None:
+def test_watcher_killed_ends_the_lab_and_leaves_nothing(new_home: Path) -> None:
     """When the watcher is killed the lab does its work and says so (row 6)."""
     lab = Lab(new_home).open()
     lab.kernel().run("import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
-    (reaper,) = lab.find("-m kitlib.lab.reaper")
-    reaper.kill()
+    (watcher,) = lab.find("-m kitlib.lab.session")
+    watcher.kill()
     assert lab.wait() == 3
     assert "watcher was ended" in lab.said
     assert_all_gone(lab, 0)
 
 
-def test_lab_killed_with_its_reaper_or_while_that_was_stopped_is_cleared_by_the_next_lab(new_home: Path) -> None:
+def test_lab_killed_with_its_watcher_or_while_that_was_stopped_is_cleared_by_the_next_lab(new_home: Path) -> None:
     """The next lab wakes a watcher that was stopped, which then ends what it had to; else it ends what is left itself (row 6)."""
     lab = Lab(new_home).open()
-    (reaper,) = lab.find("-m kitlib.lab.reaper")
-    reaper.suspend()
+    (watcher,) = lab.find("-m kitlib.lab.session")
+    watcher.suspend()
     lab.process.kill()
     lab.wait()
     again = Lab(new_home).open()
-    assert has_ended(reaper.pid) and len(again.find("-m jupyterlab")) == 1
+    assert has_ended(watcher.pid) and len(again.find("-m jupyterlab")) == 1
     child = int(again.kernel().run("import subprocess; print(subprocess.Popen(['sleep', '1000']).pid)"))
-    (reaper,) = again.find("-m kitlib.lab.reaper")
-    for process in (reaper, psutil.Process(again.process.pid)):
+    (watcher,) = again.find("-m kitlib.lab.session")
+    for process in (watcher, psutil.Process(again.process.pid)):
         process.kill()
     again.wait()
     last = Lab(new_home).open()

@@ -161,7 +161,7 @@ def test_two_hundred_runs_left_behind_are_gone_after_one_reset(kept: Kept, kit_h
 def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_the_next_lab_or_down(
     new_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """kill -9 of lab, reaper and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left.
+    """kill -9 of lab, watcher and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left.
 
     All of it listens on 127.0.0.1 alone. The next lab keeps Spark, whose own warden lives, ends the rest, and serves what was
     acknowledged; what that lab leaves, `kit down` ends, and Spark.
@@ -172,8 +172,8 @@ def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ende
     def kill(lab: Lab) -> int:
         warden = broker_start.living_state()
         assert warden is not None
-        (reaper,) = lab.find("-m kitlib.lab.reaper")
-        for pid in (reaper.pid, warden.identity.pid, lab.process.pid):
+        (watcher,) = lab.find("-m kitlib.lab.session")
+        for pid in (watcher.pid, warden.pid, lab.process.pid):
             os.kill(pid, signal.SIGKILL)
         lab.wait()
         return warden.nodes[0].pid

@@ -116,13 +116,14 @@ def test_twenty_pairs_at_the_same_instant_give_one_lab_each(new_home: Path, monk
     """Of two labs that start at the same instant just one gets the workspace, twenty times (row 13)."""
     (new_home / "run").mkdir()
     monkeypatch.setenv("KIT_HOME", str(new_home))
+    monkeypatch.setenv("KIT_RUN", "0123456789abcdef")
     begin, told = threading.Barrier(2), threading.Barrier(2)
 
     def start(number: int) -> str:
         begin.wait(20)
         try:
             with session.only_lab(session.Printer()):
-                session.write_note("0123456789abcdef", time.time(), f"http://{number}")
+                session.write_note(time.time(), f"http://{number}")
                 told.wait(20)
                 session.note_path().unlink()
                 return "mine"

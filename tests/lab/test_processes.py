@@ -8,14 +8,12 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
 
 import psutil
 import pytest
 
 from kitlib.errors import LabError
-from kitlib.lab.processes import end_trees, find_by_argument, find_by_token, identify, is_alive, wait_until
-from kitlib.lab.workspace import home
+from kitlib.lab.processes import end_trees, find, find_all, is_alive, wait_until
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(300)"
 STUBBORN = (
@@ -40,51 +38,30 @@ def sleeper(token: str) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-@pytest.mark.parametrize("change", [{}, {"born_s": 1.0}, {"token": "another-token-of-a-run"}, {"token": ""}, {"pid": 1},
-                                    {"pid": 0}, {"pid": -1}, {"pid": 2**22 + 5}], ids=str)  # fmt: skip
-def test_identity_finds_the_process_with_which_it_agrees_in_all(
-    sleeper: subprocess.Popen[bytes], token: str, change: dict[str, int]
-) -> None:
-    """A process id alone, or with one other thing that agrees, is not enough."""
-    found = replace(identify(sleeper.pid, token), **change).process()  # type: ignore[arg-type]
-    assert found is None if change else found is not None and found.pid == sleeper.pid
+@pytest.mark.parametrize(("pid", "mark"), [(0, "-Dkit.run={}"), (-1, "-Dkit.run={}"), (2**22 + 5, "-Dkit.run={}"), (None, "-Dkit.run={}"),
+                                           (1, "-Dkit.run={}"), ("its", "-Dkit.run=another"), ("its", "")], ids=str)  # fmt: skip
+def test_find_wants_the_process_id_and_the_mark(sleeper: subprocess.Popen[bytes], token: str, pid: int | str | None, mark: str) -> None:
+    """A process id alone, or a mark alone, is not enough; nor is a part of an argument."""
+    assert find(sleeper.pid, f"-Dkit.run={token}") is not None
+    assert find(sleeper.pid if pid == "its" else pid, mark.format(token)) is None  # type: ignore[arg-type]
+    assert find(sleeper.pid, f"-Dkit.run={token[:-1]}") is None
 
 
-def test_identity_of_a_process_that_has_ended_finds_nobody(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """A zombie, which its parent has not collected, does not live; who asks for the identity of one that is gone hears that."""
-    identity = identify(sleeper.pid, token)
+def test_find_does_not_find_what_has_ended(sleeper: subprocess.Popen[bytes], token: str) -> None:
+    """A zombie, which its parent has not collected, does not live."""
     os.kill(sleeper.pid, signal.SIGKILL)
     wait_until(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_ZOMBIE, 20, "it is a zombie")
-    assert not identity.is_alive()
-    process = psutil.Process(sleeper.pid)
-    sleeper.wait()
-    with pytest.raises(LabError, match="ended before"):
-        identify(sleeper.pid, token)
-    assert end_trees([process]) == []
+    assert find(sleeper.pid, f"-Dkit.run={token}") is None and find_all(f"-Dkit.run={token}") == []
 
 
-def test_find_by_token_sees_command_lines_and_environments(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """A token is found in a command line as well as in an environment."""
-    environment = {**os.environ, "KIT_RUN": token}
+def test_find_all_sees_whole_arguments_and_values_of_the_environment(sleeper: subprocess.Popen[bytes], token: str) -> None:
+    """One workspace whose path begins like another's does not find the other's processes; a mark that any process may have finds none."""
+    environment = {**os.environ, "KIT_RUN": f"-Dkit.run={token}"}
     with subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env=environment) as other:
         assert other.stdout is not None and other.stdout.readline() == b"up\n"
-        assert {process.pid for process in find_by_token(token)} == {sleeper.pid, other.pid}
+        assert {process.pid for process in find_all(f"-Dkit.run={token}")} == {sleeper.pid, other.pid}
+        assert find_all(f"-Dkit.run={token[:-1]}") == find_all("") == find_all("1") == []
         other.kill()
-        other.wait()
-        assert [process.pid for process in find_by_token(token)] == [sleeper.pid]
-
-
-def test_find_by_token_refuses_a_short_token() -> None:
-    """A token that could stand in any command line finds nothing but an error."""
-    with pytest.raises(LabError, match="at least 12"):
-        find_by_token("a")
-
-
-def test_find_by_argument_wants_the_whole_argument(sleeper: subprocess.Popen[bytes], token: str) -> None:
-    """One workspace whose path begins like another's does not find the other's processes."""
-    assert [process.pid for process in find_by_argument(f"-Dkit.run={token}")] == [sleeper.pid]
-    assert find_by_argument(f"-Dkit.run={token[:-1]}") == []
-    assert home()  # the search never takes an empty home for one
 
 
 def test_end_trees_kills_what_does_not_listen_and_its_children(token: str) -> None:
@@ -92,8 +69,7 @@ def test_end_trees_kills_what_does_not_listen_and_its_children(token: str) -> No
     with subprocess.Popen([sys.executable, "-c", STUBBORN, SLEEPER, token], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
-        killed = end_trees([psutil.Process(parent.pid)], grace_s=1.5)
-        assert [process.pid for process in killed] == [parent.pid]
+        end_trees([psutil.Process(parent.pid)], grace_s=1.5)
         assert not is_alive(child)
         assert parent.wait(5) == -signal.SIGKILL
 
@@ -101,7 +77,7 @@ def test_end_trees_kills_what_does_not_listen_and_its_children(token: str) -> No
 def test_end_trees_lets_a_paused_process_end_as_asked(sleeper: subprocess.Popen[bytes]) -> None:
     """A paused process is continued, so that SIGTERM reaches it; nothing is killed."""
     os.kill(sleeper.pid, signal.SIGSTOP)
-    assert end_trees([psutil.Process(sleeper.pid)], grace_s=5) == []
+    end_trees([psutil.Process(sleeper.pid)], grace_s=5)
     assert sleeper.wait(5) == -signal.SIGTERM
 
 

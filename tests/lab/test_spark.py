@@ -249,7 +249,7 @@ def test_spark_that_is_started_ahead_is_warmed_and_kept(spark: Any, monkeypatch:
         monkeypatch.setattr(lab_session, "free_bytes", partial(int, free))
         monkeypatch.setenv("KIT_SPARK_AHEAD", wanted)
         begun.clear()
-        lab_session.start_spark_aside("a token")
+        lab_session.start_spark_aside()
         assert begun == found * ["kitlib.spark.ahead"]
 
 

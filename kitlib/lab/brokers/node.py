@@ -17,7 +17,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -27,7 +26,7 @@ from typing import Any
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
 from kitlib.lab.java import WRITE_ARCHIVE
-from kitlib.lab.processes import identify, wait_until
+from kitlib.lab.processes import wait_until
 from kitlib.lab.state import put_aside
 
 SETTINGS = Path(__file__).with_name("broker.properties")  # of every node
@@ -123,19 +122,16 @@ class Node:
     # Called from the log thread when the java has closed its output, which it does when it ends.
     on_end: Callable[[], None]
     java: subprocess.Popen[bytes] | None = None
-    born_s: float | None = None
     # The last lines of this java's log: the reason of a death is found here even when the disk is full.
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
     # The high watermark of each log as it was written down before this java was started.
     watermarks: dict[str, int] = field(default_factory=dict)
     _reader: threading.Thread | None = None
-    # What its warden has seen of it: as `state.NodeState` has it, and moments of the monotonic clock.
+    # What its warden has seen of it, as `state.NodeState` has it.
     phase: str = "starting"
     restarts: int = 0
     last_death: str | None = None
-    last_answer: float = field(default_factory=time.monotonic)
-    next_probe: float = 0.0
-    # The deaths nobody asked for.
+    # The moments (monotonic) of the deaths nobody asked for.
     deaths: list[float] = field(default_factory=list)
 
     @property
@@ -162,10 +158,6 @@ class Node:
         self.tail.clear()
         self.watermarks = high_watermarks(self.data)
         self.java = self._run(self.machinery, "kafka.Kafka", str(self.settings_file))
-        try:
-            self.born_s = identify(self.java.pid, self.machinery.token).born_s
-        except LabError:
-            self.born_s = None  # it ended at once; is_running() says so
         self._reader = threading.Thread(target=self._keep_log, args=(self.java,), daemon=True)
         self._reader.start()
 

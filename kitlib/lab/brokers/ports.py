@@ -11,9 +11,8 @@ from __future__ import annotations
 import random
 import socket
 import struct
-import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
+from itertools import islice
 
 from kitlib.errors import LabError
 from kitlib.lab.brokers.node import Node
@@ -26,6 +25,7 @@ LONGEST_ANSWER_BYTES = 1 << 20
 # The ports a kit takes lie below those that systems hand out to outgoing connections (from 32768 on
 # Linux, 49152 on macOS): a client that dials its own dead broker could else be connected to itself.
 FIRST_PORT, LAST_PORT = 20000, 29999
+DRAWN = 50  # how many of them are tried
 
 
 def ask(port: int, api_key: int, body: bytes, timeout_s: float, host: str = "127.0.0.1") -> bytes | None:
@@ -72,61 +72,17 @@ def is_free(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) != 0
 
 
-def free_ports(count: int, candidates: list[int]) -> list[int]:
-    """The first `count` free ones of the candidates; LabError when there are fewer."""
-    free: list[int] = []
-    for port in candidates:
-        if port not in free and is_free(port):
-            free.append(port)
-        if len(free) == count:
-            return free
-    raise LabError(
-        f"Only {len(free)} of the {count} ports that Kafka needs are free among {len(candidates)} tried between "
-        f"{FIRST_PORT} and {LAST_PORT}. End the programs that hold them."
-    )
-
-
-def check_cluster(cluster_id: str | None, ports: list[int], timeout_s: float = 10.0) -> None:
-    """LabError when the brokers on these ports do not form the cluster with this id."""
+def are_cluster(cluster_id: str | None, ports: list[int]) -> bool:
+    """Whether the brokers on these ports are all of the cluster with this id, and say so."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports)
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    deadline = time.monotonic() + timeout_s
-    found = "no answer"
-    while time.monotonic() < deadline:
-        try:
-            description = admin.describe_cluster(request_timeout=2.0).result(timeout=3.0)
-        except KafkaException as error:
-            found = str(error)
-            continue
-        found = f"cluster {description.cluster_id} with brokers on {sorted(node.port for node in description.nodes)}"
-        if description.cluster_id != cluster_id:
-            break
-        if {node.port for node in description.nodes} == set(ports):
-            return
-        time.sleep(0.05)
-    raise LabError(
-        f"On {bootstrap}: found {found}, expected cluster {cluster_id} with brokers on {sorted(ports)}. End what else "
-        "listens there, then `kit up`."
-    )
-
-
-DRAWN = 50
-
-
-def choose(memory: Mapping[str, object], brokers: int) -> tuple[int, list[int]]:
-    """The controller's port and that of each broker: the remembered ones, else free ones."""
-    known = memory.get("ports")
-    whole = isinstance(known, list) and all(isinstance(port, int) and 0 < port < 65536 for port in known) and len({*known}) == brokers + 1
-    controller_port, *chosen = known if isinstance(known, list) and whole else draw(brokers + 1)
-    return controller_port, chosen
-
-
-def to_memory(nodes: list[Node]) -> dict[str, Any]:
-    """What `choose` needs to choose the same ports again."""
-    return {"ports": [nodes[0].controller_port, *(node.port for node in nodes)]}
+    try:
+        found = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(timeout=2.0)
+    except KafkaException:
+        return False
+    return found.cluster_id == cluster_id and {broker.port for broker in found.brokers.values()} == {*ports}
 
 
 def move_taken(nodes: list[Node], say: Callable[[str], None]) -> None:
@@ -142,7 +98,13 @@ def move_taken(nodes: list[Node], say: Callable[[str], None]) -> None:
         own |= {*node.ports()}
 
 
-def draw(count: int, without: Iterable[int] = ()) -> list[int]:
+def draw(count: int, without: Collection[int] = ()) -> list[int]:
     """So many free ports of those that the kit takes; LabError when there are fewer."""
-    drawn = random.sample(range(FIRST_PORT, LAST_PORT + 1), DRAWN)
-    return free_ports(count, [port for port in drawn if port not in set(without)])
+    tried = random.sample([port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in without], DRAWN)
+    free = list(islice(filter(is_free, tried), count))
+    if len(free) < count:
+        raise LabError(
+            f"Only {len(free)} of the {count} ports that are needed are free among {DRAWN} tried between {FIRST_PORT} and {LAST_PORT}. "
+            "End the programs that hold them."
+        )
+    return free

@@ -32,14 +32,13 @@ def home_mark() -> str:
 
 def read() -> state.ClusterState | None:
     """What the last warden wrote down, whether it lives or not."""
-    return state.read_as(state.ClusterState.from_json, warden.state_file(workspace.run_dir()), say_on_stderr)
+    return state.read_as(state.ClusterState.from_json, warden.state_file(workspace.run_dir()))
 
 
 def living_state() -> state.ClusterState | None:
     """The same, if the warden that wrote it lives. One that was stopped is woken: whoever asks may wait for it."""
     found = read()
-    process = found.identity.process() if found is not None else None
-    if process is None:
+    if found is None or (process := found.warden) is None:
         return None
     process.resume()
     return found
@@ -77,9 +76,6 @@ def start(brokers: int, progress: Say | None) -> state.ClusterState:
     chosen = java.find_java()
     # Without links: an archive of classes is for jars in one place, whichever workspace they are used from.
     paths = [path.resolve() for path in jars.ensure_jars("kafka", progress)]
-    stale = warden.state_file(workspace.run_dir())
-    if stale.exists() and living_state() is None:
-        stale.replace(stale.with_name("kafka.json.stale"))
     say(f"starting Kafka {jars.KAFKA_VERSION} ({brokers} broker{'s' if brokers > 1 else ''}, Java {chosen.major} of "
         f"{chosen.source})")
     token = uuid.uuid4().hex
@@ -127,8 +123,8 @@ def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.Cluster
         ended = process.poll() is not None
         found = read()
         if found is not None and found.token == token and found.phase == "failed":
-            raise state.failure_of(found)
-        if found is not None and found.phase == "running" and found.identity.is_alive():
+            raise found.error
+        if found is not None and found.phase == "running" and found.warden:
             return found
         if ended and process.returncode != 0:
             if full := workspace.full_disk():  # then the end of a log is no reason

@@ -26,17 +26,13 @@ from kitlib.errors import KitError, LabError
 from kitlib.lab import state, supervisor
 from kitlib.lab.brokers import ports
 from kitlib.lab.brokers.node import Machinery, Node, prepare
-from kitlib.lab.processes import end_trees, find_by_argument, identify, limits
+from kitlib.lab.processes import end_trees, find_all, limits
 from kitlib.lab.supervisor import DEATHS_WINDOW_S, too_often
 
-PORT_TRIES = 5
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 10.0
 # The warden looks around this often; the end of a java wakes it at once.
 TICK_S = 0.25
-PROBE_EVERY_S = 1.0
-# A node without an answer for this long is called silent.
-SILENT_AFTER_S = 2.0
 
 
 def state_file(run_dir: Path) -> Path:
@@ -47,9 +43,9 @@ def lock_file(run_dir: Path) -> Path:
     return run_dir / "kafka.lock"
 
 
-def requests_file(run_dir: Path) -> Path:
-    """What others ask of the warden: nodes to be held dead, and java ids whose death was asked for."""
-    return run_dir / "kafka-requests.json"
+def request(run_dir: Path, what: str, number: int) -> Path:
+    """A file that, while it is there, asks the warden to keep a node dead ("held"), or says that a java's death was asked for ("asked")."""
+    return run_dir / f"kafka-{what}-{number}"
 
 
 def memory_file(run_dir: Path, brokers: int) -> Path:
@@ -65,10 +61,8 @@ class Warden(supervisor.Warden):
         self.run_dir, self.brokers = self.machinery.run_dir, int(spec["brokers"])
         self.folder = Path(spec["data_dir"]) / f"kafka-{self.brokers}"
         super().__init__(lock_file(self.run_dir))
-        me = identify(os.getpid(), self.machinery.token)
-        self.state = state.ClusterState(me.pid, me.born_s, me.token, self.brokers, "starting", time.time())
+        self.state = state.ClusterState(os.getpid(), self.machinery.token, self.brokers, "starting", time.time())
         self.nodes: list[Node] = []
-        self.memory: dict[str, object] = {}
 
     # The life of a warden
 
@@ -103,14 +97,14 @@ class Warden(supervisor.Warden):
         """End what a dead warden left behind, choose ports, and make the data folders usable."""
         self._write()
         run_dir, brokers = self.run_dir, self.brokers
-        orphans = find_by_argument(f"-Dkit.home={self.machinery.home}")
-        if orphans:
+        if orphans := find_all(f"-Dkit.home={self.machinery.home}"):
             end_trees(orphans, STOP_TIMEOUT_S)
             self._note(f"Ended {len(orphans)} broker(s) which a killed warden had left behind.")
-        requests_file(run_dir).unlink(missing_ok=True)
+        for left in (*run_dir.glob("kafka-held-*"), *run_dir.glob("kafka-asked-*")):
+            left.unlink()
         (run_dir / "tmp").mkdir(exist_ok=True)
-        self.memory = state.read_json(memory_file(run_dir, brokers), self._note) or {}
-        controller_port, chosen = ports.choose(self.memory, brokers)
+        memory = state.read_json(memory_file(run_dir, brokers)) or {}
+        controller_port, *chosen = memory.get("ports") or ports.draw(brokers + 1)
         self.nodes = [
             Node(number, self.folder / f"node-{number}", self.machinery, port, controller_port if number == 1 else None, self.wake.set)
             for number, port in enumerate(chosen, 1)
@@ -118,54 +112,38 @@ class Warden(supervisor.Warden):
         ports.move_taken(self.nodes, self._note)
         self._write(message="Preparing the data folders")
         cluster_id = prepare(self.nodes, brokers, self._note, self.check_stop)
-        before = self.memory.get("cluster_id")
-        if isinstance(before, str) and before != cluster_id:
-            self._note(f"The data of cluster {before} are gone; this is a new, empty cluster {cluster_id}.")
+        if memory.get("cluster_id", cluster_id) != cluster_id:
+            self._note(f"The data of cluster {memory['cluster_id']} are gone; this is a new, empty cluster {cluster_id}.")
         self._write(cluster_id=cluster_id, message="Starting Kafka")
 
     def _start_all(self) -> None:
-        """Start all nodes and wait until they serve; a port that was snatched away is replaced, a few times."""
-        for left in reversed(range(PORT_TRIES)):
-            for node in self.nodes:
-                node.write_settings(self.brokers, self.nodes[0].controller_port or 0)
-                node.start()
-            dead = self._wait_ready()
-            if dead is None:
-                break
-            reason = dead.why_ended()
-            self._stop_nodes()
-            if left == 0 or not dead.lost_its_port():
-                raise dead.error()(f"Broker {dead.number} did not start: {reason}. {limits()}`kit logs` shows its log.")
-            ports.move_taken(self.nodes, self._note)
-        self._remember()
+        """Start all nodes, wait until they serve, and tell so."""
         for node in self.nodes:
-            node.phase, node.last_answer = "running", time.monotonic()
+            node.write_settings(self.brokers, self.nodes[0].controller_port or 0)
+            node.start()
+        self._wait_ready()
+        taken = [self.nodes[0].controller_port, *(node.port for node in self.nodes)]
+        state.write_json(memory_file(self.run_dir, self.brokers), {"ports": taken, "cluster_id": self.state.cluster_id})
+        for node in self.nodes:
+            self._serves(node)
         self._write(phase="running", message="")
-        for node in self.nodes:
-            self._tell_cuts(node)
 
-    def _wait_ready(self) -> Node | None:
-        """Wait until every node answers, knows its cluster and serves producers; the node that died instead, or None."""
-        deadline = time.monotonic() + START_TIMEOUT_S
-        waiting = list(self.nodes)
+    def _wait_ready(self) -> None:
+        """Wait until every node answers, knows its cluster and serves producers."""
+        deadline, doors = time.monotonic() + START_TIMEOUT_S, [node.port for node in self.nodes]
         while True:
             for node in self.nodes:
                 if not node.is_running():
-                    return node
-            waiting = [node for node in waiting if not ports.answers(node.port)]
-            if not waiting and ports.serves_producers(self.nodes[0].port):
-                ports.check_cluster(self.state.cluster_id, [node.port for node in self.nodes])
-                return None
+                    raise node.error()(f"Broker {node.number} did not start: {node.why_ended()}. {limits()}`kit logs` shows its log.")
+            waiting = [node for node in self.nodes if not ports.answers(node.port)]
+            if not waiting and ports.serves_producers(doors[0]) and ports.are_cluster(self.state.cluster_id, doors):
+                return
             if time.monotonic() > deadline:
                 raise LabError(
                     f"Broker {(waiting or self.nodes)[0].number} runs, but does not serve after {START_TIMEOUT_S:g} s. "
                     "`kit logs` shows why; on a very slow machine, try again."
                 )
             self.pause(0.05)
-
-    def _remember(self) -> None:
-        self.memory = {**ports.to_memory(self.nodes), "cluster_id": self.state.cluster_id}
-        state.write_json(memory_file(self.run_dir, self.brokers), self.memory)
 
     # Watch
 
@@ -180,22 +158,21 @@ class Warden(supervisor.Warden):
                             f"The data folder of broker {node.number}, {node.data}, disappeared while it was running; what was in it "
                             "is lost unless you put it back. `kit up` starts a new, empty cluster."
                         )
-                    self._probe(node)
-                    continue
-                # Read after the death was seen: whoever asks for one writes it down first.
-                held, asked = self._requests()
-                if node.number in held:
+                    if node.phase == "starting" and ports.answers(node.port) and ports.serves_producers(node.port):
+                        self._serves(node)
+                elif request(self.run_dir, "held", node.number).exists():
                     node.phase = "held"
                 else:
-                    self._restart(node, asked)
+                    self._restart(node)
             if self._described() != before or not state_file(self.run_dir).exists():
                 self._write()
             self.pause(TICK_S)
 
-    def _restart(self, node: Node, asked: frozenset[int]) -> None:
+    def _restart(self, node: Node) -> None:
         """Start a dead node again, on the same ports, unless it has died too often."""
         reason = node.why_ended()
-        by_request = node.phase == "held" or (node.java is not None and node.java.pid in asked)
+        # Looked for after the death was seen: whoever asks for one writes it down first.
+        by_request = node.phase == "held" or (node.java is not None and request(self.run_dir, "asked", node.java.pid).exists())
         node.end(0.1)
         is_too_often = not by_request and too_often(node.deaths)
         if not by_request:
@@ -205,35 +182,13 @@ class Warden(supervisor.Warden):
             often = f"ended {len(node.deaths)} times within {DEATHS_WINDOW_S:g} s, last" if len(node.deaths) > 1 else "ended"
             raise node.error()(f"Broker {node.number} {often} because {reason}. Mend that, then `kit up` starts it again.")
         node.phase = "starting"
-        node.next_probe = 0.0
         node.start()
-
-    def _probe(self, node: Node) -> None:
-        """Ask the node whether it answers, from time to time; more often while it starts."""
-        now = time.monotonic()
-        if now < node.next_probe:
-            return
-        if now - node.next_probe > SILENT_AFTER_S:
-            node.last_answer = now  # the warden itself stood still, and asked nobody
-        if ports.answers(node.port):
-            if node.phase != "starting" or ports.serves_producers(node.port):
-                if node.phase == "starting":
-                    self._tell_cuts(node)
-                node.phase, node.last_answer = "running", now
-        elif node.phase == "running" and now - node.last_answer > SILENT_AFTER_S:
-            node.phase = "silent"
-        node.next_probe = time.monotonic() + (0.1 if node.phase == "starting" else PROBE_EVERY_S)
-
-    def _requests(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The nodes to be held dead, and the ids of javas whose death was asked for."""
-        path = requests_file(self.run_dir)
-        content = (state.read_json(path, self._note) if path.exists() else None) or {}
-        return _numbers(content.get("held")), _numbers(content.get("asked"))
 
     # What others read
 
-    def _tell_cuts(self, node: Node) -> None:
-        """Note what a broker has cut off from damaged logs when it started."""
+    def _serves(self, node: Node) -> None:
+        """Note that a node serves, and what it has cut off from damaged logs when it started."""
+        node.phase = "running"
         for sentence in node.has_cut():
             self._note(sentence)
 
@@ -245,9 +200,7 @@ class Warden(supervisor.Warden):
         nodes = tuple(
             state.NodeState(
                 node.number, node.port, node.controller_port,
-                node.java.pid if node.java is not None and node.is_running() else None,
-                node.born_s if node.is_running() else None,
-                node.phase, node.last_answer if node.phase == "silent" else None, node.restarts, node.last_death,
+                node.java.pid if node.java is not None and node.is_running() else None, node.phase, node.restarts, node.last_death,
             )
             for node in self.nodes
         )
@@ -260,10 +213,6 @@ class Warden(supervisor.Warden):
             state.write_json(state_file(self.run_dir), asdict(self.state))
         except KitError as error:
             print(error, file=sys.stderr, flush=True)
-
-
-def _numbers(value: object) -> frozenset[int]:
-    return frozenset(each for each in value if isinstance(each, int)) if isinstance(value, list) else frozenset()
 
 
 def main() -> int:
