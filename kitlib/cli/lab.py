@@ -18,14 +18,14 @@ def lab(
     notebook: Annotated[Path | None, typer.Option(help="Notebook to open (your copy, if it is the kit's); by default, the first.")] = None,
 ) -> None:
     """Start Kafka and JupyterLab, and open your copy of the first notebook; Ctrl-C stops everything."""
-    from kitlib.lab import copies, jupyter, notebook_trust, notebooks, session
+    from kitlib.lab import copies, jupyter, notebooks, session
 
     if port is not None and not 1 <= port <= 65535:
         raise KnobError(f"--port {port} is not a port. Choose one from 1 to 65535, or leave it out.")
     root, printer = jupyter.project_dir(), session.Printer()
     wanted = notebook or notebooks.find(root)[0]
     desk = copies.desk(root)
-    copies.make(desk, printer.step, notebook_trust.keep)
+    copies.make(desk, printer.step)
     if not wanted.is_file():
         raise KnobError(f"There is no notebook {wanted}. Expected a file below {desk.top}.")
     raise typer.Exit(session.open_lab(printer, port, desk.page(wanted), browser))

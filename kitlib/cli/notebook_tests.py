@@ -47,7 +47,7 @@ def test_notebooks(
             if not found.passed:
                 printer.line(f"{shown}\n\n{readable(found.report)}\n", data=True)
     if junit is not None:
-        notebook_tests.write_junit((each.suite for each in done), "notebooks", junit)
+        notebook_tests.write_junit({notebook_tests.shown_path(each.path): each.cases for each in done}, "notebooks", junit)
     printer.step(f"{sum(each.passed for each in done)} of {len(done)} notebooks give their saved outputs")
     raise typer.Exit(0 if all(each.passed for each in done) else 1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated
-from xml.etree import ElementTree
 
 import typer
 
@@ -68,9 +67,6 @@ def trial(
     else:
         printer.line(f"{'right' if verdict.passed else 'wrong'}: {verdict}", data=True)
     if junit is not None:
-        suite = ElementTree.Element("testsuite", name=f"kit trial {side}")
-        case = ElementTree.SubElement(suite, "testcase", name=plain_text(" ".join(command)), classname=f"kit trial {side}")
-        if not verdict.passed:
-            ElementTree.SubElement(case, "failure", message=str(verdict)[:2_000])
-        notebook_tests.write_junit([suite], "trials", junit)
+        case = notebook_tests.Case(plain_text(" ".join(command)), "" if verdict.passed else str(verdict))
+        notebook_tests.write_junit({f"kit trial {side}": [case]}, "trials", junit)
     raise typer.Exit(0 if verdict.passed else 1)

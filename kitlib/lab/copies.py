@@ -1,8 +1,8 @@
 """The learner's own copies of the notebooks, in `work/`: what git tracks stays as it was shipped, whatever a learner does.
 
 A copy is the shipped notebook without its outputs, with each prediction's code and answer folded. Its metadata
-holds a line for each cell as it was copied, so a cell that still has its hash is known to be untouched: it follows the
-kit when that has a newer one. A cell that the learner has changed, added or deleted is theirs, and stays so.
+holds a hash of its cells as they were copied, so a copy that nobody has touched is known: it is replaced when the kit has a newer
+one. One that the learner has worked on is theirs and stays; the newer one is put beside it.
 There is no list beside the copies that could disagree with them, and each file is written whole or
 not at all, so this may be interrupted, or run twice at once.
 """
@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count as count_from
 from pathlib import Path
@@ -30,7 +30,6 @@ RECORD = "delivery_lab"  # in a copy's metadata, which JupyterLab keeps
 SHIPPED = "notebooks"
 DATA = "data"  # what the notebooks read, beside them
 
-Refreshed = Callable[[NotebookNode, NotebookNode], None]  # a copy as it was, and as it is now
 ASKS = re.compile(r"\*\*(?:Predict|Think)|(?:^|[.:] )Predict ", re.MULTILINE)
 ASKS_IN_CODE = re.compile(r"^(?:\w+ = )?predict\(", re.MULTILINE)
 LEADS_ON = re.compile(r"(?:(.*[.?!)]) )?([^.?!]*:)\s*", re.DOTALL)  # a last sentence that ends with a colon, and what is before it
@@ -72,11 +71,8 @@ def desk(root: Path) -> Desk:
     return Desk(root, folder if can_write else workspace.home() / FOLDER)
 
 
-def make(desk: Desk, say: Callable[[str], None], refreshed: Refreshed = lambda before, after: None) -> None:
-    """Make the copies that are missing, and bring what the kit has newer into untouched cells of the others; DiskError if it cannot.
-
-    `refreshed` hears of each copy that was changed: as it was, and as it is now.
-    """
+def make(desk: Desk, say: Callable[[str], None]) -> None:
+    """Make the copies that are missing, renew untouched ones, and put what is newer beside the others. DiskError if it cannot."""
     if desk.top != desk.root:
         say(
             f"Your notebooks are in {desk.folder}"
@@ -94,15 +90,15 @@ def make(desk: Desk, say: Callable[[str], None], refreshed: Refreshed = lambda b
             except KitError:
                 say(f"{path} cannot be read as a notebook. Delete it and start the lab again to get a new copy")
                 continue
-            if record_of(mine) in (None, record_of(new)):
+            if RECORD not in mine.metadata or mine.metadata[RECORD] == new.metadata[RECORD]:
                 continue
             if is_untouched(mine):
                 renewed.append(path)
             else:
-                new, updated, kept = merged(mine, new)
-                left = f"; {kept} that you have changed {'stays as it is' if kept == 1 else 'stay as they are'}" if kept else ""
-                say(f"{path.stem}: {updated} cell{'s' if updated != 1 else ''} updated{left}")
-                refreshed(mine, new)
+                path = next(place for place in named(path, "new") if not os.path.lexists(place) or is_copy_of(new, place))
+                if path.exists():
+                    continue
+                say(f"The kit has a newer {original.name}: {path.name}, beside yours")
         workspace.write_atomic(path, notebooks.text_of(new))
     link_data(desk)
     if made:
@@ -115,8 +111,7 @@ def renew(desk: Desk, original: Path) -> Path | None:
     """Replace the copy of one notebook by a new one; where the learner's own is kept, beside it, when there was something to keep."""
     path, kept = desk.copy_of(original), None
     if os.path.lexists(path) and not is_as_made(desk, original):
-        numbered = (path.with_name(f"{path.stem}.mine{number or ''}.ipynb") for number in count_from(0))
-        kept = next(place for place in numbered if not os.path.lexists(place))
+        kept = next(place for place in named(path, "mine") if not os.path.lexists(place))
         try:
             os.rename(path, kept)
         except OSError as error:
@@ -124,6 +119,11 @@ def renew(desk: Desk, original: Path) -> Path | None:
     workspace.write_atomic(path, notebooks.text_of(as_copied(notebooks.load(original))))
     link_data(desk)
     return kept
+
+
+def named(path: Path, word: str) -> Iterator[Path]:
+    """`01a.new.ipynb`, `01a.new1.ipynb`, ... beside `01a.ipynb`."""
+    return (path.with_name(f"{path.stem}.{word}{number or ''}.ipynb") for number in count_from(0))
 
 
 def count(paths: list[Path]) -> str:
@@ -137,7 +137,7 @@ def as_copied(original: NotebookNode) -> NotebookNode:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     fold_answers(new)
-    new.metadata[RECORD] = {"cells": lines_of(new)}
+    new.metadata[RECORD] = hash_of(new)
     return new
 
 
@@ -169,59 +169,23 @@ def folded(text: str) -> str:
     return "\n\n".join([f"<details><summary>{SUMMARY}</summary>", *paragraphs[:end], "</details>", *paragraphs[end:]])
 
 
-def merged(mine: NotebookNode, new: NotebookNode) -> tuple[NotebookNode, int, int]:
-    """The learner's notebook with what is newer in cells that they have not touched; how many these are, and how many newer ones stay out.
-
-    A cell that the kit has dropped goes, one that it has added comes behind its neighbour; one that the learner has deleted does not
-    come back. Outputs stay with a cell that is the same.
-    """
-    recorded = dict(line.partition(" ")[::2] for line in record_of(mine) or [])
-    theirs = {cell.get("id"): cell for cell in new.cells}
-    result, updated, kept = copy.deepcopy(mine), 0, 0
-    cells: list[NotebookNode] = []
-    for cell in result.cells:
-        was, its = recorded.get(cell.get("id")), theirs.get(cell.get("id"))
-        is_newer = was is not None and (its is None or hash_of(its) != was)
-        if is_newer and hash_of(cell) == was:
-            updated += 1
-            cells += [its] if its is not None else []
-            continue
-        kept += is_newer
-        cells.append(cell)
-    here = [cell.get("id") for cell in cells]
-    for at, cell in enumerate(new.cells):
-        if cell.id in recorded or cell.id in here:
-            continue
-        place = next((here.index(other.id) + 1 for other in reversed(new.cells[:at]) if other.id in here), 0)
-        cells.insert(place, cell)
-        here.insert(place, cell.id)
-        updated += 1
-    result.cells = cells
-    result.metadata[RECORD] = new.metadata[RECORD]
-    return result, updated, kept
-
-
-def lines_of(notebook: NotebookNode) -> list[str]:
-    """A line for each cell in its order: its id, and a hash of what a learner can change in it by hand."""
-    return [f"{cell.get('id')} {hash_of(cell)}" for cell in notebook.cells]
-
-
-def hash_of(cell: NotebookNode) -> str:
-    """A hash of what a learner can change in a cell by hand."""
-    text = json.dumps([cell.cell_type, cell.source, cell.metadata.get("tags", [])])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def record_of(mine: NotebookNode) -> list[str] | None:
-    """The cells of the notebook that this one was copied from, as `lines_of` told them; None when it is no copy."""
-    record = mine.metadata.get(RECORD)
-    cells = record.get("cells") if isinstance(record, dict) else None
-    return cells if isinstance(cells, list) and all(isinstance(line, str) for line in cells) else None
+def hash_of(notebook: NotebookNode) -> str:
+    """A hash of what a learner can change in the cells by hand; what JupyterLab adds to the metadata does not count."""
+    cells = [[cell.get("id"), cell.cell_type, cell.source, cell.metadata.get("tags", [])] for cell in notebook.cells]
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
 def is_untouched(mine: NotebookNode) -> bool:
-    """Whether a copy has the cells it was made with and no output; what JupyterLab adds to the metadata does not count."""
-    return record_of(mine) == lines_of(mine) and not any(cell.get("outputs") for cell in mine.cells)
+    """Whether a copy has the cells it was made with and no output."""
+    return mine.metadata[RECORD] == hash_of(mine) and not any(cell.get("outputs") for cell in mine.cells)
+
+
+def is_copy_of(new: NotebookNode, path: Path) -> bool:
+    """Whether the file is a copy of the same notebook as `new`, touched or not."""
+    try:
+        return bool(notebooks.load(path).metadata.get(RECORD) == new.metadata[RECORD])
+    except KitError:
+        return False
 
 
 def is_as_made(desk: Desk, original: Path) -> bool:

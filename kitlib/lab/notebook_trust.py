@@ -9,16 +9,13 @@ they were made. A notebook that came from elsewhere, or was changed by anything 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import nbformat
-from nbformat import NotebookNode
 from nbformat.sign import NotebookNotary
 
-from kitlib.lab import copies, jupyter, workspace
+from kitlib.lab import copies, workspace
 
 SUMS = "notebooks/.sha256"  # hidden, so that JupyterLab does not list it
 
@@ -43,25 +40,12 @@ def sign_shipped(desk: copies.Desk, data_dir: Path) -> int:
     """Sign the shipped notebooks and their copies for the JupyterLab whose data folder this is; how many."""
     originals = shipped(desk.root)
     new = [desk.copy_of(original) for original in originals if copies.is_as_made(desk, original)]
-    with _notary(data_dir) as notary:
-        for path in originals + new:
-            notary.sign(nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
-    return len(originals + new)
-
-
-def keep(before: NotebookNode, after: NotebookNode) -> None:
-    """Sign a copy that the kit has refreshed, if JupyterLab trusted it as it was: its outputs are the learner's own."""
-    with _notary(jupyter.config_dir() / "data") as notary:
-        if notary.check_signature(before):
-            notary.sign(after)
-
-
-@contextmanager
-def _notary(data_dir: Path) -> Iterator[Any]:
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     notary = NotebookNotary(data_dir=str(data_dir))  # type: ignore[no-untyped-call]
     with closing(notary.store):
-        yield notary
+        for path in originals + new:
+            notary.sign(nbformat.read(path, as_version=4))  # type: ignore[no-untyped-call]
+    return len(originals + new)
 
 
 def _sha256(path: Path) -> str:
