@@ -14,7 +14,7 @@ import typer
 
 from kitlib.cli import app
 from kitlib.errors import KnobError
-from kitlib.lab import kafka_server, session
+from kitlib.lab import kafka_server, session, workspace
 from kitlib.spark import server as spark_server
 from kitlib.text import plain_text
 
@@ -84,5 +84,5 @@ def logs(
     if not files:
         typer.echo("kit: there are no logs yet; `kit up` starts Kafka, the first query Spark.", err=True)
     for path in files:
-        for line in kafka_server.last_lines(path, lines):
+        for line in workspace.last_lines(path, lines):
             typer.echo(f"{path.stem}: {plain_text(line.expandtabs(4), LONGEST_LINE)}")

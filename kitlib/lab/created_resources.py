@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -55,12 +56,8 @@ def remember(kind: Kind, name: str | Path, store: str = "") -> None:
     path = path_of(notebook())
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = json.dumps(asdict(made)) + "\n"
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.write(handle, line.encode())  # one write: two kernels never mix their lines
-        finally:
-            os.close(handle)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(made)) + "\n")  # one write: two kernels never mix their lines
     except OSError as error:
         raise workspace.disk_error(f"{path} could not be written", error, path) from error
 
@@ -106,21 +103,13 @@ def read(name: str) -> list[Made]:
     """What a notebook has made, each thing once. A line that was cut short names nothing and is left out."""
     try:
         lines = path_of(name).read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    except OSError as error:
-        raise workspace.disk_error(f"{path_of(name)} could not be read", error, path_of(name)) from error
-    return list(dict.fromkeys(made for line in lines if (made := parse(line))))
-
-
-def parse(line: str) -> Made | None:
-    try:
-        said = json.loads(line)
-        kind, made, store = said["kind"], said["name"], said.get("store", "")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    known = kind in KINDS and isinstance(made, str) and isinstance(store, str)
-    return Made(kind, made, store) if known else None
+    found: dict[Made, None] = {}
+    for line in lines:
+        with suppress(ValueError, TypeError):
+            found[Made(**json.loads(line))] = None
+    return [made for made in found if made.kind in KINDS and isinstance(made.name, str)]
 
 
 def forget(name: str, gone: list[Made]) -> None:

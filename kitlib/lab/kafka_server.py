@@ -11,37 +11,32 @@ The work is done by `kitlib.lab.brokers.warden`, a background process; this modu
 from __future__ import annotations
 
 import os
+import subprocess
 import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import psutil
 
-from kitlib.errors import KnobError, LabError
-from kitlib.lab import clients, state, workspace
+from kitlib.errors import DiskError, KnobError, LabError
+from kitlib.lab import clients, jars, java, state, supervisor, workspace
 from kitlib.lab.brokers import node, ports, warden
-from kitlib.lab.brokers.start import (
-    START_TIMEOUT_S,
-    home_mark,
-    last_lines,
-    living_state,
-    only_starter,
-    present_state,
-    read,
-    start,
-)
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.processes import end_warden, find_all, is_alive, wait_until
 from kitlib.lab.state import Say, say_on_stderr
+from kitlib.lab.workspace import home_mark
 
-__all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "last_lines", "log_files",
-           "restart", "start_node", "status"]
+__all__ = ["Cluster", "Status", "client_config", "down", "ensure", "kill_node", "log_files", "restart", "start_node", "status"]
 
 BROKERS = (1, 3)
 # How a node can be ended for a restart: asked to (it writes down all it knows), or with SIGKILL.
 ENDINGS = ("clean", "kill")
+# The longest that a start, a restart or somebody else's start may take, jars not counted.
+START_TIMEOUT_S = 150.0
 RESTART_TIMEOUT_S = 60.0
 # How long a broker that was killed may take to be gone: its memory is given back first, and the machine may be busy.
 KILL_TIMEOUT_S = 20.0
@@ -49,6 +44,7 @@ KILL_TIMEOUT_S = 20.0
 SILENCE_TIMEOUT_S = 5.0
 # Who only looks at an external cluster does not wait long.
 STATUS_TIMEOUT_S = 3.0
+HEAP_VARIABLE = "KIT_BROKER_HEAP_MB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +83,13 @@ def ensure(brokers: int | None = None, progress: Say | None = None) -> Cluster:
         raise KnobError(f"--brokers {brokers}: the kit runs 1 or 3 brokers. Choose one of them.")
     if bootstrap := external_bootstrap():
         return _external(bootstrap)
-    found = _settled(living_state())
+    found, say = _settled(living_state()), progress or say_on_stderr
     if found is None:
         workspace.ensure()
-        with only_starter(progress or say_on_stderr):
-            found = _settled(present_state()) or start(brokers or 1, progress)
+        trouble = "Another process has been starting Kafka for 10 minutes. End it, then try again."
+        waiting = partial(say, "another process is starting Kafka; waiting for it")
+        with workspace.holding(workspace.run_dir() / "kafka.start.lock", 600.0, trouble, waiting):
+            found = _settled(present_state()) or _start(brokers or 1, say)
     if brokers is not None and found.brokers != brokers:
         raise LabError(
             f"A set of {found.brokers} is running at {found.bootstrap}, {brokers} were asked for. "
@@ -199,8 +197,9 @@ def _end_node(number: int, how: str, hold: bool, timeout_s: float) -> int:
     process = found.java(wanted)
     if process is None:
         raise LabError(f"Broker {number} does not run (it is {wanted.phase}). Wait until it is; `kit status` shows it.")
-    for what, which in [("asked", process.pid), ("held", number)][: 1 + hold]:
-        warden.request(workspace.run_dir(), what, which).touch()
+    warden.request(workspace.run_dir(), "asked", process.pid).touch()
+    if hold:
+        warden.request(workspace.run_dir(), "held", number).touch()
     if how == "kill":
         process.kill()
     else:
@@ -229,7 +228,102 @@ def log_files() -> list[Path]:
     return [path for path in (node.log_file(workspace.run_dir(), each) for each in numbers) if path.is_file()]
 
 
+# The start
+
+
+def _start(brokers: int, say: Say) -> state.ClusterState:
+    """Start a warden and wait until its brokers serve. The caller holds the starter's lock."""
+    began = time.monotonic()
+    chosen = java.find_java()
+    # Without links: an archive of classes is for jars in one place, whichever workspace they are used from.
+    paths = [path.resolve() for path in jars.ensure_jars("kafka", say)]
+    say(f"starting Kafka {jars.KAFKA_VERSION} ({brokers} broker{'s' if brokers > 1 else ''}, Java {chosen.major} of "
+        f"{chosen.source})")
+    token = uuid.uuid4().hex
+    process = _spawn(token, brokers, chosen, paths)
+    try:
+        found = _wait_started(process, token)
+    except BaseException:  # Ctrl-C, or a failure
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(warden.STOP_TIMEOUT_S * 2)
+        raise
+    for note in found.notes:
+        say(note)
+    say(f"Kafka is ready at {found.bootstrap} ({time.monotonic() - began:.1f} s)")
+    return found
+
+
+def _spawn(token: str, brokers: int, chosen: java.Java, paths: list[Path]) -> subprocess.Popen[bytes]:
+    spec = {
+        "token": token, "home": home_mark(), "run_dir": str(workspace.run_dir()),
+        "data_dir": str(workspace.data_dir()), "brokers": brokers, "java": str(chosen.executable),
+        "jars": [str(path) for path in paths], "heap_mb": _heap_mb(brokers),
+        "archive_flags": java.class_archive_flags(chosen, "kafka", paths[0].parent),
+    }
+    log = workspace.run_dir() / "warden.log"
+    mode = "ab" if log.exists() and log.stat().st_size < 1_000_000 else "wb"
+    with log.open(mode) as output:
+        return supervisor.start_warden("kitlib.lab.brokers.warden", f"--run={token}", f"--home={home_mark()}", spec=spec, output=output)
+
+
+def _heap_mb(brokers: int) -> int:
+    text = os.environ.get(HEAP_VARIABLE, "")
+    if not text:
+        return node.HEAP_MB[brokers]
+    if not text.isdecimal() or not 16 <= int(text) <= 65536:
+        raise KnobError(f"{HEAP_VARIABLE}={text}: a broker's heap is 16 to 65536 (MB). Set such a number or unset it.")
+    return int(text)
+
+
+def _wait_started(process: subprocess.Popen[bytes], token: str) -> state.ClusterState:
+    """The state of the cluster that serves; LabError with the reason when it never will."""
+
+    def look() -> state.ClusterState | None:
+        ended = process.poll() is not None
+        found = read()
+        if found is not None and found.token == token and found.phase == "failed":
+            raise found.error
+        if found is not None and found.phase == "running" and found.warden:
+            return found
+        if ended and process.returncode != 0:
+            if full := workspace.full_disk():  # then the end of a log is no reason
+                raise DiskError(f"Kafka did not start: {full}. Make room there, then try again.")
+            log = workspace.run_dir() / "warden.log"
+            raise LabError(f"The warden exited before Kafka was up: {(workspace.last_lines(log, 1) or ['no word'])[0]}. See {log}.")
+        if ended and not _is_held():
+            raise LabError("Kafka was stopped while it was starting. `kit up` starts it again.")
+        return None
+
+    return wait_until(look, START_TIMEOUT_S, "Kafka serves")  # type: ignore[return-value]
+
+
 # The state, and what it is worth
+
+
+def read() -> state.ClusterState | None:
+    """What the last warden wrote down, whether it lives or not."""
+    return state.read_as(state.ClusterState.from_json, warden.state_file(workspace.run_dir()))
+
+
+def living_state() -> state.ClusterState | None:
+    """The same, if the warden that wrote it lives. One that was stopped is woken: whoever asks may wait for it."""
+    found = read()
+    if found is None or (process := found.warden) is None:
+        return None
+    process.resume()
+    return found
+
+
+def present_state() -> state.ClusterState | None:
+    """The state of the warden that holds the workspace's lock, as soon as it says one; None when nobody holds it."""
+    found = wait_until(lambda: living_state() or not _is_held(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
+    return found if isinstance(found, state.ClusterState) else None
+
+
+def _is_held() -> bool:
+    """Whether a warden lives in this workspace."""
+    return workspace.is_held(warden.lock_file(workspace.run_dir()))
 
 
 def _own_state() -> state.ClusterState:

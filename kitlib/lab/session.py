@@ -81,26 +81,20 @@ def write_note(since: float, address: str | None) -> None:
     write_json(note_path(), {"pid": os.getppid(), "run": os.environ[TOKEN_NAME], "since": since, "address": address})
 
 
-def lock() -> FileLock:
-    return FileLock(workspace.run_dir() / "lab.lock", mode=0o600)
+def lock_path() -> Path:
+    return workspace.run_dir() / "lab.lock"
 
 
 def living() -> dict[str, Any]:
     """What the lab that is open in this workspace says of itself; {} when none is, or only a watcher that ends what is left of it."""
-    try:
-        with lock().acquire(blocking=False):
-            return {}
-    except Timeout:
-        note = read_json(note_path()) or {}
-        return note if psutil.pid_exists(note.get("pid", 0)) else {}
-    except OSError:  # there is no workspace yet
-        return {}
+    note = read_json(note_path()) or {}
+    return note if note and psutil.pid_exists(note["pid"]) and workspace.is_held(lock_path()) else {}
 
 
 @contextlib.contextmanager
 def only_lab(printer: Printer) -> Iterator[None]:
     """Hold the workspace's lab lock; LabError with the other lab's process, start and address if there is one."""
-    held, waited, deadline = lock(), False, time.monotonic() + SECONDS_FOR_OTHER
+    held, waited, deadline = FileLock(lock_path(), mode=0o600), False, time.monotonic() + SECONDS_FOR_OTHER
     while True:
         try:
             held.acquire(blocking=False)

@@ -92,6 +92,11 @@ def ensure() -> Path:
     return place
 
 
+def home_mark() -> str:
+    """The workspace's name in command lines: the same one, whichever way a caller spells its path."""
+    return os.path.realpath(home())
+
+
 def check_path(place: Path) -> None:
     """Raise `DiskError` if `place` holds a character or a length that a part of the lab cannot take."""
     text = str(place)
@@ -170,6 +175,13 @@ def read_regular(path: Path, most_bytes: int) -> str:
         return file.read(most_bytes).decode()
 
 
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a file, read from its last megabyte."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 1_000_000))
+        return file.read().decode("utf-8", "replace").splitlines()[-count:] if count > 0 else []
+
+
 def disk_error(told: str, error: OSError, place: Path) -> DiskError:
     """What could not be done at `place`, as `told` says it, with the reason and the remedy of that reason."""
     remedy = "set KIT_HOME to a folder you can write to" if place.is_relative_to(home()) else "choose another place"
@@ -242,6 +254,17 @@ def holding(lock: Path, seconds: float, trouble: str, waiting: Callable[[], obje
         raise LabError(trouble) from None
     with held:
         yield
+
+
+def is_held(lock: Path) -> bool:
+    """Whether somebody holds this lock now."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(lock, mode=0o600).acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
 
 
 def direct_loopback(environment: Mapping[str, str]) -> dict[str, str]:

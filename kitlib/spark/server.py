@@ -23,9 +23,9 @@ from filelock import FileLock
 from kitlib.errors import DiskError, LabError
 from kitlib.lab import java, processes, state, supervisor, workspace
 from kitlib.lab.brokers.ports import draw
-from kitlib.lab.brokers.start import home_mark, last_lines
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.processes import end_warden, find, wait_until
+from kitlib.lab.workspace import home_mark
 from kitlib.spark import knock
 from kitlib.spark.warden import (
     LOOPBACK,
@@ -130,7 +130,7 @@ def _start(master: str, spark_ui: bool | None, own: dict[str, str]) -> State:
         if found is not None and is_ours and found["phase"] == "running":
             return found
         if process.poll() is not None:
-            why = found["message"] if found is not None and is_ours else (last_lines(log, 1) or ["its warden ended"])[0]
+            why = found["message"] if found is not None and is_ours else (workspace.last_lines(log, 1) or ["its warden ended"])[0]
             raise LabError(
                 f"Spark {master} did not start with Java {chosen.version} from {chosen.source} ({why}){log_tail()}. "
                 f"{processes.limits()}`kit doctor` checks Java, memory and jars."

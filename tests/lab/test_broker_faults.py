@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from kitlib.errors import KnobError, LabError
 from kitlib.lab import kafka_server, state, workspace
 from kitlib.lab.brokers import node, ports
-from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.processes import find_all, is_alive, wait_until
 from tests.clock import slowness
 from tests.conftest import wait_for, within
@@ -37,7 +36,7 @@ def port_of(cluster: kafka_server.Cluster) -> int:
 
 
 def warden_process() -> psutil.Process:
-    found = broker_start.living_state()
+    found = kafka_server.living_state()
     assert found is not None
     assert found.warden is not None
     return found.warden
@@ -73,7 +72,10 @@ def test_broker_killed_is_back_on_its_port_with_all_acknowledged_records(own_hom
 def test_broker_paused_is_called_silent_and_not_restarted(
     own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that is paused is not dead: the status says that it is silent, and continued it goes on."""
+    """A broker that is paused is not dead: the status says that it is silent, and continued it goes on; paused it can end in order.
+
+    A warden that a learner's code has stopped (SIGSTOP) is woken by who waits for what it does.
+    """
     cluster = kafka_server.ensure(progress=quiet)
     create_topic(cluster)
     books = Books()
@@ -98,23 +100,13 @@ def test_broker_paused_is_called_silent_and_not_restarted(
     assert kafka_server.ensure(progress=pytest.fail).pids == cluster.pids
     assert len(books.acknowledged) == 2000
     check_nothing_lost(cluster, books)
-
-
-def test_broker_paused_can_be_ended(own_home: Path) -> None:
-    """Ending a paused broker wakes it and lets it end in its own way: its data folder says so."""
-    cluster = kafka_server.ensure(progress=quiet)
-    psutil.Process(cluster.pids[0]).suspend()
+    warden.suspend()
+    again = kafka_server.restart("kill", timeout_s=30)
+    assert again.pids != cluster.pids
+    psutil.Process(again.pids[0]).suspend()
     assert kafka_server.down(quiet)
     assert all_gone(own_home, 15)
     assert (own_home / "data" / "kafka-1" / "node-1" / ".kafka_cleanshutdown").exists()
-
-
-def test_warden_that_was_stopped_holds_no_call(own_home: Path) -> None:
-    """A learner's code may stop it (SIGSTOP): who waits for what it does wakes it."""
-    cluster = kafka_server.ensure(progress=quiet)
-    warden = warden_process()
-    warden.suspend()
-    assert kafka_server.restart("kill", timeout_s=30).pids != cluster.pids
 
 
 def test_disk_full_is_named_and_acknowledged_records_survive(own_home: Path) -> None:

@@ -21,12 +21,11 @@ from kitlib.errors import LabError
 from kitlib.experiments import kafka_backend, run
 from kitlib.experiments.kafka_backend import create_topic, write
 from kitlib.lab import created_resources, kafka_server
-from kitlib.lab.brokers import start as broker_start
 from kitlib.lab.clients import client_config, describe
 from kitlib.lab.kafka_server import Cluster
 from kitlib.lab.processes import wait_until
 from kitlib.monitor.delivery import judge
-from tests.conftest import check_loopback, has_ended, listening
+from tests.conftest import check_loopback, listening
 from tests.lab import records
 from tests.lab.labs import Lab
 from tests.lab.records import check_nothing_lost, produce
@@ -158,40 +157,30 @@ def test_two_hundred_runs_left_behind_are_gone_after_one_reset(kept: Kept, kit_h
     wait_until(are_gone, 30, "their topics are gone")
 
 
-def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_the_next_lab_or_down(
+def test_lab_and_all_that_watches_it_killed_together_are_seen_by_status_and_ended_by_down(
     new_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kill -9 of lab, watcher and warden at once: `kit status` names the broker, JupyterLab, kernel and Spark that are left.
 
-    All of it listens on 127.0.0.1 alone. The next lab keeps Spark, whose own warden lives, ends the rest, and serves what was
-    acknowledged; what that lab leaves, `kit down` ends, and Spark.
+    All of it listens on 127.0.0.1 alone. `kit down` ends it, and the next broker serves what was acknowledged.
     """
     monkeypatch.setenv("KIT_HOME", str(new_home))
     monkeypatch.delenv("KIT_RUN", raising=False)
-
-    def kill(lab: Lab) -> int:
-        warden = broker_start.living_state()
-        assert warden is not None
-        (watcher,) = lab.find("-m kitlib.lab.session")
-        for pid in (watcher.pid, warden.pid, lab.process.pid):
-            os.kill(pid, signal.SIGKILL)
-        lab.wait()
-        return warden.nodes[0].pid
-
     lab = Lab(new_home).open()
     spark = int(lab.kernel().run("from kitlib.spark.sessions import session; print(session().server['java'])", 120).split()[-1])
-    (server,), (kernel,) = map(lab.find, ("-m jupyterlab", "ipykernel_launcher"))
+    (server,), (kernel,), (watcher,) = map(lab.find, ("-m jupyterlab", "ipykernel_launcher", "-m kitlib.lab.session"))
     check_loopback(lab.processes())
     assert {spark, server.pid} <= {process.pid for _, _, process in listening(lab.processes())}
-    kept = Kept()
-    broker = kill(lab)
+    kept, found = Kept(), kafka_server.living_state()
+    assert found is not None
+    for pid in (watcher.pid, found.pid, lab.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    lab.wait()
     told = subprocess.run([sys.executable, "-m", "kitlib", "status"], capture_output=True, text=True, check=False).stdout
-    assert f"Kafka (process {broker}) runs, but what looked after it has ended." in told
+    assert f"Kafka (process {found.nodes[0].pid}) runs, but what looked after it has ended." in told
     for part in (f"JupyterLab (process {server.pid})", f"a kernel (process {kernel.pid})", f"process {spark}, 1 session(s)"):
         assert part in told
-    again = Lab(new_home).open()
-    assert all(map(has_ended, (broker, kernel.pid, server.pid))) and psutil.pid_exists(spark)
-    check_nothing_lost(kafka_server.ensure(), kept.books)
-    kill(again)
     subprocess.run([sys.executable, "-m", "kitlib", "down"], check=True, capture_output=True)
-    assert_all_gone(again, 0)
+    assert_all_gone(lab, 0)
+    check_nothing_lost(kafka_server.ensure(), kept.books)
+    kafka_server.down()

@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,6 @@ from typing import Any
 from kitlib.errors import DiskError, KitError, LabError
 from kitlib.lab import workspace
 from kitlib.lab.java import WRITE_ARCHIVE
-from kitlib.lab.processes import wait_until
 from kitlib.lab.state import put_aside
 
 SETTINGS = Path(__file__).with_name("broker.properties")  # of every node
@@ -341,36 +341,29 @@ def new_cluster_id() -> str:
     return new_cluster_id() if text.startswith("-") else text
 
 
-def _format(
-    nodes: list[Node], brokers: int, cluster_id: str, controller_port: int, check_stop: Callable[[], None]
-) -> None:
+def _format(nodes: list[Node], brokers: int, cluster_id: str, controller_port: int, check_stop: Callable[[], None]) -> None:
     """Format the nodes' folders at the same time, each under a temporary name first."""
-    running: list[tuple[Node, Path, subprocess.Popen[bytes]]] = []
+    drafts = [node.data.with_name(f".formatting-{node.data.name}") for node in nodes]
+    tools: list[subprocess.Popen[bytes]] = []
     try:
-        for node in nodes:
-            draft = node.data.with_name(f".formatting-{node.data.name}")
+        for node, draft in zip(nodes, drafts, strict=True):
             node.write_settings(brokers, controller_port, draft)
-            running.append((node, draft, node.format(cluster_id)))
-        for node, draft, tool in running:
-            _finish(node, draft, tool, check_stop)
+            tools.append(node.format(cluster_id))
+        for node, draft, tool in zip(nodes, drafts, tools, strict=True):
+            deadline = time.monotonic() + FORMAT_TIMEOUT_S
+            while tool.poll() is None and time.monotonic() < deadline:
+                check_stop()
+                time.sleep(0.05)
+            tool.kill()  # one that is late
+            output = tool.communicate()[0].decode("utf-8", "replace").strip()
+            if tool.returncode != 0 or read_meta(draft) is None:
+                why = starved_of(output, node.data) or (output.splitlines() or ["no output"])[-1][:300]
+                kind = DiskError if _no_room(output) else LabError
+                raise kind(f"Kafka could not format {node.data}: {why}. `kit doctor` looks at Java, jars and disk.")
+            draft.rename(node.data)
     finally:
-        for _, draft, tool in running:
-            if tool.poll() is None:
-                tool.kill()
-                tool.communicate()
+        for tool in tools:
+            tool.kill()
+            tool.wait()
+        for draft in drafts:
             shutil.rmtree(draft, ignore_errors=True)
-
-
-def _finish(node: Node, draft: Path, tool: subprocess.Popen[bytes], check_stop: Callable[[], None]) -> None:
-    def ended() -> bool:
-        check_stop()
-        return tool.poll() is not None
-
-    wait_until(ended, FORMAT_TIMEOUT_S, f"the data folder of broker {node.number} is formatted")
-    output = tool.communicate()[0].decode("utf-8", "replace").strip()
-    if tool.returncode != 0 or read_meta(draft) is None:
-        last = (output.splitlines() or ["no output"])[-1]
-        why = starved_of(output, node.data) or last[:300]
-        kind = DiskError if _no_room(output) else LabError
-        raise kind(f"Kafka could not format {node.data}: {why}. `kit doctor` looks at Java, jars and disk.")
-    draft.rename(node.data)

@@ -54,7 +54,7 @@ def memory_file(run_dir: Path, brokers: int) -> Path:
 
 
 class Warden(supervisor.Warden):
-    """Owner of the brokers of one workspace; `spec` is what `kitlib.lab.brokers.start` hands over."""
+    """Owner of the brokers of one workspace; `spec` is what `kitlib.lab.kafka_server` hands over."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         self.machinery = Machinery.from_json(spec)
