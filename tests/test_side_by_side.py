@@ -1,18 +1,16 @@
-"""`make test`: several tests at a time, some of them alone, and nothing left behind in any worker."""
+"""`make test`: what is run again, and nothing left behind in any worker."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.conftest import HEEDING, REPOSITORY, carries, has_ended, wait_for
+from tests.conftest import REPOSITORY, has_ended, wait_for
 
 pytestmark = pytest.mark.slow  # together: each is a run of tests, of two workers of its own
 
@@ -43,7 +41,7 @@ def start(suite: Path, workers: int = 2, **files: str) -> subprocess.Popen[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     own = {"PYTHONPATH": str(REPOSITORY), "TMPDIR": str(suite / "temporary"), "SUITE": str(suite)}
     return subprocess.Popen(
-        [*HEEDING, sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(workers), "."], cwd=suite, start_new_session=True, text=True,
+        [sys.executable, "-m", "pytest", *PLUGINS, "-q", *options(workers), "."], cwd=suite, start_new_session=True, text=True,
         env={**kept, **own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -52,65 +50,6 @@ def start(suite: Path, workers: int = 2, **files: str) -> subprocess.Popen[str]:
 def finish(process: subprocess.Popen[str]) -> str:
     said, _ = process.communicate(timeout=120)
     return said
-
-
-# Two tests that can only pass while both run, and a file whose tests are all marked `alone`.
-MEETS = """
-import os, time, pathlib, pytest
-place = pathlib.Path(os.environ["SUITE"])
-def test_meets():
-    (place / "{me}").touch()
-    deadline = time.monotonic() + 30
-    while not (place / "{other}").exists():
-        assert time.monotonic() < deadline
-"""
-# Each test says that it runs, looks who else does, and stays for a moment.
-LOOKS = """
-@pytest.mark.parametrize("number", range(40))
-{mark}
-def test_looks(number):
-    mine = place / f"{name}-running"
-    mine.touch()
-    for _ in range(30):
-        others = {{path.name for path in place.glob("*-running")}} - {{mine.name}}
-        assert not {unwanted}, others
-    mine.unlink()
-    with (place / "ended").open("a") as ended: ended.write("{name} ")
-"""
-NEIGHBOUR = {"mark": "", "unwanted": '({"alone-running", "last-running"} & others)'}
-ALONE = {"mark": "@pytest.mark.alone", "unwanted": "others"}
-IMPORTS = MEETS.partition("def ")[0]
-
-
-def test_two_files_are_run_at_once_and_what_is_alone_is_run_alone(suite: Path) -> None:
-    """Two files meet; no test is run beside one that is alone; those that are alone come last; no temporary file stays."""
-    process = start(
-        suite,
-        a_last=IMPORTS + LOOKS.format(name="last", **ALONE),
-        one=MEETS.format(me="one", other="two") + LOOKS.format(name="one", **NEIGHBOUR),
-        two=MEETS.format(me="two", other="one") + LOOKS.format(name="alone", **ALONE)
-        + LOOKS.format(name="two", **NEIGHBOUR).replace("test_looks", "test_looks_too"),
-    )  # fmt: skip
-    said = finish(process)
-    assert process.returncode == 0 and "162 passed" in said, said
-    ended = (suite / "ended").read_text().split()
-    before = ended[: min(ended.index("alone"), ended.index("last"))]
-    assert before.count("one") == 40 or before.count("two") == 40, "a test of `alone` was begun before one of the files was done"
-    assert not list((suite / "temporary").iterdir())
-
-
-def test_two_workers_at_most_have_a_spark_while_the_third_has_other_work(suite: Path) -> None:
-    """Each Spark takes a worker long to start, and memory."""
-    body = IMPORTS + """
-@pytest.mark.{mark}
-def test_where():
-    time.sleep({seconds})
-    (place / ("{mark}-" + os.environ["PYTEST_XDIST_WORKER"])).touch()
-"""
-    one = {mark: body.format(mark=mark, seconds=seconds) for mark, seconds in [("spark", 0.1), ("kafka", 1)]}
-    many = {f"{'ab'[mark == 'kafka']}{number}": text for mark, text in one.items() for number in range(9)}
-    said = finish(start(suite, workers=4, **many))
-    assert "18 passed" in said and len([*suite.glob("spark-*")]) <= 2 < len([*suite.glob("kafka-*")]), said
 
 
 # Fails where its file of that name is not there yet, and makes it.
@@ -158,23 +97,3 @@ def test_process_left_by_a_worker_is_ended_and_fails_the_run(suite: Path) -> Non
     assert process.returncode == 1 and "processes of the tests were left running: ['" in said, said
     assert "2 passed, 1 error" in said
     assert wait_for(lambda: has_ended(int((suite / "pid").read_text())), 10)  # whoever adopts orphans may be slow to collect it
-
-
-HANGS = """
-import os, pathlib, subprocess
-def test_hangs():
-    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-    pathlib.Path(os.environ["SUITE"], f"{name}.pid").write_text(str(child.pid))
-    child.wait()
-"""
-
-
-def test_ctrl_c_ends_both_workers_and_what_they_started(suite: Path) -> None:
-    """After a Ctrl-C no process is left and no temporary file; the exit code is pytest's for an interruption."""
-    process = start(suite, one=HANGS.format(name="one"), two=HANGS.format(name="two"))
-    assert wait_for(lambda: all((suite / f"{name}.pid").exists() for name in ("one", "two")), 60)
-    os.killpg(process.pid, signal.SIGINT)
-    said = finish(process)
-    assert process.returncode == 2, said
-    assert wait_for(lambda: not [each for each in psutil.process_iter() if carries(each, "SUITE", str(suite))], 10)
-    assert not list((suite / "temporary").iterdir())

@@ -156,7 +156,7 @@ def test_error_in_a_process_is_one_line_and_a_traceback_only_with_debug() -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this platform has no /dev/full")
-@pytest.mark.parametrize("arguments", [["run", "happy_path"], ["run", "happy_path", "--json"], ["--version"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["run", "happy_path"], ["--version"]], ids=" ".join)
 def test_output_without_room_ends_with_74_and_one_line(arguments: list[str]) -> None:
     """A full disk behind stdout is told in one line, and the exit code says that the output is not whole."""
     with open("/dev/full", "w") as full:

@@ -162,16 +162,6 @@ def test_recycled_process_id_is_neither_believed_nor_killed(own_home: Path) -> N
         stranger.kill()
 
 
-def test_corrupt_state_of_a_running_broker_is_mended(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A state file that somebody overwrote while the broker runs is put aside, and the same broker is found again."""
-    before = kafka_server.ensure(progress=quiet)
-    warden.state_file(own_home / "run").write_text("{ nonsense")
-    after = kafka_server.ensure()
-    assert (after.pids, after.bootstrap) == (before.pids, before.bootstrap)
-    assert "kafka.json makes no sense" in capsys.readouterr().err
-    assert (own_home / "run" / "kafka.json.broken").read_text() == "{ nonsense"
-
-
 def test_start_inside_a_lab_does_not_carry_the_labs_token(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker started from a lab's notebook has none of the lab's token, files, terminal or session."""
     monkeypatch.setenv("KIT_RUN", "a-token-of-the-lab-itself")

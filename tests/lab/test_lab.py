@@ -155,7 +155,10 @@ def test_option_without_sense_is_refused_before_anything_starts(options: tuple[s
 
 
 def test_users_own_jupyter_configuration_changes_nothing(new_home: Path, tmp_path: Path) -> None:
-    """A user's broken and dangerous Jupyter configuration neither stops nor opens the lab; nothing is added to it."""
+    """A user's broken and dangerous Jupyter configuration neither stops nor opens the lab; nothing is added to it.
+
+    SIGTERM ends the lab as Ctrl-C does, with the exit code a shell expects.
+    """
     config = tmp_path / "user" / ".jupyter"
     config.mkdir(parents=True)
     (config / "jupyter_server_config.py").write_text("raise SystemExit('broken configuration')\n")
@@ -172,17 +175,9 @@ def test_users_own_jupyter_configuration_changes_nothing(new_home: Path, tmp_pat
     assert lab.ask("api/contents", token=False)[0] == 403
     check_loopback(lab.processes())
     assert lab.kernel().run("print('fine')") == "fine"
-    assert lab.end() == 130
+    assert lab.end(signal.SIGTERM) == 143 and "Everything has ended" in lab.said
+    assert not lab.processes() and not list((new_home / "run").glob("lab.json"))
     assert [path for path in config.parent.rglob("*") if path.is_file()] == [config / "jupyter_server_config.py"]
-
-
-def test_lab_asked_to_end_by_kill_ends_everything(new_home: Path) -> None:
-    """SIGTERM ends the lab as Ctrl-C does, with the exit code a shell expects."""
-    lab = Lab(new_home).open()
-    assert lab.end(signal.SIGTERM) == 143
-    assert "Everything has ended" in lab.said
-    assert not lab.processes()
-    assert not list((new_home / "run").glob("lab.json"))
 
 
 def test_lab_with_a_cluster_of_the_users_own_leaves_it_running(broker: Any, new_home: Path) -> None:

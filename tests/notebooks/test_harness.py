@@ -48,19 +48,19 @@ def edited(path: Path, change: Callable[[Any], None]) -> Path:
 
 
 def test_notebook_with_its_own_outputs_passes(tmp_path: Path) -> None:
-    """A saved notebook passes, with addresses and durations that differ from run to run."""
+    """A saved notebook passes, with addresses and durations that differ from run to run; saving it again changes nothing."""
     path = saved(tmp_path / "good.ipynb", "print(1 + 1, object())", "f'took {time.monotonic():.3f} s'", "{'a': [1, 2]}")
     assert not problems(path)
     comparison = compare(path)
     assert comparison.passed, comparison.report
     assert comparison.seconds > 0
+    assert not save(tidy(run(path).notebook, notebooks.load(path)), path)
 
 
-@pytest.mark.parametrize("name", ["build[1]/a[1].ipynb", "a::b.ipynb", "\x1b[31m\n\u202ered.ipynb"], ids=["brackets", "colons", "escapes"])
-def test_notebook_with_any_name_is_run(clean: Path, tmp_path: Path, name: str) -> None:
+def test_notebook_with_any_name_is_run(clean: Path, tmp_path: Path) -> None:
     """Brackets and colons, which pytest reads as parts of a name, and terminal escapes: it alone is run, and its JUnit is XML."""
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
+    path = tmp_path / "build[1]" / "a[1]::b\x1b[31m\n\u202ered.ipynb"
+    path.parent.mkdir()
     shutil.copy(clean, path)
     written(path.with_name("other.ipynb"), "1 / 0")
     comparison = compare(path)
@@ -169,13 +169,6 @@ def test_notebook_with_a_hung_cell_fails_in_time(clean: Path, tmp_path: Path) ->
     assert kernels() <= before
 
 
-def test_notebook_that_is_slow_fails(tmp_path: Path) -> None:
-    """A notebook whose cells together take longer than allowed fails, though each of them is in time."""
-    path = saved(tmp_path / "slow.ipynb", *["threading.Event().wait(0.7)"] * 3)
-    comparison = compare(path, seconds=2)
-    assert comparison.problems == ["In [4]: stopped after 2 s, which is all that the notebook may take."]
-
-
 def test_notebook_that_leaves_a_process_is_cleaned_up(tmp_path: Path) -> None:
     """What a notebook's kernel started and left is gone after the comparison."""
     path = saved(tmp_path / "leak.ipynb", "subprocess.Popen(['sleep', '1000'], start_new_session=True).pid > 0")
@@ -231,15 +224,6 @@ def test_what_was_measured_differs_and_means_the_same() -> None:
     assert notebooks.same("~37.5 in a request, 1 alone") == notebooks.same("~1,000 in a request, 1 alone")
     assert notebooks.same("~37 in a request") != notebooks.same("37 in a request")
     assert notebooks.same("~37, more") != notebooks.same("~37, NOT more")
-
-
-def test_notebook_saved_twice_is_the_same_file(tmp_path: Path) -> None:
-    """Running and saving again changes nothing where only addresses and durations differ."""
-    path = saved(tmp_path / "twice.ipynb", "object()", "print(f'{time.monotonic()} s')")
-    before = path.read_bytes()
-    result = run(path)
-    assert not save(tidy(result.notebook, notebooks.load(path)), path)
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
