@@ -1,6 +1,6 @@
 """One ratio for each promise of speed: this against that, side by side on the machine at hand, so a busy one breaks none.
 
-Each suite (a function from `partition_manager` to `scale`) yields a `Ratio`; what the clock said is told on the way. All works
+Each suite (a function from `partition_manager` to `sweep`) yields a `Ratio`; what the clock said is told on the way. All works
 of a suite run in turn in every round, because a shared machine's speed drifts, and a ratio is that of the medians.
 """
 
@@ -26,19 +26,17 @@ from pyspark.sql import functions as F
 
 from kitlib.errors import KitError, LabError
 from kitlib.experiments.grid import Grid
-from kitlib.experiments.kafka_backend import hand_over, publish
+from kitlib.experiments.kafka_backend import hand_over
 from kitlib.lab import kafka_server, workspace
 from kitlib.lab.clients import Cluster, client_config
 from kitlib.lab.proxy.chaos_proxy import ChaosProxy
 from kitlib.mechanisms.log import Fetch, Record
 from kitlib.mechanisms.offset_store import MemoryOffsetStore
 from kitlib.mechanisms.partition_manager import PartitionManager, SpoutConfig
-from kitlib.pipelines.audit import audit
 from kitlib.pipelines.partition_manager_source import partition_manager_stream
 from kitlib.pipelines.sweep import sweep as spark_sweep
-from kitlib.pipelines.topics import Topics, trace_topic
+from kitlib.pipelines.topics import Topics
 from kitlib.spark import sessions as kit_spark
-from kitlib.trace import Trace
 
 Say = Callable[[str], None]
 WAIT_S: Final = 60.0
@@ -215,46 +213,3 @@ def sweep(rounds: int, say: Say) -> Iterator[Ratio]:
     spark, loops = paired(rounds, partial(spark_rate, RUNS), loop_rates)
     say(f"{spark:,.0f} runs/s on Spark, {loops:,.0f} in {CORES} plain loops")
     yield Ratio("Sweep on Spark to a plain loop on each core", spark / loops, 0.8)
-
-
-RECORDS, STEP, LANES = 2_500_000, 10_000, 8  # of the smaller audit; records of one step of its trace; partitions
-
-
-def sent(cluster: Cluster, topic: str, records: int) -> None:
-    """Fill the topic, and publish the trace of a producer that was told of every record."""
-    write(cluster, topic, records, LANES)
-    trace, each = Trace(topic.split(".")[1], "guarantees", "kafka", domain="idempotence"), records // LANES
-    for partition in range(LANES):
-        for first in range(0, each, STEP):
-            where: dict[str, Any] = {"topic": topic, "partition": partition, "first": first, "last": min(first + STEP, each) - 1}
-            trace.record(0, "user", "send", **where, batch=first // STEP)
-            trace.record(0, "producer", "delivered", **where, batch=first // STEP, offset=first)
-    publish(trace, cluster)
-
-
-def audit_seconds(topic: str, records: int) -> float:
-    """How long the audit of a topic takes that `sent` has filled. KitError unless it finds each record once."""
-    with kit_spark.session("kit bench") as spark:
-        begin = perf_counter()
-        found = audit(topic.split(".")[1], spark=spark)
-        taken = perf_counter() - begin
-    if any(found.counts.values()) or found.processed != records:
-        raise KitError(f"bench: the audit tells {found}, expected {records:,} records and no anomaly. Run pytest tests/pipelines.")
-    return taken
-
-
-def scale(rounds: int, say: Say) -> Iterator[Ratio]:
-    """What a run and a record cost when there are twice as many of them, see docs/scale.md."""
-    small, large = paired(rounds, partial(spark_rate, RUNS), partial(spark_rate, 2 * RUNS))
-    say(f"{small:,.0f} runs/s in a sweep of {RUNS:,}, {large:,.0f} in one of {2 * RUNS:,}")
-    yield Ratio("Sweep of twice the runs: a run, to one of the smaller sweep", small / large, 1.1, at_most=True)
-    with topics_on(LANES, LANES) as (cluster, topics):
-        sizes = dict(zip(topics, (RECORDS, 2 * RECORDS), strict=True))
-        for topic, records in sizes.items():
-            say(f"writing {records:,} records")
-            sent(cluster, topic, records)
-        one, two = paired(rounds, *(partial(audit_seconds, topic, records) for topic, records in sizes.items()))
-        for future in AdminClient(client_config(cluster)).delete_topics([trace_topic(topic.split(".")[1]) for topic in topics]).values():
-            future.exception(WAIT_S)
-    say(f"{one:,.0f} s and {two:,.0f} s")
-    yield Ratio("Audit of twice the records: a record, to one of the smaller audit", two / one / 2, 1.1, at_most=True)

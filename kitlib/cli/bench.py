@@ -15,7 +15,7 @@ from kitlib.cli import app
 from kitlib.errors import KnobError
 from kitlib.lab import workspace
 
-SUITES = ("partition_manager", "proxy", "sources", "sweep", "scale")  # functions of kitlib.bench, which needs a while to load
+SUITES = ("partition_manager", "proxy", "sources", "sweep")  # functions of kitlib.bench, which needs a while to load
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kitlib.exercises.course import Item
 
 SIGNS = {True: "[x]", False: "[ ]"}
-exercises_app = typer.Typer(help="The exercises of the course: list, done, next, and a notebook from the beginning again.")
+exercises_app = typer.Typer(help="The exercises of the course: list, next, and a notebook from the beginning again.")
 app.add_typer(exercises_app, name="exercises")
 
 OfNotebook = Annotated[str | None, typer.Argument(help="A notebook, by its number, or a chapter; by default, all.")]
@@ -27,16 +28,6 @@ def _items(notebook: str | None = None) -> list[Item]:
 
     found = course.items(exercises())
     return found if notebook is None else course.of_notebook(found, notebook)
-
-
-def _print(found: list[Item]) -> None:
-    notebook = ""
-    for item in found:
-        if item.notebook != notebook:
-            notebook = item.notebook
-            its = [each for each in found if each.notebook == notebook]
-            typer.echo(f"{notebook}  {sum(each.progress.passed for each in its)} of {len(its)} done")
-        typer.echo(f"    {SIGNS[item.progress.passed]} {item.name:24} {item.kind:9} {item.state}")
 
 
 @exercises_app.callback(invoke_without_command=True)
@@ -55,16 +46,11 @@ def overview(context: typer.Context) -> None:
 @exercises_app.command("list")
 def list_command(notebook: OfNotebook = None) -> None:
     """Every exercise and every question to explain, with its state."""
-    _print(_items(notebook))
-
-
-@exercises_app.command("done")
-def done_command(notebook: OfNotebook = None) -> None:
-    """Those that are right, and explanations that are written."""
-    found = [item for item in _items(notebook) if item.progress.passed]
-    if not found:
-        typer.echo("None is done yet.")
-    _print(found)
+    for name, its in groupby(_items(notebook), lambda item: item.notebook):
+        found = list(its)
+        typer.echo(f"{name}  {sum(each.progress.passed for each in found)} of {len(found)} done")
+        for item in found:
+            typer.echo(f"    {SIGNS[item.progress.passed]} {item.name:24} {item.kind:9} {item.state}")
 
 
 @exercises_app.command("next")

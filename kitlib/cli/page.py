@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kitlib.cli import app
-from kitlib.errors import KnobError
+from kitlib.errors import KnobError, LabError
 
 
 @app.command()
@@ -31,6 +33,10 @@ def page(
     size = f"{site.size / 1e6:.1f} MB, of which a browser loads at most {site.sent / 1e6:.1f} MB"
     typer.echo(f"{site.experiments} experiments in {site.folder}: {size}.")
     if serve:
-        from kitlib.lab import file_server
-
-        file_server.serve(site.folder, port, lambda address: typer.echo(f"Open {address} in a browser; Ctrl-C ends it.", err=True))
+        try:
+            server = ThreadingHTTPServer(("127.0.0.1", port), partial(SimpleHTTPRequestHandler, directory=str(site.folder)))
+        except OSError as error:
+            raise LabError(f"port {port} cannot be used ({error.strerror}). Choose another one with --port, or leave it out.") from error
+        with server:
+            typer.echo(f"Open http://127.0.0.1:{server.server_port}/ in a browser; Ctrl-C ends it.", err=True)
+            server.serve_forever()

@@ -136,6 +136,7 @@ def _repair(jars: Sequence[Jar], what: str, missing: list[Jar], damaged: list[Ja
     import requests  # takes a while to load, and is seldom needed
 
     recipe = f"Run this once with a network; or run it on another machine and copy that machine's jars folder to {workspace.jars_dir()}"
+    recipe += "; or set KIT_MAVEN_REPOSITORY or KIT_NPM_REGISTRY to a mirror that has it"
     for left in workspace.jars_dir().glob(".fetch-*"):  # of a process that was killed; the lock says there is no other
         left.unlink()
     if os.environ.get("KIT_OFFLINE", "") not in ("", "0"):
@@ -160,18 +161,13 @@ def _repair(jars: Sequence[Jar], what: str, missing: list[Jar], damaged: list[Ja
         for jar in wanted:
             try:
                 _fetch(jar, 1 if jar in damaged else 2, session, advance)
-            except requests.HTTPError as error:
-                raise SupplyError(
-                    f"{jar.file} ({jar.coordinate}) could not be fetched: {str(error)[:300]}. "
-                    "Set KIT_MAVEN_REPOSITORY or KIT_NPM_REGISTRY to a mirror that has it, or try again later."
-                ) from error
             except requests.RequestException as error:
                 proxies = [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]
                 through = f", through the proxy that {' and '.join(proxies)} names" if proxies else ""
+                why = str(error)[:300] if isinstance(error, requests.HTTPError) else type(error).__name__
                 still = [jar for jar in wanted if not jar.path.exists()]
-                raise SupplyError(
-                    f"{_count(jars, what, still, [])}, and {jar.address} does not answer ({type(error).__name__}{through}). {recipe}"
-                ) from error
+                told = f"{_count(jars, what, still, [])}, and {jar.address} does not answer ({why}{through})"
+                raise SupplyError(f"{told}. {recipe}") from error
             except OSError as error:
                 raise workspace.disk_error(f"{jar.file} could not be kept", error, workspace.jars_dir()) from error
     say(f"fetched {told}")

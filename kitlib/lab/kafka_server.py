@@ -83,13 +83,14 @@ def ensure(brokers: int | None = None, progress: Say | None = None) -> Cluster:
         raise KnobError(f"--brokers {brokers}: the kit runs 1 or 3 brokers. Choose one of them.")
     if bootstrap := external_bootstrap():
         return _external(bootstrap)
-    found, say = _settled(living_state()), progress or say_on_stderr
+    found, say = _settled(), progress or say_on_stderr
     if found is None:
         workspace.ensure()
         trouble = "Another process has been starting Kafka for 10 minutes. End it, then try again."
         waiting = partial(say, "another process is starting Kafka; waiting for it")
         with workspace.holding(workspace.run_dir() / "kafka.start.lock", 600.0, trouble, waiting):
-            found = _settled(present_state()) or _start(brokers or 1, say)
+            wait_until(lambda: living_state() or not _is_held(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
+            found = _settled() or _start(brokers or 1, say)
     if brokers is not None and found.brokers != brokers:
         raise LabError(
             f"A set of {found.brokers} is running at {found.bootstrap}, {brokers} were asked for. "
@@ -133,9 +134,8 @@ def status() -> Status:
     nodes = tuple(_looked_at(found, each) for each in found.nodes)
     phase = found.phase
     if phase == "running":
-        phase = next((wanted for wanted in ("silent", "starting", "dead") if wanted in {n.phase for n in nodes}), phase)
-        phase = "starting" if phase == "dead" else phase
-        phase = "held" if all(each.phase == "held" for each in nodes) else phase
+        seen = {"starting" if each.phase == "dead" else each.phase for each in nodes}
+        phase = "held" if seen == {"held"} else next((wanted for wanted in ("silent", "starting") if wanted in seen), phase)
     told = _sentence(found, nodes, phase)
     if _is_paused(found.pid):
         told += f" The warden (process {found.pid}) is paused; `kill -CONT {found.pid}` wakes it."
@@ -315,12 +315,6 @@ def living_state() -> state.ClusterState | None:
     return found
 
 
-def present_state() -> state.ClusterState | None:
-    """The state of the warden that holds the workspace's lock, as soon as it says one; None when nobody holds it."""
-    found = wait_until(lambda: living_state() or not _is_held(), warden.STOP_TIMEOUT_S * 2, "an earlier Kafka has ended")
-    return found if isinstance(found, state.ClusterState) else None
-
-
 def _is_held() -> bool:
     """Whether a warden lives in this workspace."""
     return workspace.is_held(warden.lock_file(workspace.run_dir()))
@@ -349,22 +343,19 @@ def _cluster(found: state.ClusterState) -> Cluster:
     )
 
 
-def _settled(found: state.ClusterState | None) -> state.ClusterState | None:
-    """Wait until a living cluster serves, or has ended (None); LabError when it does neither."""
+def _settled() -> state.ClusterState | None:
+    """Wait until the living cluster serves, or has ended (None); LabError when it does neither."""
     deadline = time.monotonic() + START_TIMEOUT_S
     silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
-    while found is not None and found.phase != "failed":
-        nodes = [_looked_at(found, each) for each in found.nodes if each.phase != "held"]
-        if found.phase == "running" and not nodes:
-            raise LabError(status().sentence)
-        if found.phase == "running" and all(each.phase == "running" for each in nodes):
+    while (found := living_state()) is not None and found.phase != "failed":
+        now = status()
+        if now.is_running:
             return found
-        if found.phase != "running" or any(each.phase in ("starting", "dead") for each in nodes):
+        if now.phase == "held" or time.monotonic() > (silence_ends if now.phase == "silent" else deadline):
+            raise LabError(now.sentence)
+        if now.phase != "silent":
             silence_ends = time.monotonic() + SILENCE_TIMEOUT_S
-        if time.monotonic() > min(deadline, silence_ends):
-            raise LabError(status().sentence)
         time.sleep(0.1)
-        found = living_state()
     return None
 
 

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from nbval.plugin import find_comment_markers, find_metadata_tags, get_sanitize_patterns
+from nbval.plugin import find_comment_markers, find_metadata_tags
 
 from kitlib.errors import KitError, KnobError
 from kitlib.lab import notebooks, workspace
@@ -31,7 +31,6 @@ PICTURES = {"image/png", "image/jpeg"}
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")  # of a terminal: colours, titles, cursors
 LINES_SHOWN = 40  # of one output that differs
 CHARACTERS_SHOWN = 300  # of one line
-Rules = Sequence[tuple[str, str]]  # a regular expression, and what it is replaced with
 Progress = Callable[[int, int], None]  # cells begun, cells of the notebook
 
 
@@ -101,12 +100,11 @@ def never_run(notebook: NotebookNode) -> list[Case]:
     return [Case("the notebook", f"saved {told}" if code else "it has no code cell.")] if len(cases) == len(code) else cases
 
 
-def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progress: Progress = lambda done, of: None) -> Comparison:
+def compare(path: Path, seconds: float = 60.0, progress: Progress = lambda done, of: None) -> Comparison:
     """Run the notebook in a kernel of its own and compare its outputs; its cells together may take `seconds`.
 
-    A cell that fails does not end the run. `rules` is a file of nbval's rules for what differs from run to run, beside the kit's own.
+    A cell that fails does not end the run.
     """
-    replaced = read_rules(rules)
     try:
         saved = notebooks.load(path)
     except KitError as error:  # the others are compared all the same
@@ -140,24 +138,13 @@ def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progre
         if number in to_run and number not in was_run:
             break
         is_last = ended is not None and number == [*was_run][-1]
-        found = [reason(ended, seconds)] if is_last else [] if options(old)["skip"] else differences(old, new, replaced)
+        found = [reason(ended, seconds)] if is_last else [] if options(old)["skip"] else differences(old, new)
         cases.append(Case(f"In [{number + 1}]", "\n".join(found), was_run.get(number, 0.0), options(old)["skip"]))
     if len(took) < len(to_run):
         why = f"the kernel did not start: {plain_text(ended)}" if not took else f"{len(took)} of {len(to_run)} code cells were run."
         cases.append(Case("the notebook", why))
     pictures = sum(bool(PICTURES & set(output.get("data", ()))) for cell in after for output in cell.outputs)
     return Comparison(path, cases, len(took), pictures)
-
-
-def read_rules(path: Path | None) -> Rules:
-    """nbval's rules of a file, in their order; KnobError for one that is no regular expression."""
-    rules: list[tuple[str, str]] = get_sanitize_patterns(path.read_text(encoding="utf-8")) if path else []
-    for pattern, _ in rules:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise KnobError(f"{path}: the rule {plain_text(pattern)} is no regular expression ({error}). Correct it.") from None
-    return rules
 
 
 def reason(error: Exception | None, seconds: float) -> str:
@@ -167,7 +154,7 @@ def reason(error: Exception | None, seconds: float) -> str:
     return "the kernel died." if isinstance(error, DeadKernelError) else f"the run ended: {plain_text(error)}"
 
 
-def contents(cell: NotebookNode, rules: Rules) -> dict[str, str]:
+def contents(cell: NotebookNode) -> dict[str, str]:
     """What each kind of output of a cell holds, without what differs from run to run."""
     found: dict[str, str] = {}
     for output in cell.outputs:
@@ -185,16 +172,12 @@ def contents(cell: NotebookNode, rules: Rules) -> dict[str, str]:
             }  # fmt: skip
         for what, text in texts.items():
             found[what] = found.get(what, "") + ESCAPES.sub("", text)
-    for what, text in found.items():
-        for pattern, replacement in rules:
-            text = re.sub(pattern, replacement, text)
-        found[what] = notebooks.same(text)
-    return found
+    return {what: notebooks.same(text) for what, text in found.items()}
 
 
-def differences(saved: NotebookNode, now: NotebookNode, rules: Rules = ()) -> list[str]:
+def differences(saved: NotebookNode, now: NotebookNode) -> list[str]:
     """What a reader would see change if the cell's outputs were saved again; [] if nothing."""
-    before, after = contents(saved, rules), contents(now, rules)
+    before, after = contents(saved), contents(now)
     expected = options(saved)["check_exception"]
     if not options(saved)["check"]:  # an error still counts
         before, after = ({"error": texts["error"]} if "error" in texts else {} for texts in (before, after))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from kitlib.experiments import get
-from kitlib.lab import file_server
 from kitlib.views.browser import site
 
 pytestmark = pytest.mark.browser
@@ -21,7 +22,7 @@ def test_the_front_page_plays_a_story_and_names_five(chromium: Browser, tmp_path
     monkeypatch.setattr(site, "every", lambda: [get(name) for name in site.START])
     monkeypatch.setattr(site.pyodide, "unpack", lambda package, room: [])  # recordings alone
     site._build(tmp_path, tmp_path, tmp_path, lambda line: None)
-    with file_server.make(tmp_path) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = chromium.new_page()
         page.goto(f"http://127.0.0.1:{server.server_port}/")

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qs, quote, urlsplit
@@ -18,7 +20,6 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from kitlib.experiments import every
-from kitlib.lab import file_server
 from kitlib.views.browser import site
 from kitlib.views.browser.session import Session
 from tests.browser.pages import JUDGE, Visit, visiting
@@ -42,7 +43,7 @@ def folder(built_site: site.Site) -> Path:
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
     """Serve a folder; its address."""
-    with file_server.make(folder) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()

@@ -19,8 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_exercises_are_listed_with_what_is_done_and_what_comes_next(command_line: CommandLine) -> None:
-    """The overview, one notebook, the done ones and the next one, as text and as JSON."""
-    assert command_line("exercises", "done") == (0, "None is done yet.\n", "")
+    """The overview, one notebook and the next one, as text and as JSON."""
     check("what_is_committed", 3)
     check("cheap_restart", {"max_offset_behind": 5})
     explain("two_seconds_of_work", "a commit stands at the oldest record that is not finished yet")
@@ -31,7 +30,6 @@ def test_exercises_are_listed_with_what_is_done_and_what_comes_next(command_line
     assert f'2 of {len(every)} done. Next: check("mend_the_crash", ...) in notebook 00.' in out
     listed = command_line("exercises", "list", "1a")[1].splitlines()
     assert listed[0] == f"01a  2 of {own} done" and [line.split()[-1] for line in listed[1:4]] == ["right", "open", "try"]
-    assert command_line("exercises", "done")[1].splitlines()[-1].split()[1:] == ["two_seconds_of_work", "explain", "written"]
     following = command_line("exercises", "next", "01a_one_number_for_many_records")[1]
     assert following.startswith('Next: check("done_but_not_saved", ...) in notebook 01a.\n\n')
 
@@ -72,4 +70,4 @@ def test_reset_makes_a_new_copy_and_keeps_the_old_one(command_line: CommandLine,
     mine.write_text("my own words")
     assert "yours is 01a_one_number_for_many_records.mine.ipynb now" in command_line("exercises", "reset", "01a", "-y")[1]
     assert mine.read_bytes() == made and mine.with_name("01a_one_number_for_many_records.mine.ipynb").read_text() == "my own words"
-    assert command_line("exercises", "done")[1].split()[-4:] == ["[x]", "mend_the_crash", "exercise", "right"]
+    assert "[x] mend_the_crash" in command_line("exercises", "list")[1]

@@ -13,7 +13,7 @@ from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kitlib.errors import LabError
+from kitlib.errors import LabError, LateError
 from kitlib.lab import created_resources
 from kitlib.lab.clients import Cluster, answered, client_config, kafka_python_admin
 from kitlib.lab.processes import wait_until
@@ -68,20 +68,18 @@ class Leaders:
 
     def wait(self, condition: Callable[[Partition], bool], what: str) -> Partition:
         """Wait until the partition is so. LabError when it is not within MOVED_DEADLINE_S."""
-        found: list[Partition] = []
+        seen: Partition | None = None
 
-        def is_so() -> bool:
+        def is_so() -> Partition | None:
+            nonlocal seen
             seen = self.look()
-            found[:] = [] if seen is None else [seen]
-            return seen is not None and condition(seen)
+            return seen if seen is not None and condition(seen) else None
 
         try:
-            wait_until(is_so, MOVED_DEADLINE_S, what)
-        except LabError:
-            raise LabError(
-                f"{self.topic}-0: {what} was not so within {MOVED_DEADLINE_S:g} s, it is {found}. Look at `kit status`."
-            ) from None
-        return found[0]
+            return wait_until(is_so, MOVED_DEADLINE_S, what)  # type: ignore[return-value]
+        except LateError:
+            told = f"{self.topic}-0: {what} was not so within {MOVED_DEADLINE_S:g} s, it is {seen}"
+            raise LabError(f"{told}. Look at `kit status`.") from None
 
     def move(self, replicas: Sequence[int]) -> Partition:
         """Make the first of these brokers the leader, in order: nobody dies and nothing is lost.
