@@ -44,7 +44,8 @@ SECONDS_TO_OPEN = 60.0  # JupyterLab on a slow disk, the first time
 SECONDS_FOR_OTHER = 20.0  # how long a second lab waits until the first one has an address, or has ended
 SECONDS_GENTLY = 6.0  # what Ctrl-C gives JupyterLab to save, tell its kernels and leave
 SECONDS_NOW = 1.0  # what is left of the lab when its owner is dead
-SECONDS_BROKER = 8.0  # a clean stop of the broker takes two to three
+SECONDS_SERVERS = 25.0  # a clean stop of the broker takes two to three, and more on a busy machine
+SECONDS_SERVERS_NOW = 8.0
 SECONDS_LEFT = 3.0  # to end what is left then
 BYTES_FOR_SPARK = 6_000_000_000  # that are free, else Spark starts when a notebook first asks for it
 
@@ -307,9 +308,11 @@ class Watcher:
             server.start()
         self.end_jupyter()  # now, where there is no time to go one after the other
         sweep(lambda: [process for process in self.offspring() if not is_server(process)])
-        until = time.monotonic() + SECONDS_BROKER
-        for server in servers:
-            server.join(max(0.0, until - time.monotonic()))
+        since = time.monotonic()
+        while any(server.is_alive() for server in servers):
+            if time.monotonic() - since > (SECONDS_SERVERS_NOW if self.hurries else SECONDS_SERVERS):
+                break
+            time.sleep(0.05)
         deadline = time.monotonic() + SECONDS_LEFT
         while time.monotonic() < deadline and sweep(self.offspring, seconds=1.0):
             pass

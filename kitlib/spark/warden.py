@@ -38,7 +38,6 @@ START_TIMEOUT_S = 150.0
 STOP_TIMEOUT_S = 10.0
 TICK_S = 0.25
 LOOK_FOR_CLIENTS_S = 1.0
-PORT_TRIES = 3
 
 State = dict[str, Any]  # what the warden tells of itself and its Java
 
@@ -82,44 +81,37 @@ class Warden(supervisor.Warden):
             state.write_json(state_file(self.run_dir), self.state)
 
     def start(self) -> None:
-        """Start Spark's Java, on another port where one was snatched away, and wait until it listens; LabError when it does not."""
-        for left in reversed(range(PORT_TRIES)):
-            self.start_java(*draw(1))
-            if self.is_listening():
-                return self.write(phase="running")
-            assert self.java is not None
-            if left == 0 or b"BindException" not in (folder_of(self.run_dir) / "spark.log").read_bytes()[self.log_ended :]:
-                raise LabError(f"Java ended while it was starting ({ended(self.java.returncode)})")
+        """Start Spark's Java and wait until it listens; LabError when it does not.
 
-    def start_java(self, port: int) -> None:
-        """A new token each time: whoever listens at the port of a Java that has died may be told the old one."""
+        A new token each time: whoever listens at the port of a Java that has died may be told the old one.
+        """
+        (port,) = draw(1)
         token = secrets.token_urlsafe(32)
         workspace.write_atomic(token_file(self.run_dir), token)
         own = {"spark.connect.grpc.binding.port": str(port), "spark.connect.authenticate.token": token}
         settings = folder_of(self.run_dir) / "settings.conf"  # for the user alone, as the token is in it
         workspace.write_atomic(settings, "".join(f"{name} {value}\n" for name, value in (self.spec["settings"] | own).items()))
-        log = folder_of(self.run_dir) / "spark.log"
-        log.touch()
-        self.log_ended = log.stat().st_size
-        with open(log.with_suffix(".out"), "wb") as output:
+        with open(folder_of(self.run_dir) / "spark.out", "wb") as output:
             self.java = subprocess.Popen(
                 [*self.spec["command"], "--properties-file", settings, "spark-internal"], env=self.spec["environment"],
                 cwd=folder_of(self.run_dir), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             )  # fmt: skip
         self.write(phase="starting", port=port, java=self.java.pid)
-
-    def is_listening(self) -> bool:
-        """Wait until Java itself listens at its port, or has ended. LabError when it does neither in time."""
-        assert self.java is not None
         deadline = time.monotonic() + START_TIMEOUT_S
-        while self.java.poll() is None:
-            self.pause(0.1)
+        while not self.is_listening():
+            if self.java.poll() is not None:
+                raise LabError(f"Java ended while it was starting ({ended(self.java.returncode)})")
             if time.monotonic() > deadline:
                 raise LabError(f"Java did not listen within {START_TIMEOUT_S:g} s")
-            with suppress(psutil.Error):
-                found = psutil.Process(self.java.pid).net_connections("tcp")
-                if any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.state["port"] for each in found):
-                    return True
+            self.pause(0.1)
+        self.write(phase="running")
+
+    def is_listening(self) -> bool:
+        """Whether Java itself listens at its port."""
+        assert self.java is not None
+        with suppress(psutil.Error):
+            found = psutil.Process(self.java.pid).net_connections("tcp")
+            return any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.state["port"] for each in found)
         return False
 
     def watch(self) -> None:
