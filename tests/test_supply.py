@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from kitlib.lab import doctor, jars
+from kitlib.lab import jars
 from tests.conftest import REPOSITORY, git
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -128,16 +128,6 @@ def test_lock_names_all_that_its_packages_need() -> None:
     """The lock is installed without a look at what its packages ask for: nothing that they ask for may be missing."""
     checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout
-
-
-def test_floors_are_those_of_the_project() -> None:
-    """The lowest versions that are checked at the start are those that pyproject.toml asks for, and the lock is above."""
-    for requirement in DECLARED:
-        if requirement.name in doctor.FLOORS:
-            lowest = next(s.version for s in requirement.specifier if s.operator == ">=")
-            assert Version(lowest) == Version(doctor.FLOORS[requirement.name])
-            assert locked(requirement.name) >= Version(lowest)
-    assert set(doctor.FLOORS) <= {requirement.name for requirement in DECLARED}
 
 
 def test_pyspark_and_its_connector_are_of_one_release() -> None:

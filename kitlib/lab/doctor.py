@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import psutil
-from packaging.version import Version
 
 from kitlib.errors import KitError
 from kitlib.lab import jars, java, workspace
@@ -29,13 +28,9 @@ from kitlib.lab.jupyter import project_dir
 
 Level = Literal["good", "note", "bad"]
 
-PYTHON_FLOOR = (3, 11)
 DISK_FLOOR_MB = 1_000  # data of an afternoon; below it Kafka may stop in the middle of an experiment
 MEMORY_FLOOR_MB = 2_000  # a broker 325 MB, Spark about 1,000 MB, JupyterLab and a browser the rest
 
-# What is older has a known hole: in the order of the lines a token theft, a stored cross-site script,
-# a file read by a notebook's pictures, and kernels whose channels any local process can read.
-FLOORS = {"jupyterlab": "4.6.2", "jupyter-server": "2.20.0", "nbconvert": "7.17.1", "jupyter-client": "8.9.0"}
 # Not foreign to Java, but a known cause of "it works for everybody but me".
 ODD_SETTINGS = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "JUPYTER_CONFIG_PATH", "JUPYTER_PATH")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
@@ -71,28 +66,16 @@ def examine() -> list[Line]:
 
 
 def _python() -> Iterator[Line]:
-    wanted = ".".join(map(str, PYTHON_FLOOR))
-    found = f"{platform.python_version()} at {sys.executable}"
     can_be_set_up = (project_dir() / "Makefile").is_file()  # neither in the Docker image nor beside an installed wheel
-    if sys.version_info < PYTHON_FLOOR:
-        yield Line("Python", "bad", found, f"Install Python {wanted} or newer and run `make setup`.")
-    elif sys.prefix == sys.base_prefix and "CONDA_PREFIX" not in os.environ and can_be_set_up:
-        yield Line("Python", "note", f"{found}, not a virtual environment", "Run `make setup` and use .venv/bin/kit.")
-    else:
-        yield Line("Python", "good", found)
+    is_bare = sys.prefix == sys.base_prefix and "CONDA_PREFIX" not in os.environ and can_be_set_up
+    found = f"{platform.python_version()} at {sys.executable}{', not a virtual environment' * is_bare}"
+    yield line("Python", found, is_bare, "Run `make setup` and use .venv/bin/kit.", "note")
 
 
 def _platform() -> Iterator[Line]:
     is_windows_disk = "microsoft" in platform.release().lower() and str(workspace.home()).startswith("/mnt/")
     found = f"{platform.system()} {platform.release()} on {platform.machine()}{', workspace on a Windows disk' * is_windows_disk}"
     yield line("platform", found, is_windows_disk, "Set KIT_HOME to a folder below your WSL home.")
-
-
-def _packages() -> Iterator[Line]:
-    for name, floor in FLOORS.items():
-        found = importlib.metadata.version(name)
-        is_old = Version(found) < Version(floor)
-        yield line(name, f"{found}{f'; {floor} closes a known hole' if is_old else f' (needed: {floor})'}", is_old, "Run `make setup`.")
 
 
 def _workspace() -> Iterator[Line]:
@@ -181,6 +164,6 @@ def _environment() -> Iterator[Line]:
 
 
 CHECKS: dict[str, Callable[[], Iterator[Line]]] = {
-    "Python": _python, "platform": _platform, "packages": _packages, "workspace": _workspace, "Java": _java, "jars": _jars, "disk": _disk,
+    "Python": _python, "platform": _platform, "workspace": _workspace, "Java": _java, "jars": _jars, "disk": _disk,
     "memory": _memory, "loopback": _loopback, "broker": _broker, "Spark": _spark, "environment": _environment,
 }  # fmt: skip

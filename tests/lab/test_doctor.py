@@ -14,8 +14,7 @@ from kitlib.lab import doctor, jars, workspace
 
 COMMAND = [sys.executable, "-m", "kitlib", "doctor"]
 CHECKS = {
-    "Python", "platform", "jupyterlab", "jupyter-server", "nbconvert", "jupyter-client", "workspace", "Java", "disk", "memory",
-    "loopback", "broker", "Spark", "environment",
+    "Python", "platform", "workspace", "Java", "disk", "memory", "loopback", "broker", "Spark", "environment",
 }  # fmt: skip
 
 
