@@ -314,10 +314,7 @@ class KeptReasons(GroupReasons):
             return f"offsets_retention_ms={kept_ms}: the committed offset has expired" if begin.idle_ms >= kept_ms else ""
         if not begin.is_moved:
             return ""
-        if rules != "4.3.1":
-            return f"rules={rules}: the coordinator answers after a load that ended early"
-        told = "a new leader answers from what it knows to be on all replicas"
-        return "" if self.settings.require_stable else f"require_stable=false: {told}"
+        return f"rules={rules}: the coordinator answers after a load that ended early" if rules != "4.3.1" else ""
 
     def start(self, why: str, begin: Begin) -> str:
         if why == "committed offset" and "offsets_retention_ms" in self.settings:

@@ -36,11 +36,9 @@ def test_offset_expiry_real_broker_comes_to_the_model_s_verdict(broker: Cluster,
 
 
 def test_coordinator_moves_real_broker_alone_cannot(broker: Cluster) -> None:
-    """With one broker there is nowhere to move to, and it says what to do; an odd record and old rules are the model's."""
+    """With one broker there is nowhere to move to, and it says what to do; old rules are the model's."""
     with pytest.raises(LabError, match="kit up --brokers 3"):
         run("coordinator_moves", backend="kafka", records=2, others_records=3)
-    with pytest.raises(KnobError, match="odd_record is later version: it would remain"):
-        run("coordinator_moves", backend="kafka", odd_record="later version")
     with pytest.raises(KnobError, match=r"rules are 0\.9\.0: a real broker follows those of 4\.3\.1"):
         run("offset_expiry", backend="kafka", rules="0.9.0")
 

@@ -298,7 +298,7 @@ def test_coordinator_is_innocent_where_the_reader_only_started_again(reasons: Of
 
 @pytest.mark.parametrize(("reasons", "innocent"), [
     (EARLY, Begin(is_committed=False)), (EARLY, Begin(is_moved=False)), (EXPIRED, Begin(idle_ms=0)),
-    (KeptReasons(Settings(rules="0.8.2")), Begin(is_moved=False)), (KeptReasons(Settings(require_stable=False)), Begin(is_moved=False)),
+    (KeptReasons(Settings(rules="0.8.2")), Begin(is_moved=False)),
 ])  # fmt: skip
 def test_coordinator_is_innocent_of_what_it_could_not_have_caused(reasons: OffsetReasons | KeptReasons, innocent: Begin) -> None:
     """Nothing expires before its time, and a coordinator that was there when the offset was committed has not loaded it."""

@@ -26,13 +26,12 @@ from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition, key_of
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import NO_OFFSET, RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import decode
-from kitlib.more.offsets.wire import INTEGERS, BrokenRecordError, write_message
+from kitlib.more.offsets.wire import INTEGERS, write_message
 
 if TYPE_CHECKING:
     from kitlib.experiments.kafka_backend import Topic
 
 MEMBER = "A"
-REPLICATED_MS = 500  # how long a new leader waits for its followers' next fetch; replica.fetch.wait.max.ms
 ASK_MS = 1  # virtual time of a request and its answer
 FIRST_MS = 1_000
 OLD_FORMAT = ", old format"  # behind the key of a commit of 0.8.2
@@ -66,9 +65,6 @@ class ModelCoordinator:
 
     rules: str
     config: OffsetConfig
-    odd_record: str = "none"
-    require_stable: bool = True
-    unreplicated: int = 0  # records at the log's end of which a new leader does not know at once that all copies have them
     group: str = "billing"
     now_ms: int = FIRST_MS
     log: SegmentedLog = field(default_factory=lambda: SegmentedLog("__consumer_offsets-0"))
@@ -76,7 +72,6 @@ class ModelCoordinator:
     leader: int = 1
     known: int = 1  # the member's idea of it
     generation: int = 0
-    replicated_ms: int = 0  # when the new leader knows of all
     happened: list[tuple[str, OffsetEvent]] = field(default_factory=list)
     told: ToldLog = field(init=False)
     _shown: dict[str, Any] | None = None
@@ -125,7 +120,7 @@ class ModelCoordinator:
     def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[ErrorCode, dict[TopicPartition, int]]:
         """Ask once; -1 where there is no offset. After NOT_COORDINATOR the member looks for the coordinator anew."""
         self.wait(ASK_MS)
-        error, answers = self.brokers[self.known].fetch(self.group, partitions, self.require_stable)
+        error, answers = self.brokers[self.known].fetch(self.group, partitions)
         if error is ErrorCode.NOT_COORDINATOR:
             self.known = self.leader
         return error, answers
@@ -133,24 +128,12 @@ class ModelCoordinator:
     def others_commit(self, records: int, keys: int) -> None:
         """Other groups of the same partition of the offsets topic commit so often, to so many partitions."""
         for number in range(records):
-            if number == records // 2:
-                self._write_odd_record()
             self.manager.commit("other groups", {("clicks", number % keys): number}, self.now_ms)
-
-    def _write_odd_record(self) -> None:
-        """A record of a later release: of a type that is not known yet, or a commit in a version that is not."""
-        if self.odd_record == "unknown type":
-            self.log.append([(b"\x7f\xff\x00\x01x", b"\x00\x00", self.now_ms)])
-        if self.odd_record == "later version":
-            key = b"\x00\x01\x00\x05later\x00\x01t\x00\x00\x00\x00"
-            self.log.append([(key, b"\x7f\xff\x00", self.now_ms)])
 
     def move(self) -> tuple[int, int]:
         """Another broker becomes the coordinator: (who it was, who it is)."""
         before, self.leader = self.leader, 3 - self.leader
         self._follow(self.brokers[before].resign(), before)
-        self.log.update_high_watermark(self.log.end_offset - self.unreplicated)
-        self.replicated_ms = self.now_ms + REPLICATED_MS
         self._follow(self.manager.lead(self.log, self.now_ms))
         return before, self.leader
 
@@ -160,8 +143,6 @@ class ModelCoordinator:
 
     def wait(self, ms: int) -> None:
         self.now_ms += ms
-        if self.now_ms >= self.replicated_ms:
-            self.log.update_high_watermark(self.log.end_offset)
         for number, broker in self.brokers.items():
             self._follow(broker.advance(self.now_ms), number)
 
@@ -200,11 +181,8 @@ def cached(cache: OffsetCache) -> dict[str, int]:
 
 
 def told_of(record: LogRecord) -> tuple[str, int | None]:
-    """A record's key and value in the words of a trace; one that cannot be read has the value 0."""
-    try:
-        found = decode(record.key, record.value)
-    except BrokenRecordError as error:
-        return f"not readable: {error}", 0
+    """A record's key and value in the words of a trace."""
+    found = decode(record.key, record.value)
     if not found.is_commit:
         return f"group {found.group}", None if found.value is None else len(found.value.get("members", ()))
     key = key_text(key_of(found)) + (OLD_FORMAT if found.type.number == 0 else "")
@@ -230,8 +208,7 @@ class CoordinatorRun(Run):
     def __post_init__(self) -> None:
         given, names = self.settings.given, ("offsets_retention_ms", "load_records_per_s", "load_chunk_records")
         config = OffsetConfig(**given(*names, retention_check_interval_ms="check_interval_ms"))
-        more = given("odd_record", "require_stable", "unreplicated")
-        self.coordinator = self.backend.provide(ModelCoordinator, self.settings.rules, config, **more)
+        self.coordinator = self.backend.provide(ModelCoordinator, self.settings.rules, config)
 
     @property
     def now_ms(self) -> int:
@@ -408,22 +385,11 @@ def offset_expiry(
 
 @experiment(
     "A coordinator moves", CoordinatorRun,
-    figure=LOADING, front=("rules", "odd_record", "others_records", "others_keys", "load_records_per_s"),
+    figure=LOADING, front=("rules", "others_records", "others_keys", "load_records_per_s"),
 )
 def coordinator_moves(
     run: CoordinatorRun,
     rules: Rules = "4.3.1",
-    odd_record: Annotated[
-        Literal["none", "unknown type", "later version"],
-        Knob("A record of a later release in the middle of the offsets topic: of an unknown type, or a commit in a later version."),
-    ] = "none",
-    require_stable: Annotated[
-        bool, Knob("Whether the consumer asks for stable offsets only, as today's Java and librdkafka clients do.")
-    ] = True,
-    unreplicated: Annotated[
-        int,
-        Knob("Model only: how many of the last records the new leader does not yet know to be on all replicas.", "records", 0, 1_000),
-    ] = 0,
     auto_offset_reset: Reset = "earliest",
     records: Records = 10,
     others_records: Annotated[

@@ -52,19 +52,13 @@ class KafkaCoordinator:
     coordinator: Coordinator
     wire: CoordinatorWire
     expires_ms: dict[TopicPartition, int] = field(default_factory=dict)  # of each commit
-    require_stable: bool = True
     check_ms: int = 0  # how often the broker looks for expired offsets
 
     @classmethod
-    def open(
-        cls, backend: KafkaBackend, rules: str, config: OffsetConfig, odd_record: str = "none", require_stable: bool = True,
-        unreplicated: int = 0,
-    ) -> KafkaCoordinator:  # fmt: skip
+    def open(cls, backend: KafkaBackend, rules: str, config: OffsetConfig) -> KafkaCoordinator:
         """Find the coordinator of a new group. KnobError for what no broker of today does; LabError when none answers."""
         if rules != MODERN:
             raise KnobError(f"rules are {rules}: a real broker follows those of {MODERN}. Run it on the model.")
-        if odd_record != "none":
-            raise KnobError(f"odd_record is {odd_record}: it would remain in the cluster's own offsets topic. Run it on the model.")
         expires = config.offsets_retention_ms != OffsetConfig().offsets_retention_ms
         check_ms = checked_every_ms(backend.cluster) if expires else 0
         group = group_of_first_partition(f"kit.{backend.run}.group", partitions_of(backend, backend.cluster))
@@ -72,7 +66,7 @@ class KafkaCoordinator:
         found = find_coordinator(backend.cluster, group, DEADLINE_S)
         wire = CoordinatorWire.open(*found[1:], timeout_s=DEADLINE_S, **kafka_python_config(backend.cluster))
         retention_ms = config.offsets_retention_ms if expires else -1
-        return cls(backend, group, retention_ms, found, wire, check_ms=check_ms, require_stable=require_stable)
+        return cls(backend, group, retention_ms, found, wire, check_ms=check_ms)
 
     @property
     def now_ms(self) -> int:
@@ -101,7 +95,7 @@ class KafkaCoordinator:
         return self._heard(next((code for code in codes.values() if code), 0))
 
     def fetch(self, partitions: Sequence[TopicPartition]) -> tuple[ErrorCode, dict[TopicPartition, int]]:
-        code, found = self.wire.fetch_offsets(self.group, partitions, self.require_stable)
+        code, found = self.wire.fetch_offsets(self.group, partitions)
         return self._heard(code), found
 
     def _heard(self, code: int) -> ErrorCode:

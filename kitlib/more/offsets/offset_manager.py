@@ -42,28 +42,23 @@ from kitlib.more.offsets.offset_rules import (
     OffsetRules,
     is_expired,
 )
-from kitlib.more.offsets.records import CONSUMER, GROUP_METADATA_TYPE, UNKNOWN_TYPE, OffsetsRecord, decode, encode
+from kitlib.more.offsets.records import CONSUMER, GROUP_METADATA_TYPE, OffsetsRecord, decode, encode
 from kitlib.more.offsets.wire import BrokenRecordError
 
 
-def records_from(log: SegmentedLog, offset: int, end: int, most: int | None = None) -> list[LogRecord]:
-    """Up to `most` records of the log in [offset, end); those that compaction took out leave no trace."""
+def records_from(log: SegmentedLog, offset: int, most: int) -> list[LogRecord]:
+    """Up to `most` records of the log from an offset on; those that compaction took out leave no trace."""
     batches = (each for each in log.batches() if each.last_offset >= offset)
-    return list(islice((record for batch in batches for record in batch.records if offset <= record.offset < end), most))
+    return list(islice((record for batch in batches for record in batch.records if record.offset >= offset), most))
 
 
-def read_as(rules: OffsetRules, record: LogRecord) -> OffsetsRecord | None:
-    """The record as a release reads it; None when it passes over it. BrokenRecordError ends the load.
+def read_as(rules: OffsetRules, record: LogRecord) -> OffsetsRecord:
+    """The record as a release reads it. BrokenRecordError ends the load.
 
     A release that lists its record types fails at any other, and at a commit's value of a later version than
     it knows.
     """
-    try:
-        found = decode(record.key, record.value)
-    except BrokenRecordError as error:
-        if error.java_class == UNKNOWN_TYPE and rules.known_types is None:
-            return None
-        raise
+    found = decode(record.key, record.value)
     if rules.known_types is not None and found.type.number not in rules.known_types:
         raise BrokenRecordError(f"Unknown offset schema version {found.type.number}")
     if found.is_commit and found.version is not None and found.version > rules.known_version:
@@ -104,8 +99,7 @@ class OffsetLoad:
 
     def next_chunk(self, now_ms: int) -> None:
         """Begin to read the next records. They must be below the end as it is now, not as it was at the start."""
-        end = self.log.end_offset if self.rules.loads_to_end else self.log.high_watermark
-        self.chunk = records_from(self.log, self.next_offset, end, self.config.load_chunk_records)
+        self.chunk = records_from(self.log, self.next_offset, self.config.load_chunk_records)
         self.due_ms = now_ms + -(-len(self.chunk) * 1000 // self.config.load_records_per_s)
 
     def step(self) -> list[OffsetEvent]:
@@ -117,11 +111,9 @@ class OffsetLoad:
         first = self.chunk[0].offset
         for record in self.chunk:
             self.next_offset = record.offset
-            found = read_as(self.rules, record)
-            if found is not None:
-                gone = self.cache.replay(found)
-                if gone is not None:
-                    notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))
+            gone = self.cache.replay(read_as(self.rules, record))
+            if gone is not None:
+                notes.append(OffsetEvent("evict", {"key": key_text(gone), "why": "tombstone"}))
             self.records_read += 1
             self.next_offset = record.offset + 1
         notes.insert(0, OffsetEvent("load", {"from": first, "to": self.next_offset - 1}))
@@ -137,16 +129,6 @@ class OffsetLoad:
         return f"<OffsetLoad up to {self.next_offset} of {self.log.end_offset}, next chunk at {self.due_ms} ms>"
 
 
-def replicated_part(log: SegmentedLog, rules: OffsetRules) -> OffsetCache:
-    """What a cache holds of the records below the high watermark; BrokenRecordError as `read_as`."""
-    cache = OffsetCache()
-    for record in records_from(log, log.start_offset, log.high_watermark):
-        found = read_as(rules, record)
-        if found is not None:
-            cache.replay(found)
-    return cache
-
-
 @dataclass(slots=True)
 class OffsetManager:
     """One broker's offset manager, for one partition of the offsets topic."""
@@ -159,14 +141,13 @@ class OffsetManager:
     log: SegmentedLog | None = None  # of the partition, while this broker leads it
     cache: OffsetCache = field(default_factory=OffsetCache)
     load: OffsetLoad | None = None  # while the cache is filled
-    failure: str = ""  # why the load ended early
     next_purge_ms: int = 0
 
     def lead(self, log: SegmentedLog, now_ms: int) -> list[OffsetEvent]:
         """Become the leader of the partition with this log: the load begins. KitError when it leads it already."""
         if self.log is not None:
             raise KitError(f"broker {self.broker} already leads {log.name}. Let it resign first.")
-        self.log, self.cache, self.failure = log, OffsetCache(), ""
+        self.log, self.cache = log, OffsetCache()
         self.load = OffsetLoad(self.rules, self.config, log, self.cache, now_ms)
         interval = self.config.retention_check_interval_ms
         self.next_purge_ms = self.started_ms + ((now_ms - self.started_ms) // interval + 1) * interval
@@ -179,11 +160,6 @@ class OffsetManager:
         keys = list(self.cache.offsets)
         self.log, self.cache, self.load = None, OffsetCache(), None
         return [OffsetEvent("evict", {"key": key_text(key), "why": "moved"}) for key in keys]
-
-    @property
-    def has_failed(self) -> bool:
-        """True when the load ended at a record that cannot be read, and this release does not answer then."""
-        return bool(self.failure) and not self.rules.serves_after_failed_load
 
     def next_due(self) -> int | None:
         """When something happens by itself; None while nothing is led."""
@@ -204,7 +180,7 @@ class OffsetManager:
                 notes += self._load_step(self.load)
             else:
                 self.next_purge_ms += self.config.retention_check_interval_ms
-                notes += [] if self.has_failed else self.purge(due_ms)
+                notes += self.purge(due_ms)
         self.now_ms = now_ms
         return notes
 
@@ -212,12 +188,7 @@ class OffsetManager:
         try:
             notes = load.step()
         except BrokenRecordError as error:
-            self.failure = f"offset {load.next_offset}: {error}"
-            failed = OffsetEvent("load_failed", {"at": load.next_offset, "why": str(error)})
-            if self.has_failed:
-                self.load, self.cache = None, OffsetCache()
-                return [failed]
-            return [failed, *self._end_load(load)]
+            return [OffsetEvent("load_failed", {"at": load.next_offset, "why": str(error)}), *self._end_load(load)]
         return notes + self._end_load(load) if load.is_done else notes
 
     def _end_load(self, load: OffsetLoad) -> list[OffsetEvent]:
@@ -228,7 +199,7 @@ class OffsetManager:
 
     def error_now(self, is_commit: bool = False) -> ErrorCode:
         """Whether this broker may answer now; a commit is taken during a load where that is not exclusive."""
-        if self.log is None or self.has_failed:
+        if self.log is None:
             return ErrorCode.NOT_COORDINATOR
         if self.load is not None and (self.rules.load_is_exclusive or not is_commit):
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -242,20 +213,12 @@ class OffsetManager:
         self.cache.groups.setdefault(group, CachedGroup())  # even if nothing is written in the end
         return error, self._write([self._commit_record((group, *where), offset, now_ms) for where, offset in offsets.items()], now_ms)
 
-    def fetch(
-        self, group: str, partitions: Iterable[TopicPartition], require_stable: bool = False
-    ) -> tuple[ErrorCode, dict[TopicPartition, int]]:
-        """(the error, each partition's offset); NO_OFFSET for none, and with an error.
-
-        Without `require_stable`, which today's clients ask for, a coordinator of 4.0 or later answers from the replicated
-        part of its log, which a new leader learns of late.
-        """
-        error, log = self.error_now(), self.log
-        if error is not ErrorCode.NONE or log is None:
+    def fetch(self, group: str, partitions: Iterable[TopicPartition]) -> tuple[ErrorCode, dict[TopicPartition, int]]:
+        """(the error, each partition's offset); NO_OFFSET for none, and with an error."""
+        error = self.error_now()
+        if error is not ErrorCode.NONE:
             return error, dict.fromkeys(partitions, NO_OFFSET)
-        is_behind = log.high_watermark < log.end_offset and not require_stable and self.rules.clock is Clock.GROUP_EMPTY
-        cache = replicated_part(log, self.rules) if is_behind else self.cache
-        found = {each: cache.offsets.get((group, *each)) for each in partitions}
+        found = {each: self.cache.offsets.get((group, *each)) for each in partitions}
         return error, {each: NO_OFFSET if known is None else known.committed_offset for each, known in found.items()}
 
     def write_group(
@@ -330,7 +293,7 @@ class OffsetManager:
         return len({key[0] for key in self.cache.offsets})
 
     def __repr__(self) -> str:
-        state = "leads nothing" if self.log is None else "has failed" if self.has_failed else "loads" if self.load else "is active"
+        state = "leads nothing" if self.log is None else "loads" if self.load else "is active"
         return f"<OffsetManager of broker {self.broker}, rules {self.rules}: {self.num_offsets} offsets; {state}>"
 
 

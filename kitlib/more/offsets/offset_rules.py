@@ -10,7 +10,8 @@ during a load, was fixed a month later (2d5e0f07613, KAFKA-2163).
 
 Source: Apache Kafka 0.8.2.2 and trunk of April 2015 `OffsetManager`; 0.9.0.1 `GroupMetadataManager`; 4.3.1
 `OffsetMetadataManager`, `CoordinatorLoaderImpl`, `CoordinatorRuntime`.
-Differs: nothing; of the releases between them, 2.0 has the clock of 0.9.0, and 2.1 that of 4.3.1 (KIP-211).
+Differs: a log here holds only records that 4.3.1 can read, and all of it is replicated at once. So the load of 4.3.1 never fails, and
+who asks for offsets that need not be stable is told the same. Of the releases between them, 2.0 has the clock of 0.9.0, and 2.1 that of 4.3.1 (KIP-211).
 """
 
 from __future__ import annotations
@@ -40,20 +41,18 @@ class OffsetRules:
     clock: Clock
     written_type: int  # of the keys that it writes
     written_version: int  # of the values that it writes
-    known_types: tuple[int, ...] | None  # of records, that it can read; None: all, and unknown ones are passed over
+    known_types: tuple[int, ...] | None  # of records, that it can read; None: all
     known_version: int  # the highest version of a commit's value that it can read
-    serves_after_failed_load: bool  # it answers from what it had read until then; else it is no coordinator
     load_is_exclusive: bool  # commits are refused and the purge waits while a load runs
-    loads_to_end: bool  # of the log; else to the high watermark, and what lies between them is never seen (until 0.11)
 
     def __str__(self) -> str:
         return self.release
 
 
-KAFKA_0_8_2 = OffsetRules("0.8.2", Clock.COMMIT, 0, 0, (0,), 0, True, False, False)
-KAFKA_2015_04 = OffsetRules("2015-04", Clock.COMMIT_OR_EXPIRY, 1, 1, (0, 1), 0, True, False, False)
-KAFKA_0_9_0 = OffsetRules("0.9.0", Clock.COMMIT_OR_EXPIRY, 1, 1, (0, 1, 2), 1, True, True, False)
-KAFKA_4_3_1 = OffsetRules("4.3.1", Clock.GROUP_EMPTY, 1, 4, None, 4, False, True, True)
+KAFKA_0_8_2 = OffsetRules("0.8.2", Clock.COMMIT, 0, 0, (0,), 0, False)
+KAFKA_2015_04 = OffsetRules("2015-04", Clock.COMMIT_OR_EXPIRY, 1, 1, (0, 1), 0, False)
+KAFKA_0_9_0 = OffsetRules("0.9.0", Clock.COMMIT_OR_EXPIRY, 1, 1, (0, 1, 2), 1, True)
+KAFKA_4_3_1 = OffsetRules("4.3.1", Clock.GROUP_EMPTY, 1, 4, None, 4, True)
 RULES: dict[str, OffsetRules] = {
     each.release: each for each in (KAFKA_0_8_2, KAFKA_2015_04, KAFKA_0_9_0, KAFKA_4_3_1)
 }

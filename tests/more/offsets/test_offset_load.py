@@ -12,11 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kitlib.mechanisms.offsets_topic.compaction import CleanerConfig, LogCleaner
 from kitlib.mechanisms.offsets_topic.segments import SegmentedLog
 from kitlib.mechanisms.protocol import ErrorCode
-from kitlib.more.offsets.messages import RECORD_TYPES
 from kitlib.more.offsets.offset_cache import TopicPartition
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import RULES, OffsetConfig, OffsetEvent
-from kitlib.more.offsets.records import OffsetsRecord, decode, encode
+from kitlib.more.offsets.records import decode
 from tests.more.offsets.led_partition import CONFIG, DAY_MS, T, U, led, offset_of
 
 
@@ -65,40 +64,6 @@ def test_commit_during_a_load_was_taken_before_0_9(rules: str, error: int, offse
     assert offset_of(manager) == (ErrorCode.NONE, offset)
 
 
-ODD = {"a type that is not known": b"\x7f\xff", "a later version": None}
-# odd record, rules -> the answer after the load: (error, offset), and whether the load failed
-AFTER = {
-    ("a type that is not known", "0.8.2"): (ErrorCode.NONE, 6, True),
-    ("a type that is not known", "0.9.0"): (ErrorCode.NONE, 6, True),
-    ("a type that is not known", "4.3.1"): (ErrorCode.NONE, 12, False),
-    ("a later version", "0.8.2"): (ErrorCode.NONE, 6, True),
-    ("a later version", "0.9.0"): (ErrorCode.NONE, 6, True),
-    ("a later version", "4.3.1"): (ErrorCode.NOT_COORDINATOR, -1, True),
-}
-
-
-@pytest.mark.parametrize(("odd", "rules"), AFTER)
-def test_load_that_meets_a_record_of_later(odd: str, rules: str) -> None:
-    """The old rules answer from what was read until then; today a type that is not known is passed over, and any other ends it all."""
-    first = led(rules)
-    for offset in range(1, 7):
-        first.commit("g", {T: offset}, 0)
-    log = first.log
-    key, value = encode(OffsetsRecord(RECORD_TYPES[1], {"group": "g", "topic": "t", "partition": 0})) [0], b"\x7f\xff\x00"
-    log.append([(ODD[odd] or key, value, 0)])
-    for offset in range(7, 13):
-        first.commit("g", {T: offset}, 0)
-    error, offset, failed = AFTER[odd, rules]
-    manager = led(rules, log)
-    notes = manager.advance(5_000)
-    assert offset_of(manager) == (error, offset)
-    assert [each.data["at"] for each in notes if each.what == "load_failed"] == ([6] if failed else [])
-    assert manager.failure.startswith("offset 6: ") is failed
-    if error is ErrorCode.NOT_COORDINATOR:
-        assert manager.commit("g", {T: 1}, 5_000)[0] == error and manager.num_offsets == 0
-        assert manager.advance(50_000) == []
-
-
 def test_load_of_april_2015_ends_at_the_first_record_that_it_wrote_itself() -> None:
     """The stale offset: one of the old format lies below, is read, and is told, though the log holds newer ones."""
     log = written(3, "0.8.2")
@@ -139,17 +104,6 @@ def test_purge_during_a_load_loses_the_fresh_offset_before_0_9(rules: str, offse
     notes = manager.advance(2 * DAY_MS + 60_000)
     assert offset_of(manager) == (ErrorCode.NONE, offset)
     assert [each.data["why"] for each in notes if each.what == "evict"] == (["expired", "tombstone"] if offset < 0 else [])
-
-
-@pytest.mark.parametrize(("rules", "offset"), [("0.9.0", 8), ("4.3.1", 12)])
-def test_load_of_early_releases_ends_at_the_high_watermark(rules: str, offset: int) -> None:
-    """What the new leader does not know to be on all copies is loaded today, and was never seen before 0.11."""
-    log = written(12, rules)
-    log.update_high_watermark(8)
-    manager = led(rules, log)
-    manager.advance(2_000)
-    log.update_high_watermark(12)
-    assert manager.fetch("g", [T], require_stable=True)[1][T] == offset == offset_of(manager)[1]
 
 
 PLACES: list[TopicPartition] = [T, U, ("payments", 0)]
