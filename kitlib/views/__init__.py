@@ -13,7 +13,7 @@ predict("happy_path", "Where is the commit?", answer="commit")   # asks before i
 compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
-side_by_side(name, over="max_in_flight", values=(1, 5))  # records a second, latency and copies of two settings
+side_by_side(name, over="max_in_flight", values=(1, 5))  # a DataFrame: records a second, latency and copies of two settings
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import TraceError
 from kitlib.experiments import run
 from kitlib.experiments.stored import compare_logs, send_figures, stored
 from kitlib.monitor.delivery import judge
@@ -24,12 +24,9 @@ def texts(svg: str) -> list[str]:
 def test_settings_side_by_side_show_what_each_gives_and_costs() -> None:
     """Five in flight send more than twice as many records a second as one, each with less latency, under the same loss."""
     shown = side_by_side(over="max_in_flight", values=(1, 5), script=SCRIPT)
-    one, five = (each.figures for each in shown.settings)
-    assert five.records_per_s > 2 * one.records_per_s
-    assert five.median_ms < one.median_ms
-    assert [each.trace.settings.max_in_flight for each in shown.settings] == [1, 5]
-    assert [line.split()[0] for line in str(shown).splitlines()[1:]] == ["max_in_flight=1", "max_in_flight=5"]
-    assert {"max_in_flight=1", "max_in_flight=5", "records a second", "690"} <= {*texts(shown._repr_svg_())}
+    one, five = shown.loc[1], shown.loc[5]
+    assert five["records a second"] == 690 > 2 * one["records a second"] and five["median latency, ms"] < one["median latency, ms"]
+    assert [*shown["copies in the log"]] == [5, 25]
 
 
 def test_figures_are_counted_from_first_send_to_last_report() -> None:
@@ -71,14 +68,11 @@ def test_logs_of_several_partitions_are_compared_one_by_one() -> None:
 
 
 def test_what_has_no_log_is_refused() -> None:
-    """A run of another kind, one that delivered nothing, and no or too many values end in a sentence."""
+    """A run of another kind, and one that delivered nothing, end in a sentence."""
     with pytest.raises(TraceError, match="has not read its topic back"):
         side_by_side("happy_path", over="records", values=(5,))
     with pytest.raises(TraceError, match="reported no record as stored"):
         send_figures(replace_steps(run("answers_lost"), "delivered"))
-    for values in ((), range(7)):
-        with pytest.raises(KnobError, match="expected 1 to 6"):
-            side_by_side("answers_lost", over="max_in_flight", values=values)
 
 
 def replace_steps(trace: Trace, without: str) -> Trace:

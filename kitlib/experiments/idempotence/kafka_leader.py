@@ -48,15 +48,16 @@ class KafkaLeader(ModelLeader):
 
     @classmethod
     def open(
-        cls, backend: KafkaBackend, config: BrokerConfig, partitions: int, *, is_attacked: bool = False, is_ended: bool = False
-    ) -> KafkaLeader:
+        cls, backend: KafkaBackend, config: BrokerConfig | None = None, partitions: int = 1, *,
+        is_attacked: bool = False, is_ended: bool = False,
+    ) -> KafkaLeader:  # fmt: skip
         """Create the topic and connect to its leader, through the proxy if it is attacked.
 
         KnobError for rules that a real broker does not have; LabError if it will be ended and is not the kit's own.
         """
         if is_ended:
             must_be_own(backend.cluster, "a run that restarts the broker or changes its settings")
-        if config != BrokerConfig():
+        if config not in (None, BrokerConfig()):
             raise KnobError(
                 "a real broker remembers five batches and follows its own release's rules: remembered_batches, "
                 "older_is_duplicate and release are knobs of the model. Use their defaults, or backend='model'."
@@ -67,7 +68,7 @@ class KafkaLeader(ModelLeader):
             cluster = proxy.cluster if proxy else cluster
             reader = TopicReader.open(cluster, topic)
             undo.pop_all()
-        return cls(config, partitions, topic=topic, cluster=cluster, reader=reader, proxy=proxy)
+        return cls(partitions=partitions, topic=topic, cluster=cluster, reader=reader, proxy=proxy)
 
     @property
     def wire(self) -> Wire:

@@ -1,8 +1,9 @@
 """One broker that leads the partitions of a topic: what it answers to each request, and in which order it asks.
 
-Whether the topic's partition is there comes first, then the batch itself, and only then what is remembered of its producer:
+Authorization comes first, so a client that may not write learns nothing and changes nothing. Then whether
+the topic's partition is there, then the batch itself, and only then what is remembered of its producer:
 a batch that is too large is refused even if it is a duplicate, and a duplicate is answered as a success
-even if its sequence number is far behind. Left out: who may write, and replicas (`mechanisms/replication`).
+even if its sequence number is far behind. Left out: replicas (`mechanisms/replication`).
 """
 
 from __future__ import annotations
@@ -75,11 +76,18 @@ class Leader:
         return {partition: log.state for partition, log in self.logs.items()}
 
     def init_producer_id(self, now_ms: int) -> InitProducerIdAnswer:
-        """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS when there are none left (2.0: UNKNOWN_SERVER_ERROR)."""
+        """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS when there are none left (2.0: UNKNOWN_SERVER_ERROR).
+
+        Release 4.3 gives one to whoever may write to any topic; 2.0 only to who may write idempotently
+        on the cluster.
+        """
+        config = self.config
+        if not config.may_write_idempotently and (config.release == "2.0" or not config.may_write_topic):
+            return InitProducerIdAnswer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         try:
             return InitProducerIdAnswer(ErrorCode.NONE, self.producer_ids.generate(), 0)
         except ProducerIdsExhaustedError:
-            is_told = self.config.release == "2.0"
+            is_told = config.release == "2.0"
             return InitProducerIdAnswer(ErrorCode.UNKNOWN_SERVER_ERROR if is_told else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def produce(self, request: ProduceRequest, now_ms: int) -> dict[int, PartitionAnswer]:
@@ -89,10 +97,26 @@ class Leader:
         """
         self.last_outcomes = {}
         batches = request.batches
-        count = {batches[0].partition: 1} if len(batches) == 1 else Counter(batch.partition for batch in batches)
-        answers = {batch.partition: self._append(batch, now_ms, request.acks, count[batch.partition] == 1) for batch in batches}
+        refused = self._unauthorized(batches)
+        if refused is not None:
+            answers = {batch.partition: self._reject(batch.partition, refused) for batch in batches}
+        else:
+            count = {batches[0].partition: 1} if len(batches) == 1 else Counter(batch.partition for batch in batches)
+            answers = {batch.partition: self._append(batch, now_ms, request.acks, count[batch.partition] == 1) for batch in batches}
         self.closes_connection = request.acks == 0 and any(answer.error for answer in answers.values())
         return answers
+
+    def _unauthorized(self, batches: tuple[Batch, ...]) -> ErrorCode | None:
+        """The error of all partitions when the client may not write this; None when it may."""
+        config = self.config
+        if (
+            not config.may_write_idempotently
+            and config.release == "2.0"
+            and any(batch.has_producer_id for batch in batches)
+            and not any(batch.is_transactional for batch in batches)
+        ):
+            return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return None if config.may_write_topic else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _append(self, batch: Batch, now_ms: int, acks: int, is_only_one: bool) -> PartitionAnswer:
         """Write one batch, or say why not; `is_only_one` is false when the request has another one for this partition."""

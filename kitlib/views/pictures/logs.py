@@ -1,4 +1,4 @@
-"""What lies in the log, for two runs one below the other: the model's and the broker's, or two settings with what each costs.
+"""What lies in the log, for two runs one below the other: the model's and the broker's; and what settings give and cost.
 
     lay_under(run(script=text), run(script=text, backend="kafka"))
     side_by_side("reordering_by_retry", over="max_in_flight", values=(1, 5), script=text)
@@ -9,15 +9,14 @@ Left out: how the logs came to be; that is what the runs' own pictures show.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from kitlib.errors import KnobError
+import pandas as pd
+
 from kitlib.experiments import run
 from kitlib.experiments.script import Script
-from kitlib.experiments.stored import SendFigures, Stored, compare_logs, send_figures, stored
-from kitlib.text import plain_text, text_table
+from kitlib.experiments.stored import Stored, compare_logs, send_figures, stored
 from kitlib.trace import Trace
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.picture import Picture
@@ -28,70 +27,12 @@ NAME_WIDE = 150  # room for a row's name
 STRIP_LEFT, STRIP_WIDE = LEFT + NAME_WIDE, WIDTH - 2 * LEFT - NAME_WIDE
 STRIP_TALL, PITCH = 26, 40
 CHAR = 6.5  # width of a digit
-HEADS = ("records a second", "latency, median (worst)", "copies in the log")
-COLUMN = STRIP_WIDE // len(HEADS)
-BAR_WIDE, BAR_TALL = COLUMN - 122, 14
-MOST_SETTINGS = 6
-
 
 def lay_under(model: Trace, broker: Trace) -> Picture:
     """The log that a broker really has under the model's, of one script on both. TraceError for a run that has not read its log."""
     rows = [row for pair in zip_longest(_rows("model", model), _rows("broker", broker)) for row in pair if row]
     sentence = compare_logs(model, broker)
     return _picture("Is the broker's log the model's?", sentence, *_strips(rows, 52))
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting's run: its log, and what it cost and gave."""
-
-    name: str
-    trace: Trace
-    figures: SendFigures
-
-    @property
-    def cells(self) -> tuple[str, str, str]:
-        """The figures as text, in the order of the table's heads."""
-        told = self.figures
-        return f"{told.records_per_s:,.0f}", f"{told.median_ms:,.0f} ms ({told.worst_ms:,.0f} ms)", f"{told.copies:,}"
-
-
-@dataclass(frozen=True, slots=True)
-class SideBySide:
-    """The same script with several settings of one knob. Prints as a table; in a notebook it is a picture."""
-
-    question: str
-    settings: tuple[Setting, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(text_table([("", *HEADS), *((each.name, *each.cells) for each in self.settings)], left=1))
-
-    __repr__ = __str__
-
-    def _repr_svg_(self) -> str:
-        return self.picture.svg
-
-    @property
-    def picture(self) -> Picture:
-        """The figures as bars, and below them the logs."""
-        parts: list[Svg] = []
-        best = [max(found) or 1 for found in zip(*(_measures(one.figures) for one in self.settings), strict=True)]
-        for place, head in enumerate(HEADS):
-            parts.append(el("text", head, cls="ink", x=STRIP_LEFT + place * COLUMN, y=56, font_weight="bold"))
-        for row, one in enumerate(self.settings):
-            y = 76 + row * 26
-            parts.append(el("text", one.name, cls="ink", x=LEFT, y=y))
-            for place, (value, cell) in enumerate(zip(_measures(one.figures), one.cells, strict=True)):
-                x, wide = STRIP_LEFT + place * COLUMN, round(BAR_WIDE * value / best[place])
-                fill = PINK if place == len(HEADS) - 1 else BLUE
-                parts += [el("rect", x=x, y=y - 11, width=max(wide, 1), height=BAR_TALL, fill=fill, opacity="0.75")]
-                parts += [el("text", cell, cls="ink", x=x + max(wide, 1) + 5, y=y)]
-        logs, height = _strips([row for one in self.settings for row in _rows(one.name, one.trace)], 86 + len(self.settings) * 26)
-        return _picture(self.question, str(self), group(*parts, logs), height)
-
-
-def _measures(told: SendFigures) -> tuple[float, float, float]:
-    return told.records_per_s, told.median_ms, told.copies
 
 
 def side_by_side(
@@ -103,19 +44,16 @@ def side_by_side(
     script: Script | str | None = None,
     backend: str = "model",
     **knobs: Any,
-) -> SideBySide:
-    """A producer's experiment with each of these values of one knob, all else alike, one below the other.
+) -> pd.DataFrame:
+    """A producer's experiment with each of these values of one knob, all else alike: a row for each, with what it gives and costs.
 
-    `script` and knobs as `kitlib.experiments.run`. KnobError for no value or more than six, and as the run; TraceError
-    for an experiment whose runs do not read their log back.
+    `script` and knobs as `kitlib.experiments.run`. KnobError as the run; TraceError for an experiment whose runs do not read
+    their log back.
     """
-    if not 1 <= len(values) <= MOST_SETTINGS:
-        raise KnobError(f"side_by_side: {len(values)} values of {plain_text(over, 40)}, expected 1 to {MOST_SETTINGS}.")
-    found = []
-    for value in values:
-        trace = run(name, backend=backend, script=script, **{**knobs, over: value})
-        found.append(Setting(f"{over}={value}", trace, send_figures(trace)))
-    return SideBySide(f"What does {over} give, and what does it cost?", tuple(found))
+    found = {value: send_figures(run(name, backend=backend, script=script, **{**knobs, over: value})) for value in values}
+    rows = [(each.records_per_s, each.median_ms, each.worst_ms, each.copies) for each in found.values()]
+    heads = ["records a second", "median latency, ms", "worst latency, ms", "copies in the log"]
+    return pd.DataFrame(rows, pd.Index(found, name=over), heads).round().astype(int)
 
 
 def _rows(name: str, trace: Trace) -> list[tuple[str, list[Stored]]]:

@@ -56,6 +56,7 @@ WRONG = Batch(0, 2, PID, 0, -5, timestamp_ms=NOW + 10_000_000, values=VALUES)
 @pytest.mark.parametrize(
     ("config", "wrong", "acks", "error", "log_start"),
     [
+        pytest.param(replace(LARGE, may_write_topic=False), replace(WRONG, partition=9), 7, "TOPIC_AUTHORIZATION_FAILED", -1, id="topic"),
         pytest.param(LARGE, replace(WRONG, partition=9), 7, "UNKNOWN_TOPIC_OR_PARTITION", -1, id="partition"),
         pytest.param(LARGE, WRONG, 7, "INVALID_REQUIRED_ACKS", -1, id="acks"),
         pytest.param(LARGE, WRONG, -1, "MESSAGE_TOO_LARGE", -1, id="size"),
@@ -75,8 +76,8 @@ WRONG = Batch(0, 2, PID, 0, -5, timestamp_ms=NOW + 10_000_000, values=VALUES)
 def test_produce_first_fault_is_answered(
     config: BrokerConfig, wrong: Batch, acks: int, error: str, log_start: int
 ) -> None:
-    """Partition, acks, size, form, time stamp, epoch, sequence; nothing has changed after any."""
-    leader = Leader(config)
+    """Authorization, partition, acks, size, form, time stamp, epoch, sequence; nothing has changed after any."""
+    leader = Leader(BrokerConfig())
     leader.produce(ProduceRequest(0, (batch(0, epoch=2),)), NOW)
     leader.config = config
     before = state_of(leader)
@@ -112,6 +113,41 @@ def test_produce_time_stamp_of_tomorrow_is_taken_where_there_is_no_bound() -> No
         (BrokerConfig(release="2.0"), 24 * hour, "0"), (BrokerConfig(timestamp_after_max_ms=None), 24 * hour, "0"),
     ):  # fmt: skip
         assert answer(Leader(config), batch(0, at=NOW + ahead)) == {0: wanted}
+
+
+@pytest.mark.parametrize(
+    ("config", "txn", "pid", "wanted"),
+    [
+        (BrokerConfig(may_write_topic=False), False, PID, "TOPIC_AUTHORIZATION_FAILED"),
+        (BrokerConfig(may_write_idempotently=False), False, PID, "0"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), False, PID, "CLUSTER_AUTHORIZATION_FAILED"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), False, -1, "0"),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), True, PID, "0"),
+    ],
+)  # fmt: skip
+def test_produce_authorization(config: BrokerConfig, txn: bool, pid: int, wanted: str) -> None:
+    """Release 2.0 asks for a right of its own on idempotence; in 4.3 the right to write to the topic is enough."""
+    leader = Leader(config)
+    seq, epoch = (0, 0) if pid >= 0 else (-1, -1)
+    assert answer(leader, batch(seq, epoch=epoch, pid=pid, txn=txn)) == {0: wanted}
+    assert leader.logs[0].end == (wanted == "0")
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (BrokerConfig(may_write_idempotently=False), ErrorCode.NONE),
+        (BrokerConfig(may_write_topic=False), ErrorCode.NONE),
+        (BrokerConfig(may_write_idempotently=False, may_write_topic=False), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (BrokerConfig(may_write_idempotently=False, release="2.0"), ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+def test_init_producer_id_authorization(config: BrokerConfig, error: ErrorCode) -> None:
+    """An id is given to who may write idempotently, and in 4.3 to who may write to any topic; a refusal takes none."""
+    leader = Leader(config)
+    assert leader.init_producer_id(NOW).error is error
+    leader.config = BrokerConfig(release=config.release)
+    assert leader.init_producer_id(NOW).producer_id == (error is ErrorCode.NONE)
 
 
 def test_expire_names_the_producers_of_each_partition() -> None:
