@@ -22,7 +22,7 @@ WITHOUT_KNOB: dict[str, Any] = {
     "partitions": 1, "release": "", "poll_records": 500, "library": "java", "strategy": "range",
     "session_ms": 6_000, "max_poll_ms": 60_000, "rule": "", "commits": "", "workers": 1, "keeper": "librdkafka",
     "coordinator_rules": "4.3.1", "rules": "4.3.1", "auto_offset_reset": "earliest", "retry_ms": 100,
-    "delete_retention_ms": 86_400_000, "min_compaction_lag_ms": 0, "age_ms": 0, "mode": "distributed", "consumers": 1,
+    "delete_retention_ms": 86_400_000, "mode": "distributed", "consumers": 1,
     "acknowledge": "explicit", "renew": False, "delivery_limit": 5, "lock_ms": 30_000, "max_locks": 2_000, "isolation": "read_committed",
     "version": "2", "transactional": True, "offsets": "inside", "order": "output first", "ids": "same", "generation": True,
     "unique_key": True, "on_fenced": "go back", "cause": "slow", "late_marker": False, "marker_delay_ms": 0, "verification": True,

@@ -145,9 +145,8 @@ _WORDS = GROUPS.having(
             rule=compaction("must_be_cleaned", "The cleaner runs when the dirty ratio is high enough."),
         ),
         "rest": Word(
-            "The cleaner [why=too young?removes nothing: records from offset {to:d} on are younger than min.compaction.lag.ms|does not "
-            "run: below offset {to:d} there is nothing new to clean].", "to", "why",
-            rule=compaction("cleanable_range", "Records younger than min.compaction.lag.ms are not cleaned."),
+            "The cleaner does not run: below offset {to:d} there is nothing new to clean.", "to",
+            rule=compaction("cleanable_range", "A pass covers what is new since the last one, but for the active segment."),
         ),
         "move": Word(
             "The group's partition of the offsets topic moves from {from:broker()} to {to:broker()}.", "from to", judged="move",

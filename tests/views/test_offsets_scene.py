@@ -148,10 +148,6 @@ def test_a_long_run_stays_small(trace: Trace) -> None:
 # A step that no default run has -> what it says; `tests/test_net.py` keeps the sentences of all others.
 SAID: list[tuple[str, str, dict[str, object], str]] = [
     ("log", "rest", {"to": 5}, "The cleaner does not run: below offset 5 there is nothing new to clean."),
-    (
-        "log", "rest", {"to": 0, "why": "too young"},
-        "The cleaner removes nothing: records from offset 0 on are younger than min.compaction.lag.ms.",
-    ),
     ("coordinator 2", "cache", {"key": BILLING, "value": 12}, "Coordinator 2's cache: billing orders-0 = 12."),
 ]  # fmt: skip
 

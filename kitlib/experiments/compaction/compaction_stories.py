@@ -1,7 +1,7 @@
 """Compaction's experiments: a gap is no loss, and a tombstone is not there for ever.
 
 A run has a compacted topic and one reader, who goes away and comes back. `rest`: the cleaner does not come, as nothing
-is dirty, or what is dirty is too young. `compact` names the records that are gone and have a later record of their key,
+is dirty. `compact` names the records that are gone and have a later record of their key,
 `purge` the tombstones whose time was up. `view` compares what a reader holds for each key with what was last written:
 `stale` keys are deleted or changed and it does not know, `missing` ones it should have. `state["offsets"]` is what lies
 in the log, and in which segments.
@@ -67,8 +67,6 @@ class ModelCompactedLog:
 
     name: str
     delete_retention_ms: int = DAY_MS
-    min_compaction_lag_ms: int = 0
-    age_ms: int = 0  # how much older than the run the first segment's records are
     now_ms: int = 0
     is_full: bool = False  # the next record begins a new segment
     kept: int | None = None  # the committed offset
@@ -77,12 +75,7 @@ class ModelCompactedLog:
 
     def __post_init__(self) -> None:
         self.log = SegmentedLog(self.name)
-        config = CleanerConfig(
-            delete_retention_ms=self.delete_retention_ms,
-            min_compaction_lag_ms=self.min_compaction_lag_ms,
-            min_cleanable_dirty_ratio=0.0,
-        )
-        self.cleaner = LogCleaner(self.log, config)
+        self.cleaner = LogCleaner(self.log, CleanerConfig(self.delete_retention_ms, min_cleanable_dirty_ratio=0.0))
 
     @property
     def start(self) -> int:
@@ -117,9 +110,9 @@ class ModelCompactedLog:
         self.log.end_offset = self.log.high_watermark = marker.next_offset
 
     def clean(self) -> int:
-        """Let the cleaner go over all that is old enough and not in the active segment; the first offset that is dirty after it."""
+        """Let the cleaner go over all that is not in the active segment; the first offset that is dirty after it."""
         self.now_ms += PASS_MS
-        self.cleaner.clean(self.now_ms + self.age_ms)
+        self.cleaner.clean(self.now_ms)
         return self.cleaner.checkpoint or 0
 
     def delete_before(self, offset: int) -> int:
@@ -148,7 +141,7 @@ class ModelCompactedLog:
 
     def snapshot(self) -> LogSnapshot:
         records = [(each.offset, each.key or b"", each.value) for each in self.log.records() if each.offset >= self.start]
-        dirty_ratio = self.cleaner.look(self.now_ms + self.age_ms).dirty_ratio
+        dirty_ratio = self.cleaner.look(self.now_ms).dirty_ratio
         return LogSnapshot(segments_of(self.log), records, dirty_ratio)
 
     def wait(self, ms: int) -> None:
@@ -181,15 +174,11 @@ class CompactionRun(Run):
     seen: LogSnapshot = field(init=False)
     shown: dict[str, Any] = field(init=False)  # the same as the steps hold it
     cleaned_to: int = 0  # the first dirty offset
-    is_too_young: bool = field(init=False)  # the first segment, for the cleaner
     table: Table = field(default_factory=dict)  # what the reader holds for each key
     truth: Table = field(default_factory=dict)  # what was last written
 
     def __post_init__(self) -> None:
-        lag_ms, age_ms = self.settings.min_compaction_lag_ms, self.settings.age_ms
-        self.is_too_young = age_ms < lag_ms
-        retention_ms = self.settings.delete_retention_ms
-        self.log = self.backend.provide(ModelCompactedLog, "customers", retention_ms, lag_ms, age_ms)
+        self.log = self.backend.provide(ModelCompactedLog, "customers", self.settings.delete_retention_ms)
         self.ledger = PartitionLedger(self.log.name)
         self._look()
 
@@ -225,8 +214,7 @@ class CompactionRun(Run):
         to = self.log.clean()
         self._look()
         if to == self.cleaned_to:
-            self._record("log", "rest", to=to, **({"why": "too young"} if self.is_too_young else {}))
-            return
+            return self._record("log", "rest", to=to)
         self.cleaned_to = to
         kept = {offset for offset, _, _ in self.seen.records}
         newest = {key: offset for offset, key in before.items()}
@@ -323,17 +311,13 @@ def named(keys: Iterable[bytes]) -> list[str]:
 CUSTOMERS = ("alice", "bob", "carol")
 
 
-@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "key_count", "read_first", "min_compaction_lag_ms", "records"))
+@experiment("A gap is no loss", CompactionRun, figure=LOST, front=("what", "key_count", "read_first", "records"))
 def compacted_topic(
     run: CompactionRun,
     what: Annotated[Literal["compaction", "delete records", "transactions", "nothing"], Knob("What makes the gap.")] = "compaction",
     records: Annotated[int, Knob("Records in the first segment.", "records", 1, 100)] = 10,
     key_count: Annotated[int, Knob("Distinct keys among them; all remaining records have the last key.", "keys", 1, 100)] = 3,
     read_first: Annotated[int, Knob("How many of them the reader processes before it leaves.", "records", 0, 100)] = 3,
-    min_compaction_lag_ms: Annotated[
-        int, Knob("Minimum age of a record before the cleaner may remove it (the topic's min.compaction.lag.ms).", "ms", 0, 3_600_000)
-    ] = 0,
-    age_ms: Annotated[int, Knob("Age of the records when the cleaner runs.", "ms", 0, 7_200_000)] = 0,
     auto_offset_reset: Annotated[
         Literal["earliest", "latest", "none"], Knob("Where the reader continues when its offset is out of range.")
     ] = "earliest",

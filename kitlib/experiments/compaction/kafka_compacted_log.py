@@ -18,7 +18,6 @@ from confluent_kafka import Producer
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from kitlib.errors import KnobError
 from kitlib.experiments.compaction.compaction_stories import DAY_MS, LogSnapshot, Row, segments_between
 from kitlib.experiments.groups.kafka_operator import set_topic
 from kitlib.experiments.kafka_backend import DEADLINE_S, KafkaBackend, KafkaTopic, TopicReader, write
@@ -32,8 +31,6 @@ APART_MS = 2 * SEGMENT_MS  # between the timestamps of two segments
 CHECKPOINT = "cleaner-offset-checkpoint"
 DIRTY_RATIO = "min.cleanable.dirty.ratio"
 ALWAYS, NEVER = "0", "1"  # no log is dirtier than all of it
-THREE_ROUNDS_S = 1.6  # of the cleaner: the kit's brokers have log.cleaner.backoff.ms=500
-LONGEST_RUN_MS = 60_000
 MOST = 100_000  # records of a fetch, which shall be all that there are
 
 
@@ -43,34 +40,22 @@ class KafkaCompactedLog(KafkaTopic):
 
     backend: KafkaBackend = field(kw_only=True)
     segment: int = 0  # how often a segment was rolled
-    min_compaction_lag_ms: int = 0
     first_ms: int = 0  # the timestamp of the first segment's records
     folder: Path = field(init=False)  # of the partition, on its leader
     wire: TopicReader = field(init=False)
     transactions: Producer | None = None
 
     @classmethod
-    def open(
-        cls, backend: KafkaBackend, name: str, delete_retention_ms: int = DAY_MS, min_compaction_lag_ms: int = 0,
-        age_ms: int = 0,
-    ) -> KafkaCompactedLog:  # fmt: skip
-        """Create the topic. LabError when the broker refuses, or when it is not the kit's: its files cannot be read then.
-
-        KnobError when the records would come of age while the run goes on: a broker's cleaner comes when it comes.
-        """
-        if 0 < min_compaction_lag_ms - age_ms < LONGEST_RUN_MS:
-            raise KnobError(
-                f"min_compaction_lag_ms={min_compaction_lag_ms} and age_ms={age_ms}: on a real broker, the records would come of "
-                f"age during the run. Let the first be {LONGEST_RUN_MS} ms more than the second, or not more at all."
-            )
+    def open(cls, backend: KafkaBackend, name: str, delete_retention_ms: int = DAY_MS) -> KafkaCompactedLog:
+        """Create the topic. LabError when the broker refuses, or when it is not the kit's: its files cannot be read then."""
         cluster = backend.cluster
         must_be_own(cluster, "a run that watches the cleaner's files")
         config = {
             "cleanup.policy": "compact,delete", "segment.ms": str(SEGMENT_MS), DIRTY_RATIO: NEVER,
-            "delete.retention.ms": str(delete_retention_ms), "min.compaction.lag.ms": str(min_compaction_lag_ms),
+            "delete.retention.ms": str(delete_retention_ms),
         }  # fmt: skip
         log = cls.create(backend, name, MOST, config, group=f"kit.{backend.run}.{name}", backend=backend)
-        log.min_compaction_lag_ms, log.first_ms = min_compaction_lag_ms, int(time.time() * 1000) - age_ms
+        log.first_ms = int(time.time() * 1000)
         leader = backend.admin.list_topics(log.name, timeout=DEADLINE_S).topics[log.name].partitions[0].leader
         log.folder = workspace.data_dir() / f"kafka-{cluster.brokers}" / f"node-{leader}" / f"{log.name}-0"
         log.wire = TopicReader.open(cluster, log.name)
@@ -98,18 +83,10 @@ class KafkaCompactedLog(KafkaTopic):
         return [offset for row in rows for offset in self.write_transaction(self.transactions, [row], self.at_ms)]
 
     def clean(self) -> int:
-        """Let the cleaner come, and wait until its checkpoint is the active segment's base. LabError after DEADLINE_S.
-
-        Where the first segment is too young for it, it has three rounds to leave the log alone.
-        """
+        """Let the cleaner come, and wait until its checkpoint is the active segment's base. LabError after DEADLINE_S."""
         active = self._bases()[-1]
         self._let_clean(ALWAYS)
-        if time.time() * 1000 - self.first_ms < self.min_compaction_lag_ms:
-            time.sleep(THREE_ROUNDS_S)
-        else:
-            wait_until(
-                lambda: self._checkpoint() >= active, DEADLINE_S, f"the cleaner has been over {self.name}-0 up to {active}"
-            )
+        wait_until(lambda: self._checkpoint() >= active, DEADLINE_S, f"the cleaner has been over {self.name}-0 up to {active}")
         self._let_clean(NEVER)
         return self._checkpoint()
 

@@ -11,7 +11,8 @@ during a load, was fixed a month later (2d5e0f07613, KAFKA-2163).
 Source: Apache Kafka 0.8.2.2 and trunk of April 2015 `OffsetManager`; 0.9.0.1 `GroupMetadataManager`; 4.3.1
 `OffsetMetadataManager`, `CoordinatorLoaderImpl`, `CoordinatorRuntime`.
 Differs: a log here holds only records that 4.3.1 can read, and all of it is replicated at once. So the load of 4.3.1 never fails, and
-who asks for offsets that need not be stable is told the same. Of the releases between them, 2.0 has the clock of 0.9.0, and 2.1 that of 4.3.1 (KIP-211).
+who asks for offsets that need not be stable is told the same. Of the releases between them, 2.0 has the clock of 0.9.0, and 2.1 that
+of 4.3.1 (KIP-211).
 """
 
 from __future__ import annotations
