@@ -20,9 +20,6 @@ from kitlib.trace import Trace
 
 on_broker = pytest.mark.kafka
 ONCE = [[sequence, 0, 0, sequence] for sequence in range(5)]  # offset, producer, epoch, sequence
-TWICE = ONCE + [[5 + sequence, 0, 1, sequence] for sequence in range(5)]
-
-
 def answers_withheld(client: str, ending: Any, **more: Any) -> Trace:
     """Five records, one a batch, whose answers are held back until the connection is cut, or the broker killed."""
     rules = [Rule("withhold")]
@@ -149,16 +146,6 @@ def test_vendors_client_answers_lost_writes_each_batch_once(broker: Any, client:
     trace = answers_withheld(client, "cut")
     assert batches(trace) == ONCE and judge(trace).counts == dict.fromkeys(judge(trace).kinds, 0)
     assert trace.words()["delivered"] == 5
-
-
-@on_broker
-@pytest.mark.slow
-def test_java_broker_killed_writes_all_five_twice_and_says_nothing(broker: Any) -> None:
-    """The killed broker remembers the last batch alone: Java's client raises its epoch and writes all of them again."""
-    trace = answers_withheld("java", "kill")
-    told = [step.data["offset"] for step in trace if step.what == "delivered"]
-    assert batches(trace) == TWICE and told == [5, 6, 7, 8, 9]
-    assert judge(trace).counts["duplicated"] == 5 and judge(trace).violations == ()
 
 
 @on_broker
