@@ -34,6 +34,11 @@ from kitlib.settings import Settings
 from kitlib.trace import Step
 
 LOG_START = "a log start that moved past everything the broker remembered of the producer"
+EXCUSES = {  # what makes a broker remember less, by what its step means to a verdict
+    "fail_over": "a new leader that had not seen every batch",
+    "expire": "producer.id.expiration.ms: the broker had forgotten the producer id",
+    "delete": LOG_START,
+}
 SAYS_NOTHING = "{error}, which says nothing about an attempt whose answer never arrived"
 
 
@@ -64,7 +69,9 @@ class ProducerLedger:
     def follow(self, step: Step, judged: str) -> None:
         """Follow one step. `judged` is what its word means to a verdict; "" is ignored."""
         self.last_step = step.number
-        if judged:
+        if judged in EXCUSES:
+            self.excuses.append((step.number, EXCUSES[judged]))
+        elif judged:
             getattr(self, f"_on_{judged}")(step)
 
     def _on_send(self, step: Step) -> None:
@@ -119,18 +126,9 @@ class ProducerLedger:
             why = "a restarted broker, which remembers only the last batch of each producer"
         self.excuses.append((step.number, why))
 
-    def _on_fail_over(self, step: Step) -> None:
-        self.excuses.append((step.number, "a new leader that had not seen every batch"))
-
-    def _on_expire(self, step: Step) -> None:
-        self.excuses.append((step.number, "producer.id.expiration.ms: the broker had forgotten the producer id"))
-
     def _on_exit(self, step: Step) -> None:
         if self.exited_at is None:
             self.exited_at = step.number
-
-    def _on_delete(self, step: Step) -> None:
-        self.excuses.append((step.number, LOG_START))
 
     def verdict(self, is_cut: bool) -> LaneVerdict:
         """The verdict after the last step. A run that was cut is judged like any other: a write comes before the notification."""

@@ -48,7 +48,7 @@ class Flight:
 
     client: Client
     request: ProduceRequest  # with this batch alone
-    data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last
+    data: dict[str, Any]  # what its steps say of it: topic, partition, request, batch, first, last, seq, epoch, pid
     attempt: int  # 0 for the first one
     refused: PartitionAnswer | None = None  # an error that it gets instead of the broker's answer
     handled: PartitionAnswer | None = None  # once the broker has dealt with it
@@ -67,11 +67,6 @@ class Flight:
     @property
     def partition(self) -> int:
         return self.batch.partition
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The batch's numbers, as its steps tell them."""
-        return {"seq": self.batch.base_sequence, "epoch": self.batch.producer_epoch, "pid": self.batch.producer_id}
 
     @property
     def answer(self) -> PartitionAnswer:
@@ -321,13 +316,14 @@ class ProducerRun(World):
         flights = []
         for batch, kept in zip(request.batches, sent.batches, strict=True):
             data = {"topic": self._led.topic, "partition": batch.partition, "request": request.number, "batch": kept.number,
-                    "first": int(batch.values[0]), "last": int(batch.values[-1])}  # fmt: skip
+                    "first": int(batch.values[0]), "last": int(batch.values[-1]),
+                    "seq": batch.base_sequence, "epoch": batch.producer_epoch, "pid": batch.producer_id}  # fmt: skip
             alone = request if len(request.batches) == 1 else replace(request, batches=(batch,))
             flights.append(Flight(client, alone, data, kept.attempts))
         if request.acks != 0:
             client.flights[request.number] = flights
         for flight in flights:
-            self._record(client.actor, "request", client, **flight.data, **flight.numbers, attempt=flight.attempt)
+            self._record(client.actor, "request", client, **flight.data, attempt=flight.attempt)
         found, fate = self._on("request", flights[0]), ""
         if found is None:
             fate = self._fate_of(flights)
@@ -487,7 +483,7 @@ class ProducerRun(World):
         flight.deeds = {"second_copy": 0} if "duplicate_request" in flight.deeds else {}
         what = {Outcome.REJECTED: "refuse", Outcome.APPENDED: "write"}.get(self._led.last_outcomes[flight.partition], "recognise")
         told = {"error": answer.error.name} if what == "refuse" else {"offset": answer.base_offset}
-        self._record("broker", what, flight.client, **flight.data, **flight.numbers, **told)
+        self._record("broker", what, flight.client, **flight.data, **told)
         if self._led.differs:
             self._record("broker", "differs", flight.client, **flight.where, from_the_model=self._led.differs)
         return answer

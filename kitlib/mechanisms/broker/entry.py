@@ -7,7 +7,7 @@ kept by the partition's leader, and by every follower, which learns it from the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kitlib.mechanisms.protocol import NO_PRODUCER_EPOCH, NO_SEQUENCE, Batch
 
@@ -87,14 +87,7 @@ class ProducerStateEntry:
 
     def snapshot(self) -> ProducerStateEntry:
         """What is kept on disk: all of it, but of the batches the newest alone."""
-        return ProducerStateEntry(
-            self.producer_id,
-            self.epoch,
-            self.coordinator_epoch,
-            self.last_timestamp_ms,
-            self.txn_first_offset,
-            self.batches[-1:],
-        )
+        return replace(self, batches=self.batches[-1:])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
