@@ -34,10 +34,6 @@ class StockRecord:
     key: dict[str, Any]
     value: dict[str, Any] | None  # None: a tombstone
 
-    def __str__(self) -> str:
-        value = "null" if self.value is None else json.dumps(self.value)
-        return f"{self.kind} {json.dumps(self.key)} {value}"
-
 
 def dump_offsets(cluster: Cluster, group: str) -> list[StockRecord]:
     """All records of one group that lie in the topic now, in the order of the log. LabError when Kafka's classes refuse one."""

@@ -65,7 +65,8 @@ class CommitLog:
         """What a reader should know of this reading: a sentence for each thing that is not as it should be."""
         told = []
         if self.reading.broken:
-            told.append(f"{self.reading.broken} records could not be read and were skipped; the first one is at {self.reading.told[0]}.")
+            reading = self.reading
+            told.append(f"{reading.broken} records could not be read and were skipped; the first one is at {reading.first_broken}.")
         if self.clock_went_back:
             by_ms, offset, partition = self.clock_worst
             told.append(

@@ -22,7 +22,7 @@ from kitlib.mechanisms.positions import ResetPolicy, start_position
 from kitlib.mechanisms.protocol import ErrorCode
 from kitlib.monitor.figures import LOADING, LOST_OR_AGAIN
 from kitlib.more.offsets.messages import SUBSCRIPTION
-from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition, key_of, key_text
+from kitlib.more.offsets.offset_cache import OffsetCache, TopicPartition, key_text, told
 from kitlib.more.offsets.offset_manager import OffsetManager
 from kitlib.more.offsets.offset_rules import NO_OFFSET, RULES, OffsetConfig, OffsetEvent
 from kitlib.more.offsets.records import decode
@@ -52,7 +52,9 @@ class ToldLog:
 
     def _row(self, record: LogRecord) -> list[Any]:
         if record.offset not in self._rows:
-            key, value = told_of(record)
+            found = decode(record.key, record.value)
+            key, value = told(found)
+            key += OLD_FORMAT if found.type.number == 0 else ""
             self._rows[record.offset] = [record.offset, self.keys.setdefault(key, len(self.keys)), value]
         return self._rows[record.offset]
 
@@ -178,15 +180,6 @@ def cached(cache: OffsetCache) -> dict[str, int]:
     """What is in a cache: each offset, and each group that the log tells of with its number of members."""
     groups = {f"group {name}": group.members for name, group in cache.groups.items() if group.protocol_type is not None}
     return groups | {key_text(key): value.committed_offset for key, value in cache.offsets.items()}
-
-
-def told_of(record: LogRecord) -> tuple[str, int | None]:
-    """A record's key and value in the words of a trace."""
-    found = decode(record.key, record.value)
-    if not found.is_commit:
-        return f"group {found.group}", None if found.value is None else len(found.value.get("members", ()))
-    key = key_text(key_of(found)) + (OLD_FORMAT if found.type.number == 0 else "")
-    return key, None if found.value is None else int(found.value["offset"])
 
 
 MOST_ASKED = 1_000

@@ -105,13 +105,17 @@ def subscribed_topics(value: dict[str, Any]) -> frozenset[str] | None:
     return frozenset(topics)
 
 
+def told(record: OffsetsRecord) -> tuple[str, int | None]:
+    """A record's key and value in the words of a trace; the value of a group's record is told as its number of members."""
+    key = key_text(key_of(record)) if record.is_commit else f"group {record.group}"
+    if record.value is None:
+        return key, None
+    return key, int(record.value["offset"]) if record.is_commit else len(record.value.get("members", ()))
+
+
 def noted(offset: int, record: OffsetsRecord, now_ms: int) -> list[OffsetEvent]:
-    """A written record in the words of a trace; the value of a group's record is told as its number of members."""
-    if not record.is_commit:
-        members = None if record.value is None else len(record.value.get("members", ()))
-        told = {"offset": offset, "key": f"group {record.group}", "value": members, "timestamp_ms": now_ms}
-        return [OffsetEvent("write", told)]
-    key, value = key_text(key_of(record)), None if record.value is None else record.value["offset"]
-    told = {"offset": offset, "key": key, "value": value, "timestamp_ms": now_ms}
-    written = OffsetEvent("write", told | ({} if record.version is None else {"format": record.version}))
-    return [written] if value is None else [written, OffsetEvent("cache", {"key": key, "value": value})]
+    """A written record, and what it put into the cache, in the words of a trace."""
+    key, value = told(record)
+    of_format = {"format": record.version} if record.is_commit and record.version is not None else {}
+    written = OffsetEvent("write", {"offset": offset, "key": key, "value": value, "timestamp_ms": now_ms} | of_format)
+    return [written] if value is None or not record.is_commit else [written, OffsetEvent("cache", {"key": key, "value": value})]

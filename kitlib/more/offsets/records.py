@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kitlib.more.offsets.messages import ASSIGNMENT, RECORD_TYPES, SUBSCRIPTION, Message, RecordType
@@ -31,7 +31,6 @@ UNKNOWN_TYPE = "org.apache.kafka.coordinator.common.runtime.Deserializer$Unknown
 UNKNOWN_VERSION = "org.apache.kafka.coordinator.common.runtime.Deserializer$UnknownRecordVersionException"
 OFFSET_COMMITS = (0, 1)  # the record types that carry a committed offset
 GROUP_METADATA_TYPE = 2
-TOLD_BROKEN = 100  # so many broken records are kept with their reasons; all of them are counted
 CONSUMER = "consumer"  # the protocol type whose members' bytes the consumer protocol reads
 
 
@@ -200,7 +199,7 @@ class Reading:
 
     decoded: int = 0
     broken: int = 0
-    told: list[str] = field(default_factory=list)  # of the first TOLD_BROKEN of the broken ones the offset, and why
+    first_broken: str = ""  # its offset, and why it could not be read
 
 
 def read_records(
@@ -216,8 +215,7 @@ def read_records(
             record = decode(key, value)
         except BrokenRecordError as error:
             seen.broken += 1
-            if len(seen.told) < TOLD_BROKEN:
-                seen.told.append(f"offset {offset}: {error}")
+            seen.first_broken = seen.first_broken or f"offset {offset}: {error}"
             continue
         seen.decoded += 1
         yield offset, record
