@@ -144,19 +144,15 @@ class _Monitor:
         self.storage.add_commit("group", self.run.topic, 0, Commit(offset, now_ms, order=self.commits), now_ms)
 
     @property
-    def status(self) -> str:
-        """Burrow's word for the partition now."""
-        judged = self.judged()
-        return judged.status.name if judged else "OK"
-
-    def judged(self) -> PartitionStatus | None:
-        return self.storage.status("group", self.run.group.now_ms).partitions.get((self.run.topic, 0))
+    def window(self) -> Window:
+        """Its window of the partition now; it has seen a commit."""
+        return (self.storage.windows("group", self.run.group.now_ms) or {})[self.run.topic, 0]
 
     def tell(self, when: str) -> None:
         """Write down what it shows."""
-        window, judged = (self.storage.windows("group", self.run.group.now_ms) or {})[self.run.topic, 0], self.judged()
-        stored_lag, why = window.commit(-1).lag, str(judged) if judged else ""
-        self.run.record_lane("monitor", "judge", 0, status=self.status, why=why, stored_lag=stored_lag, lag=window.current_lag, when=when)
+        window, judged = self.window, evaluate(self.window)
+        told = {"status": judged.status.name, "why": str(judged), "stored_lag": window.commit(-1).lag, "lag": window.current_lag}
+        self.run.record_lane("monitor", "judge", 0, **told, when=when)
 
 
 @experiment("The lag was flat, and then it jumped", GroupRun, figure=HIDDEN_LAG, front=("commits", "every_ms", "produced"))
@@ -192,7 +188,7 @@ def flat_lag(
         monitor.look()
 
     most_ms = 2 * commits * every_ms + SETTLE_MS
-    run.until(lambda: monitor.status != "OK", "the monitor's alarm", goes_by, most_ms)
+    run.until(lambda: evaluate(monitor.window).status.name != "OK", "the monitor's alarm", goes_by, most_ms)
     monitor.tell("nobody commits")
     run.join("B", settings)
     evicted(run, "A", ["B"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kitlib.errors import KnobError, TraceError
+from kitlib.errors import TraceError
 from kitlib.monitor.commit_history import Committed, GroupSeen
 from kitlib.monitor.rewinds import (
     LagSpike,
@@ -80,9 +80,7 @@ def find_signs(
 
 
 def last_of_each(samples: Sequence[Sample], every_ms: int) -> list[Sample]:
-    """The last sample of each span of `every_ms`; all of them for 0. KnobError below 0."""
-    if every_ms < 0:
-        raise KnobError(f"every_ms is {every_ms}: give 0 ms or more.")
+    """The last sample of each span of `every_ms`; all of them for 0."""
     return list({each.at_ms // every_ms if every_ms else number: each for number, each in enumerate(samples)}.values())
 
 
