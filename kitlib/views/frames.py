@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from kitlib.monitor.verdict import cut_sentence
 from kitlib.trace import Step, Trace
-from kitlib.views.marks import events, pauses
 from kitlib.views.partition.reader import Lane, LaneReader, LaneView, lanes_of
-from kitlib.views.play_clock import PlayClock, play_clock
+from kitlib.views.play_clock import PlayClock, events, pauses, play_clock
 from kitlib.views.scene import SCENES, Scene, kind_of, scene_of
 from kitlib.views.trees.forest import Forest
 from kitlib.views.trees.reader import to_forest

@@ -6,16 +6,22 @@ others becomes a *break* of one fixed width, and each step has a little room of 
 millisecond is seen in its order.
 
 Places are seconds of play at normal speed: the player, its slider and the curves share them.
+
+Some steps are worth jumping to: what the words of the domain mark, the fork, and where the verdict first saw each anomaly. These marks
+stand on the slider; those that crowd are one sign there, which names the first of them and counts the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from kitlib.monitor.verdict import Verdict
+from kitlib.trace import Trace
 from kitlib.views.film import differences
 from kitlib.views.svg import Svg, el, group
 
@@ -29,6 +35,10 @@ END_S = 1.2  # what follows the last step, so that what travels arrives
 BREAK_APART = 0.08  # of the axis: breaks that are closer cannot both tell their length
 LABELS = 7  # of times on the axis, at most
 ZIGZAG = "M-5 0l2.5 -4l5 8l2.5 -4"
+ENDS = frozenset({"crash", "exit", "broker lost"})  # marks of what dies
+RETURN = "restart"  # is a mark of what comes back only where something has died
+NEAR, ALIKE = 0.016, 0.035  # of the axis: marks that are closer are one, and those of one name
+MOST_KINDS = 3  # that a label names
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +155,73 @@ def duration(ms: int) -> str:
         if ms < below:
             return f"{ms / unit:.3g} {name}"
     return f"{ms / 86_400_000:,.1f} d".replace(".0 d", " d")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One step worth jumping to."""
+
+    step: int
+    name: str  # "crash", "restart", "first lost", ...
+    is_alarm: bool = False  # an anomaly's first witness, or what dies
+
+
+def events(trace: Trace) -> list[Mark]:
+    """What the words of the trace's domain mark."""
+    found: list[Mark] = []
+    has_died = False
+    for step in trace.steps:
+        name = trace.vocabulary.mark(step.what, step.data)
+        if not name:
+            continue
+        has_died = has_died or name in ENDS
+        if name != RETURN or has_died:
+            found.append(Mark(step.number, name, name in ENDS))
+    return found
+
+
+def pauses(marks: Iterable[Mark]) -> list[int]:
+    """The steps at which something dies or comes back."""
+    return [mark.step for mark in marks if mark.name in ENDS or mark.name == RETURN]
+
+
+def marks_of(trace: Trace, verdict: Verdict) -> list[Mark]:
+    """All marks of a run in the order of their steps."""
+    found = events(trace)
+    if trace.parent is not None:
+        found.append(Mark(int(trace.parent["at"]), "fork"))
+    for kind in verdict.kinds:
+        witness = verdict.first(kind).witness
+        if witness is not None and witness < len(trace):
+            found.append(Mark(witness, f"first {kind.replace('_', ' ')}", True))
+    return sorted(found, key=lambda mark: mark.step)
+
+
+def signs_of(marks: Iterable[Mark], clock: PlayClock) -> list[dict[str, Any]]:
+    """The marks as they stand on the slider, for the player: those too close to each other are one sign."""
+
+    def apart(one: Mark, other: Mark) -> float:
+        return clock.share(other.step) - clock.share(one.step)
+
+    crowds: list[list[Mark]] = []
+    for mark in marks:
+        crowd = crowds[-1] if crowds else []
+        is_alike = {each.name for each in crowd} == {mark.name}
+        if crowd and (apart(crowd[0], mark) < NEAR or (is_alike and apart(crowd[-1], mark) < ALIKE)):
+            crowd.append(mark)
+        else:
+            crowds.append([mark])
+    return [
+        {
+            "steps": list(dict.fromkeys(mark.step for mark in crowd)),
+            "label": _label([mark.name for mark in crowd]),
+            "isAlarm": any(mark.is_alarm for mark in crowd),
+        }
+        for crowd in crowds
+    ]
+
+
+def _label(names: Sequence[str]) -> str:
+    """`crash`, `crash, restart`, `12 resets`, `crash, 3 time-outs and more`."""
+    told = [name if count == 1 else f"{name} ×{count}" for name, count in Counter(names).items()]
+    return ", ".join(told) if len(told) <= MOST_KINDS else f"{', '.join(told[: MOST_KINDS - 1])} and more"

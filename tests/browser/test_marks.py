@@ -10,8 +10,7 @@ from playwright.sync_api import Browser
 from kitlib.experiments import every
 from kitlib.monitor.delivery import judge
 from kitlib.views.browser.player import SCRIPTS, STYLES, joined
-from kitlib.views.marks import events, marks_of, pauses, signs_of
-from kitlib.views.play_clock import play_clock
+from kitlib.views.play_clock import events, marks_of, pauses, play_clock, signs_of
 
 pytestmark = pytest.mark.browser
 

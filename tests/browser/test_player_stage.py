@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from kitlib.experiments import get
 from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
-from kitlib.views.marks import marks_of
+from kitlib.views.play_clock import marks_of
 from tests.browser.pages import open_run, visiting
 from tests.browser.players import ROOT, attribute, press
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kitlib.experiments import get, names
 from kitlib.monitor.delivery import judge
 from kitlib.views.frames import to_frames
-from kitlib.views.marks import Mark, events, marks_of, pauses, signs_of
-from kitlib.views.play_clock import BREAK_S, PAUSE_S, duration, play_clock
+from kitlib.views.play_clock import BREAK_S, PAUSE_S, Mark, duration, events, marks_of, pauses, play_clock, signs_of
 from kitlib.words import DOMAINS
 
 

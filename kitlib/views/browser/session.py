@@ -30,7 +30,7 @@ from kitlib.views.browser.controls import to_control, to_label, to_text
 from kitlib.views.browser.outcome import Comparison, Outcome, parting
 from kitlib.views.browser.played import played
 from kitlib.views.frames import Frames, to_frames
-from kitlib.views.marks import marks_of, signs_of
+from kitlib.views.play_clock import marks_of, signs_of
 from kitlib.views.scene import kind_of
 
 
