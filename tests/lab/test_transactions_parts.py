@@ -12,7 +12,7 @@ from kitlib.lab.client_processes import producer as producer_process
 from kitlib.lab.client_processes.driver import Refused
 from kitlib.lab.client_processes.producer import ProducerProcess
 from kitlib.lab.clients import addresses
-from kitlib.lab.wire.coordinator import StateRecord, state_records
+from kitlib.lab.wire.coordinator import state_records
 from kitlib.lab.wire.records import FetchedBatch
 from tests.conftest import wait_for
 
@@ -28,8 +28,8 @@ def test_state_record_is_read_up_to_its_state() -> None:
     """Key: version and id. Value: version, producer id, epoch, timeout, state. A tombstone and a marker say nothing."""
     key = struct.pack(">hh", 0, 4) + b"kit1"
     value = struct.pack(">hqhib", 1, 5, 3, 60_000, 4) + b"rest"
-    assert state_records([kept(key, value)]) == [StateRecord(7, "kit1", "CompleteCommit", 5, 3)]
-    assert state_records([kept(key, None), kept(None, value), kept(key, value, is_control=True)]) == []
+    assert [*state_records([kept(key, value)])] == [(7, "kit1", "CompleteCommit", 5, 3)]
+    assert [*state_records([kept(key, None), kept(None, value), kept(key, value, is_control=True)])] == []
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_state_record_is_read_up_to_its_state() -> None:
 def test_state_record_of_another_kind_is_told_in_a_sentence(key: bytes, value: bytes) -> None:
     """LabError with the record's offset; nothing is guessed."""
     with pytest.raises(LabError, match=r"Record 7 of __transaction_state is not one of Kafka 4\.3\.1"):
-        state_records([kept(key, value)])
+        next(state_records([kept(key, value)]))
 
 
 def test_child_ends_with_its_pipe_and_says_what_librdkafka_refuses() -> None:

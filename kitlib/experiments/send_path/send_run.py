@@ -31,16 +31,18 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
+from kitlib.experiments.idempotence.producer_knobs import producer_config
 from kitlib.experiments.script import Intervention
 from kitlib.experiments.send_path.send_cluster import PORT, SendCluster
 from kitlib.experiments.world import NEVER, Action, Line, World
 from kitlib.mechanisms.broker.leader import Outcome
+from kitlib.mechanisms.producer.config import ConfigError
 from kitlib.mechanisms.producer.sender import InFlightRequest
 from kitlib.mechanisms.protocol import ErrorCode, InitProducerIdRequest, ProduceRequest
 from kitlib.more.client.cluster import MetadataRequest, Node
 from kitlib.more.client.connections import ConnectionState
 from kitlib.more.client.network_client import ApiVersionsRequest, Connect, Disconnect, Effect, Send
-from kitlib.more.client.send_path import KafkaProducer, SendConfig, Sending
+from kitlib.more.client.send_path import KafkaProducer, Sending
 from kitlib.trace import in_log_order
 
 PATIENCE_MS = 3_600_000  # virtual time after which a story that should settle is ended
@@ -93,14 +95,26 @@ class SendRun(World):
     turn_at_ms: int = 0  # the loop's next turn at the latest
     turns_now: int = 0
 
-    def begin(self, config: SendConfig, cluster: SendCluster) -> None:
-        """Make the brokers and the producer; its loop begins to turn."""
-        self.cluster = cluster
-        self.round_trip_ms = int(self.settings.round_trip_ms)
-        seed = self.trace.seed
-        self.producer = KafkaProducer(config, cluster.topic, seed if config.is_earlier else Random(f"{seed}:partitions").getrandbits(31))
+    def begin(self, cluster: SendCluster) -> None:
+        """Make the brokers and the producer, with Kafka's own settings where there is no knob; its loop begins to turn.
+
+        ConfigError where Java's client throws a ConfigException: delivery_timeout_ms < linger_ms + request_timeout_ms
+        (not in 0.10, which has no delivery timeout).
+        """
+        settings, seed = self.settings, self.trace.seed
+        self.cluster, self.round_trip_ms, earlier = cluster, int(settings.round_trip_ms), settings.release == "0.10"
+        config = producer_config(settings, "batch_size")
+        least_ms = config.linger_ms + config.request_timeout_ms
+        if not earlier and "delivery_timeout_ms" in settings and config.delivery_timeout_ms < least_ms:
+            raise ConfigError(
+                f"delivery_timeout_ms is {config.delivery_timeout_ms}, less than linger_ms + request_timeout_ms = {least_ms}. "
+                "Java's client does not start with that: raise the one or lower the others."
+            )
+        chance = seed if earlier else Random(f"{seed}:partitions").getrandbits(31)
+        more = settings.given("max_block_ms", "buffer_memory", "metadata_max_age_ms", "metadata_max_idle_ms")
+        self.producer = KafkaProducer(config, cluster.topic, **more, is_earlier=earlier, chance=chance)
         self.producer.start(cluster.bootstrap_addresses, self.now_ms)
-        self.record("user", "start", release=config.release, version=self.producer.metadata.version)
+        self.record("user", "start", release="0.10" if earlier else "4.3", version=self.producer.metadata.version)
         self._turn()
 
     def send(self) -> None:

@@ -16,15 +16,12 @@ from kitlib.experiments.idempotence.producer_knobs import (
     LingerMs,
     RequestTimeoutMs,
     Retries,
-    producer_config,
 )
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.send_path.send_cluster import SendCluster
 from kitlib.experiments.send_path.send_run import SendRun
-from kitlib.mechanisms.producer.config import MAX_INT, ConfigError
+from kitlib.mechanisms.producer.config import MAX_INT
 from kitlib.monitor.figures import LOST, RECORDS_A_REQUEST, SEND_TIME
-from kitlib.more.client.send_path import SendConfig
-from kitlib.settings import Settings
 
 Records = Annotated[int, Knob("How many records the application sends, one call after another.", "records", 1, 5_000)]
 Release = Annotated[
@@ -43,24 +40,6 @@ MetadataMaxAgeMs = Annotated[
 ]
 MaxInFlight = Annotated[int, Knob("How many requests may be in flight at once.", "requests", 1, 5)]
 RoundTripMs = Annotated[int, Knob("How long a request and its answer take.", "ms", 0, 5_000)]
-
-
-def send_config(settings: Settings) -> SendConfig:
-    """The settings of a producer from an experiment's knobs; Kafka's own where there is no knob.
-
-    ConfigError where Java's client throws a ConfigException: delivery_timeout_ms < linger_ms + request_timeout_ms
-    (not in 0.10, which has no delivery timeout).
-    """
-    producer = producer_config(settings, "batch_size")
-    names = ("max_block_ms", "buffer_memory", "metadata_max_age_ms", "metadata_max_idle_ms", "release")
-    config = SendConfig(producer, **settings.given(*names))
-    least_ms = producer.linger_ms + producer.request_timeout_ms
-    if config.release != "0.10" and "delivery_timeout_ms" in settings and producer.delivery_timeout_ms < least_ms:
-        raise ConfigError(
-            f"delivery_timeout_ms is {producer.delivery_timeout_ms}, less than linger_ms + request_timeout_ms = {least_ms}. "
-            "Java's client does not start with that: raise the one or lower the others."
-        )
-    return config
 
 
 TOPIC = "events"
@@ -99,7 +78,7 @@ def two_sends(
     run.shows_loop = run.shows_calls = True
     run.costs.update(SOURCE_TIMES_MS)
     order = [1, 0, *range(2, partitions)] if partitions > 1 else []
-    run.begin(send_config(run.settings), SendCluster("test", partitions, order=order))
+    run.begin(SendCluster("test", partitions, order=order))
     run.run_for(wait_ms)
     run.send()
     run.run_for(pause_ms)
@@ -143,7 +122,7 @@ def blocked_send(
         cluster.unreachable.add("broker-0")
     elif fault == "buffer full":
         cluster.silent.add(0)
-    run.begin(send_config(run.settings), cluster)
+    run.begin(cluster)
     run.run_for(first_send_after_ms)
     for _ in range(records):
         run.send()
@@ -188,7 +167,7 @@ def linger_and_batches(
     """A thousand records per second, 20 ms per answer, one request at a time, and linger.ms is 0. How many records does
     a request carry?
     """
-    run.begin(send_config(run.settings), SendCluster(TOPIC))
+    run.begin(SendCluster(TOPIC))
     _warm_up(run)
     _send_at_rate(run, records, 1_000 / rate_per_s)
     run.finish()
@@ -229,7 +208,7 @@ def unflushed_sends(
     """A program sends hundreds of records and exits. Every call returned without an error. How many records does the
     topic hold?
     """
-    run.begin(send_config(run.settings), SendCluster(TOPIC))
+    run.begin(SendCluster(TOPIC))
     _warm_up(run)
     for index in range(records):
         if index % records_per_ms == 0:
@@ -266,7 +245,7 @@ def stale_metadata(
     """The partition's leader moves to another broker, and the producer is not notified. How does it find out, and what
     happens to the records it sends in the meantime?
     """
-    run.begin(send_config(run.settings), SendCluster(TOPIC, brokers=3))
+    run.begin(SendCluster(TOPIC, brokers=3))
     _warm_up(run)
     begin_ms = run.now_ms
     run.after(move_at_ms, lambda: run.move_leader(1))
@@ -297,7 +276,7 @@ def expired_batch(
 ) -> None:
     """The broker is gone while a batch waits. Is the application notified after request.timeout.ms, or after delivery.timeout.ms?"""
     cluster = SendCluster(TOPIC)
-    run.begin(send_config(run.settings), cluster)
+    run.begin(cluster)
     _warm_up(run)
     if stall == "accepts and never answers":
         cluster.silent.add(0)

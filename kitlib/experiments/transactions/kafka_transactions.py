@@ -9,10 +9,10 @@ step of the coordinator from `__transaction_state`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -62,29 +62,24 @@ COMMIT_KEY = b"\x00\x00\x00\x01"  # of a marker's record; else it aborts
 class LibrdkafkaTransactionalProducer:
     """One producer of librdkafka in a process of its own."""
 
+    identity: ClassVar[None] = None  # it does not tell: the coordinator's log does
+
     name: str
     process: ProducerProcess
     topic: str
     input: str
-    find_identity: Callable[[], tuple[int, int] | None]  # by the coordinator's log: the client does not tell it
-    identity: tuple[int, int] | None = None
 
     def do(
         self, what: str, records: Sequence[int] = (), hold: bool = False, offset: int = -1, group: GroupIdentity | None = None
     ) -> CallResult:
         """As the kit's own producer, and "commit_offsets" and "join" of the consumer beside it."""
-        if hold:
-            raise LabError(
-                "librdkafka does not hold back a batch until its transaction has ended. Use the kit's own client: version='2'."
-            )
+        assert not hold, "stories that hold a batch back are told to the kit's own client"
         more: dict[str, Any] = {}
         if what == "send":
             more = {"topic": self.topic, "records": list(records)}
         elif what in ("send_offsets", "commit_offsets"):
             more = {"topic": self.input, "offset": offset}
         told = self.process.do(what, **more)
-        if what == "init" and not told["error"]:
-            self.identity = self.find_identity()
         return CallResult(told["error"], told["fatal"], told["must_abort"])
 
     def kill(self) -> None:
@@ -184,9 +179,7 @@ class KafkaTransactions:
             producer = KitTransactionalProducer(name, TransactionalProducer(transactional_id, timeout_ms, version), self)
         else:
             process = ProducerProcess.start(name, self._settings(transactional_id, timeout_ms))
-            producer = LibrdkafkaTransactionalProducer(
-                name, process, self.topic, self.input[0], lambda: self._identity_of(transactional_id)
-            )
+            producer = LibrdkafkaTransactionalProducer(name, process, self.topic, self.input[0])
         self.producers.append(producer)
         return producer
 
@@ -200,11 +193,6 @@ class KafkaTransactions:
             "consumer": client_config(self.cluster, **group),
             "input": self.input[0],
         }
-
-    def _identity_of(self, transactional_id: str) -> tuple[int, int] | None:
-        self._read_steps()
-        found = [step for step in self.steps if step.transactional_id == transactional_id]
-        return (found[-1].producer_id, found[-1].producer_epoch) if found else None
 
     def write_plainly(self, records: Sequence[int]) -> CallResult:
         batch = WireBatch(PARTITION, [b"%d" % record for record in records])
@@ -250,10 +238,9 @@ class KafkaTransactions:
         for partition, name in sorted(of_partition.items()):  # a partition's leader coordinates its ids
             at = self.state_read_to.get(partition, 0)
             batches = self.coordinator(name).read_on(STATE_TOPIC, partition, at)
-            for found in state_records(batches):
-                if found.offset >= at and found.transactional_id in self.ids:
-                    state = TransactionState(found.state)
-                    self.steps.append(Transition(found.transactional_id, state, found.producer_id, found.epoch))
+            for offset, whose, state, producer_id, epoch in state_records(batches):
+                if offset >= at and whose in self.ids:
+                    self.steps.append(Transition(whose, TransactionState(state), producer_id, epoch))
             self.state_read_to[partition] = batches[-1].last_offset + 1 if batches else at
 
     def read(self, isolation: str, position: int) -> tuple[list[tuple[int, int]], int]:

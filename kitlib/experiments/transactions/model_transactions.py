@@ -128,9 +128,9 @@ class KitTransactionalProducer:
     freeze = thaw = close = kill
 
     @property
-    def identity(self) -> tuple[int, int] | None:
-        """(producer id, epoch) as the client knows them; None before the first."""
-        return None if self.core.producer_id < 0 else (self.core.producer_id, self.core.epoch)
+    def identity(self) -> tuple[int, int]:
+        """(producer id, epoch) as the client knows them."""
+        return self.core.producer_id, self.core.epoch
 
     def _ask(self, request: Request, touched: TopicPartition | None) -> tuple[ErrorCode, Meaning]:
         """Send a request until the answer is another than: come again."""

@@ -133,8 +133,9 @@ class TransactionRun(Run):
         told = who.producer.do("init")
         self.look()
         if not self._note_error(who, told):
-            assert who.producer.identity is not None, "who is initialized has an id"
-            self.record(who.actor, "id", transactional_id=transactional_id, **self.named(*who.producer.identity))
+            own, entry = who.producer.identity, self.entries[transactional_id]
+            identity = self.named(*own) if own else {name: entry[name] for name in ("pid", "epoch")}
+            self.record(who.actor, "id", transactional_id=transactional_id, **identity)
         return who
 
     def start_plain(self) -> Actor:

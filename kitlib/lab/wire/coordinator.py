@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,32 +58,12 @@ TopicPartition = tuple[str, int]
 Coordinator = tuple[int, str, int]  # node, host, port
 
 STATE_TOPIC = "__transaction_state"
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "Dead",
-    "PrepareEpochFence",
-)
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence")
 # The versions that name the errors of today; Produce and TxnOffsetCommit add to the transaction by themselves from these on.
 PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
 NO_LEADER_EPOCH = -1
-
-
-@dataclass(frozen=True, slots=True)
-class StateRecord:
-    """One step of a transactional id, as the coordinator has written it to its log."""
-
-    offset: int
-    transactional_id: str
-    state: str
-    producer_id: int
-    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +277,11 @@ class CoordinatorWire(Wire):
         return self._ask(request, lambda answer: int(answer.transaction_states[0].error_code))
 
 
-def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
-    """The coordinator's own records, in order; tombstones and what it does not know are left out. LabError for what is no such record."""
-    found = []
+def state_records(batches: Sequence[FetchedBatch]) -> Iterator[tuple[int, str, str, int, int]]:
+    """(offset, transactional id, state, producer id, epoch): each step of an id, as the coordinator has written it to its log.
+
+    Tombstones are left out. LabError for what is no such record.
+    """
     for batch in batches:
         for offset, _, key, value in batch.records:
             if batch.is_control or key is None or value is None:
@@ -310,12 +292,11 @@ def state_records(batches: Sequence[FetchedBatch]) -> list[StateRecord]:
                 _, producer_id = struct.unpack_from(">hq", value)
                 # In the flexible version 1 the fields before the first string or list lie as in version 0.
                 epoch, _, state = struct.unpack_from(">hib", value, 10)
-                found.append(StateRecord(offset, name, dict(enumerate(STATES))[state], producer_id, epoch))
+                yield offset, name, dict(enumerate(STATES))[state], producer_id, epoch
             except (struct.error, KeyError, UnicodeDecodeError) as error:
                 raise LabError(
                     f"Record {offset} of {STATE_TOPIC} is not one of Kafka 4.3.1: {error}. Check the broker's release."
                 ) from error
-    return found
 
 
 class DeniedError(LabError):

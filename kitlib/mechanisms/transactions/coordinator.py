@@ -22,7 +22,6 @@ from kitlib.mechanisms.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER
 from kitlib.mechanisms.transactions.metadata import (
     TopicPartition,
     TransactionMetadata,
-    TransactionRefusedError,
     TransactionState,
     is_epoch_exhausted,
     supports_epoch_bump,
@@ -103,13 +102,10 @@ class TransactionCoordinator:
         if entry.state is TransactionState.ONGOING:
             self._fence(entry, now_ms, "a producer with the same transactional id has begun")
             return InitProducerIdAnswer(ErrorCode.CONCURRENT_TRANSACTIONS)
-        try:
-            if entry.is_epoch_exhausted and (expected is None or expected[1] == entry.producer_epoch):
-                entry.rotate_producer_id(self.new_producer_id(), timeout_ms, expected is not None)
-            else:
-                entry.begin(timeout_ms, expected and expected[1])
-        except TransactionRefusedError as refused:
-            return InitProducerIdAnswer(refused.error)
+        if entry.is_epoch_exhausted and (expected is None or expected[1] == entry.producer_epoch):
+            entry.rotate_producer_id(self.new_producer_id(), timeout_ms, expected is not None)
+        elif not entry.begin(timeout_ms, expected and expected[1]):
+            return InitProducerIdAnswer(ErrorCode.PRODUCER_FENCED)
         self._note(entry)
         return InitProducerIdAnswer(ErrorCode.NONE, entry.producer_id, entry.producer_epoch)
 

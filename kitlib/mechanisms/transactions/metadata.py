@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from kitlib.errors import KitError
-from kitlib.mechanisms.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ErrorCode
+from kitlib.mechanisms.protocol import MAX_EPOCH, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class TransactionState(Enum):
@@ -77,14 +77,6 @@ class IllegalTransitionError(KitError):
     """A step that the coordinator never takes; whoever sees this has found a fault of the kit."""
 
 
-class TransactionRefusedError(KitError):
-    """What was asked for is not done, and nothing has changed; `error` is what the client is answered."""
-
-    def __init__(self, error: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.error = error
-
-
 def supports_epoch_bump(version: int) -> bool:
     """Whether transactions of this version raise the epoch at their end (KIP-890)."""
     return version >= 2
@@ -137,11 +129,11 @@ class TransactionMetadata:
         self.state, self.prev_producer_id = state, self.producer_id
         self.producer_id = self.producer_id if producer_id is None else producer_id
 
-    def begin(self, timeout_ms: int, expected_epoch: int | None) -> None:
+    def begin(self, timeout_ms: int, expected_epoch: int | None) -> bool:
         """A producer begins: the next epoch is its own. With `expected_epoch` it is one that goes on after an error.
 
-        Its current epoch leads to the next one. Its last epoch: it asks for the second time, and gets the same answer. Any other
-        raises TransactionRefusedError, PRODUCER_FENCED.
+        Its current epoch leads to the next one. Its last epoch: it asks for the second time, and gets the same answer. False with
+        any other, for another producer has taken over, and nothing has changed.
         """
         epoch, last = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
@@ -150,12 +142,10 @@ class TransactionMetadata:
             elif expected_epoch == self.last_producer_epoch:
                 epoch, last = self.producer_epoch, self.last_producer_epoch
             else:
-                raise TransactionRefusedError(
-                    ErrorCode.PRODUCER_FENCED,
-                    f"{self.transactional_id}: epoch {expected_epoch}, expected {self.producer_epoch}. Another producer has taken over.",
-                )
+                return False
         self.move_to(TransactionState.EMPTY)
         self._begin_empty(epoch, last, timeout_ms)
+        return True
 
     def rotate_producer_id(self, new_producer_id: int, timeout_ms: int, record_last_epoch: bool) -> None:
         """The epochs ran out: another producer id, with epoch 0."""

@@ -87,10 +87,6 @@ class Reader:
         """Up to where the broker gives this reader anything."""
         return last_stable_offset(log) if self.isolation == "read_committed" else log.end
 
-    def lag(self, log: UnifiedLog, committed: int) -> int:
-        """What a tool shows for a group that has committed this offset: up to what a reader of this isolation may see."""
-        return self.end(log) - committed
-
     def poll(self, log: UnifiedLog) -> list[ReadRecord]:
         """All records that there are for it now; afterwards `position` lies behind the last batch, marker or not."""
         end = self.end(log)

@@ -41,32 +41,6 @@ from kitlib.more.hashes import to_positive
 BUFFER_EXHAUSTED = "BufferExhaustedException"  # a TimeoutException to whoever catches those
 
 
-@dataclass(frozen=True, slots=True)
-class SendConfig:
-    """The settings of the whole path, under Kafka's names. Times in ms, sizes in bytes.
-
-    Source: Apache Kafka 4.3.1, `ProducerConfig`; 0.10.1.0 with `release` "0.10", which has no idempotence.
-    Differs: as `ProducerConfig` of the producer. With "0.10" the sender follows 2.0's rules, which expire a batch as 0.10's do.
-    """
-
-    producer: ProducerConfig = field(default_factory=ProducerConfig)
-    max_block_ms: int = 60_000
-    buffer_memory: int = 33_554_432
-    metadata_max_age_ms: int = 300_000
-    metadata_max_idle_ms: int = 300_000
-    release: str = "4.3"
-
-    @property
-    def is_earlier(self) -> bool:
-        """Whether the client follows the rules of 0.10."""
-        return self.release == "0.10"
-
-    @property
-    def for_sender(self) -> ProducerConfig:
-        """What the sender is made with."""
-        return replace(self.producer, release="2.0", enable_idempotence=False) if self.is_earlier else self.producer
-
-
 @dataclass(slots=True, eq=False)
 class Sending:
     """One call of `send`, from its beginning to its return."""
@@ -142,17 +116,23 @@ class EarlierPooledAccumulator(PooledAccumulator, EarlierAccumulator):
 
 @dataclass(slots=True)
 class KafkaProducer:
-    """A producer for one topic.
+    """A producer for one topic. Times in ms, sizes in bytes.
 
     Source: Apache Kafka 4.3.1, `KafkaProducer.doSend`, `KafkaProducer.waitOnMetadata`, `RecordAccumulator.append`,
-    `Sender.runOnce`, `Sender.sendProducerData`; 0.10.1.0.
-    Differs: one topic, whose partitions have one leader at a time; records without keys, which stay with the partition that
-    chance has chosen also after batch.size bytes (KIP-794); closed batches are not split into memory of
-    their own; no interceptors, serializers, headers, transactions, and no acks=0.
+    `Sender.runOnce`, `Sender.sendProducerData`; 0.10.1.0 with `is_earlier`, which has no idempotence.
+    Differs: by the rules of 0.10 the sender follows 2.0's, which expire a batch as 0.10's do; one topic, whose partitions
+    have one leader at a time; records without keys, which stay with the partition that chance has chosen also after
+    batch.size bytes (KIP-794); closed batches are not split into memory of their own; no interceptors, serializers,
+    headers, transactions, and no acks=0.
     """
 
-    config: SendConfig
+    config: ProducerConfig
     topic: str
+    max_block_ms: int = 60_000
+    buffer_memory: int = 33_554_432
+    metadata_max_age_ms: int = 300_000
+    metadata_max_idle_ms: int = 300_000
+    is_earlier: bool = False  # whether the client follows the rules of 0.10
     chance: int = 0  # which partition comes first
     metadata: Metadata = field(init=False)
     client: NetworkClient = field(init=False)
@@ -167,24 +147,27 @@ class KafkaProducer:
     is_id_wanted: bool = False  # the sender made a request for an id that has not left
 
     def __post_init__(self) -> None:
-        config, producer = self.config, self.config.for_sender
-        self.metadata = (EarlierMetadata if config.is_earlier else Metadata)(
-            producer.retry_backoff_ms, producer.retry_backoff_max_ms, config.metadata_max_age_ms, config.metadata_max_idle_ms
+        earlier = self.is_earlier
+        if earlier:
+            self.config = replace(self.config, release="2.0", enable_idempotence=False)
+        config = self.config
+        self.metadata = (EarlierMetadata if earlier else Metadata)(
+            config.retry_backoff_ms, config.retry_backoff_max_ms, self.metadata_max_age_ms, self.metadata_max_idle_ms
         )
         # By the rules of 0.10 an attempt to connect is never given up, and its backoff does not grow.
-        connections = ClusterConnectionStates(50, 50, MAX_INT) if config.is_earlier else ClusterConnectionStates()
-        limits = producer.request_timeout_ms, producer.max_in_flight_requests_per_connection
-        self.client = NetworkClient(self.metadata, config.release, *limits, connections)
-        self.sender = Sender(producer, [], times_out_requests=False)
-        self.pool = BufferPool(config.buffer_memory)
-        accumulator = EarlierPooledAccumulator if config.is_earlier else PooledAccumulator
-        self.sender.accumulator = self.accumulator = accumulator(producer, [], self.sender.transaction_manager, pool=self.pool)
+        connections = ClusterConnectionStates(50, 50, MAX_INT) if earlier else ClusterConnectionStates()
+        limits = config.request_timeout_ms, config.max_in_flight_requests_per_connection
+        self.client = NetworkClient(self.metadata, "0.10" if earlier else "4.3", *limits, connections)
+        self.sender = Sender(config, [], times_out_requests=False)
+        self.pool = BufferPool(self.buffer_memory)
+        accumulator = EarlierPooledAccumulator if earlier else PooledAccumulator
+        self.sender.accumulator = self.accumulator = accumulator(config, [], self.sender.transaction_manager, pool=self.pool)
 
     # The user's side
 
     def send(self, value: bytes, now_ms: int) -> Sending:
         """Begin to hand one record over; look at `is_over`, and `advance` it when something has happened."""
-        sending = Sending(value, now_ms, now_ms + self.config.max_block_ms)
+        sending = Sending(value, now_ms, now_ms + self.max_block_ms)
         self.sendings.append(sending)
         self.metadata.add(self.topic, now_ms)
         self._look_at_topic(sending, now_ms)
@@ -207,8 +190,8 @@ class KafkaProducer:
 
     def _look_at_metadata(self, sending: Sending, now_ms: int) -> None:
         if now_ms >= sending.deadline_ms:
-            told = "Failed to update metadata" if self.config.is_earlier else f"Topic {self.topic} not present in metadata"
-            sending.fail(TIMEOUT, f"{told} after {self.config.max_block_ms} ms.")
+            told = "Failed to update metadata" if self.is_earlier else f"Topic {self.topic} not present in metadata"
+            sending.fail(TIMEOUT, f"{told} after {self.max_block_ms} ms.")
         elif sending.wait is not None and sending.wait.is_over(self.metadata):
             self._look_at_topic(sending, now_ms)
 
@@ -222,7 +205,7 @@ class KafkaProducer:
             return
         self._learn_partitions()
         size = batch_upper_bound(len(sending.value))
-        if size > min(self.config.producer.max_request_size, self.config.buffer_memory):
+        if size > min(self.config.max_request_size, self.buffer_memory):
             sending.fail("RecordTooLargeException", f"{size} bytes")
             return
         sending.partition = self._choose()
@@ -234,7 +217,7 @@ class KafkaProducer:
         ):
             self._append(sending, now_ms)
             return
-        wanted = max(self.config.producer.batch_size, size)
+        wanted = max(self.config.batch_size, size)
         if wanted > self.pool.total_memory:  # a batch of batch.size never fits: Java's client finds out only here
             sending.fail("IllegalArgumentException", f"{wanted} bytes, and buffer.memory is {self.pool.total_memory}")
             return
@@ -254,7 +237,7 @@ class KafkaProducer:
                 self.pool.deallocate(allocation.size)  # someone else had begun a batch meanwhile
         elif now_ms >= sending.deadline_ms:
             self.pool.give_up(allocation)
-            told = f"Failed to allocate memory within the configured max blocking time {self.config.max_block_ms} ms."
+            told = f"Failed to allocate memory within the configured max blocking time {self.max_block_ms} ms."
             sending.fail(BUFFER_EXHAUSTED, told)
 
     def _append(self, sending: Sending, now_ms: int) -> None:
@@ -271,7 +254,7 @@ class KafkaProducer:
         cluster = self.metadata.cluster
         choices = cluster.available_partitions_of(self.topic) or cluster.partitions_of(self.topic)
         at = to_positive(self.chance) % len(choices)
-        self.chance += self.config.is_earlier
+        self.chance += self.is_earlier
         return choices[at].partition
 
     # The sender's loop
@@ -331,18 +314,18 @@ class KafkaProducer:
     def poll_timeout_ms(self, now_ms: int) -> int:
         """What the sender wants to do next, in how many ms; MAX_LONG when nothing waits."""
         if self.is_id_wanted or (self.sender.transaction_manager and self.sender.transaction_manager.id_request_in_flight):
-            return self.config.producer.retry_backoff_ms
+            return self.config.retry_backoff_ms
         is_ready, delay_ms = self.accumulator.ready(now_ms)
         leader = self.leader
         if is_ready and leader is not None:
-            full = len(self.sender.in_flight_requests) >= self.config.producer.max_in_flight_requests_per_connection
+            full = len(self.sender.in_flight_requests) >= self.config.max_in_flight_requests_per_connection
             delay_ms = MAX_LONG if full else self.client.connections.connection_delay_ms(leader.id, now_ms)
         elif is_ready or delay_ms is None:
             delay_ms = MAX_LONG
-        if self.config.is_earlier:
+        if self.is_earlier:
             return delay_ms
         out = [batches[0].created_ms for batches in self.sender.in_flight_batches.values() if batches]
-        times = [created_ms + self.config.producer.delivery_timeout_ms for created_ms in out]
+        times = [created_ms + self.config.delivery_timeout_ms for created_ms in out]
         waiting_ms = self.accumulator.next_expiry_ms()
         expiry_ms = min(times + ([] if waiting_ms is None else [waiting_ms]), default=None)  # of the first batch
         return max(min(delay_ms, MAX_LONG if expiry_ms is None else expiry_ms - now_ms), 0)
@@ -409,7 +392,7 @@ class KafkaProducer:
             if info.partition not in self.accumulator.queues:
                 self.accumulator.queues[info.partition] = deque()
                 self.accumulator.partitions = self.sender.partitions = sorted(self.accumulator.queues)
-            if not self.config.is_earlier:
+            if not self.is_earlier:
                 self.accumulator.leader_epochs[info.partition] = info.leader_epoch
 
     def _settle(self) -> None:

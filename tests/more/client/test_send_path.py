@@ -9,7 +9,7 @@ from kitlib.mechanisms.producer.sender import InFlightRequest
 from kitlib.mechanisms.protocol import ErrorCode, PartitionAnswer
 from kitlib.more.client.cluster import MetadataRequest, MetadataResponse, Node, PartitionMetadata, TopicMetadata
 from kitlib.more.client.network_client import Connect, Send
-from kitlib.more.client.send_path import KafkaProducer, SendConfig
+from kitlib.more.client.send_path import KafkaProducer
 
 BROKER = Node(0, "zero", 9092)
 
@@ -20,7 +20,7 @@ class Rig:
     def __init__(self, **settings: Any) -> None:
         names = ("linger_ms", "batch_size", "max_request_size", "delivery_timeout_ms")
         of_producer = {name: settings.pop(name) for name in names if name in settings}
-        self.producer = KafkaProducer(SendConfig(ProducerConfig(enable_idempotence=False, **of_producer), **settings), "t")
+        self.producer = KafkaProducer(ProducerConfig(enable_idempotence=False, **of_producer), "t", **settings)
         self.now_ms = 0
         self.pending: list[tuple[Send, InFlightRequest]] = []
         self.producer.start([("bootstrap", 9092)], 0)
@@ -49,7 +49,7 @@ class Rig:
         for _ in range(2):
             self.turn(1_000)
         self.producer.advance(self.now_ms)
-        self.turn(self.producer.config.producer.linger_ms)
+        self.turn(self.producer.config.linger_ms)
         self.acknowledge()
 
     def acknowledge(self, error: ErrorCode = ErrorCode.NONE) -> None:
