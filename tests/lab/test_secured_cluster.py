@@ -205,7 +205,7 @@ def test_the_proxy_stands_before_it_and_does_each_of_its_deeds(how: str, enter: 
         assert client_config(proxy.cluster).get("security.protocol") == ("PLAINTEXT" if how == "certificate" else "SASL_PLAINTEXT")
         topic = create_topic(proxy.cluster)
         for action in KINDS:
-            proxy.add(Rule(action, count=1, ms=100 if "delay" in action or action == "reorder" else 0, bytes_per_s=100_000))
+            proxy.add(Rule(action, count=1, ms=100 if "delay" in action else 0))
         for action in ("withhold", "stop_reading"):
             proxy.add(Rule(action, count=1, ms=100))
         proxy.add(Rule("answer_error", count=1, error="NOT_ENOUGH_REPLICAS"))
