@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
-from operator import index
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,30 +73,23 @@ def completions_of(returned: Any) -> list[acker.Completion]:
 
 def completion_of(value: Any) -> acker.Completion | None:
     """What a learner's method returned as a completion."""
-    names = ("spout_task", "stream", "root")
-    parts: list[Any] = list(value) if isinstance(value, list | tuple) else [getattr(value, name, None) for name in names]
+    parts = parts_of(value, "spout_task", "stream", "root")
     if len(parts) != 3 or not isinstance(parts[1], str):
         return None
     task, stream, root = parts
-    return acker.Completion(whole(task, shown(task)), STREAMS.get(stream, stream), whole(root, shown(root)))
+    return acker.Completion(task, STREAMS.get(stream, stream), root)
 
 
 def entry_of(entry: Any) -> acker.AckerEntry | None:
     """Value, spout task and failed; None when these cannot be found."""
-    names = ("val", "spout_task", "failed")
-    parts = list(entry) if isinstance(entry, list | tuple) else [getattr(entry, name, None) for name in names]
-    if len(parts) != 3 or all(part is None for part in parts):
-        return None
-    val, task = whole(parts[0] or 0, None), whole(parts[1], None)
-    return None if val is None or (task is None and parts[1] is not None) else acker.AckerEntry(val, task, bool(parts[2]))
+    val, task, failed = (parts_of(entry, "val", "spout_task", "failed") + [None] * 3)[:3]
+    is_entry = {type(val), type(task)} <= {int, type(None)} and (val, task, failed) != (None, None, None)
+    return acker.AckerEntry(val, task, bool(failed)) if is_entry else None
 
 
-def whole(value: Any, otherwise: Any) -> Any:
-    """A whole number of any kind as an int."""
-    try:
-        return index(value)
-    except TypeError:
-        return otherwise
+def parts_of(value: Any, *names: str) -> list[Any]:
+    """The parts of a list or tuple, or of an object that has these names."""
+    return list(value) if isinstance(value, list | tuple) else [getattr(value, name, None) for name in names]
 
 
 def seen(script: Script, step: Step) -> Seen:

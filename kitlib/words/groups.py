@@ -19,8 +19,8 @@ from kitlib.words.glyphs import (
     RED,
     Glyph,
 )
-from kitlib.words.template import count, phrase
-from kitlib.words.word import Data, Domain, Rule, Word, be, rules, with_room
+from kitlib.words.template import phrase
+from kitlib.words.word import Data, Domain, Rule, Word, rules, with_room
 
 group_consumer = rules("mechanisms.groups.consumer:GroupConsumer.")
 group_coordinator = rules("mechanisms.groups.coordinator:GroupCoordinator.")
@@ -87,24 +87,9 @@ def _stable(who: str, data: Data) -> str:
     return f"{begin} is stable" + (f": {told}." if told else ".")
 
 
-def _lag(who: str, data: Data) -> str:
-    """What a monitor shows of one partition, beside what it cannot know."""
-    end, committed = data["log_end"], data.get("committed")
-    when = (
-        f"{plain_text(data['when'], 40)[:1].upper()}{plain_text(data['when'], 40)[1:]}: the"
-        if data.get("when")
-        else "The"
-    )
-    place = f" of partition {data['partition']:d}"
-    if data["lag"] is None:
-        told = f"{when} log{place} ends at {end:d} and nothing is committed: the monitor has no lag to show"
-    else:
-        told = f"{when} log{place} ends at {end:d}, and {committed:d} is committed: a lag of {data['lag']:d}"
-    if not isinstance(data.get("unprocessed"), int):
-        return f"{told}."
-    return (
-        f"{told}. What it cannot see: {count(data['unprocessed'], 'record')} {be(data['unprocessed'])} not yet processed."
-    )
+@phrase
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _judge(who: str, data: Data) -> str:
@@ -231,8 +216,10 @@ GROUPS = Domain(
                 about="record:offset partition:@",
             ),
             "lag": Word(
-                _lag, "lag:whole? log_end", "committed:whole? position unprocessed when",
-                about="partition:@",
+                "[when?{when:capital()}: the|The] log of partition {partition:d} ends at {log_end:d}[lag=None? and nothing is committed: "
+                "the monitor has no lag to show|, and {committed:d} is committed: a lag of {lag:d}].[unprocessed>=0? What it cannot see: "
+                "{unprocessed:record} {unprocessed:be()} not yet processed.]",
+                "lag:whole? log_end", "committed:whole? position unprocessed when", about="partition:@",
             ),
             "judge": Word(
                 _judge, "status why", "lag stored_lag when", about="partition:@",

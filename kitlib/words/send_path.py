@@ -49,14 +49,9 @@ def _numbered(who: str, what: str, data: Data, said: str) -> str:
     return f"({stage:d}) {said}" if isinstance(stage, int) and 1 <= stage <= len(STAGES) else said
 
 
-def _update(who: str, data: Data) -> str:
-    leader = data.get("leader")
-    errors = ", ".join(
-        f"{plain_text(name, 40)} {plain_text(error, 40)}" for name, error in (data.get("errors") or {}).items()
-    )
-    led = f"broker {leader:d} is the leader" if isinstance(leader, int) and leader >= 0 else "no leader is known"
-    version = f"version {data['version']:d} of the metadata" if "version" in data else "new metadata"
-    return f"The client has {version}: {errors or led}." + (" It will ask again." if data.get("need_update") else "")
+@phrase
+def _refusals(errors: dict[str, str]) -> str:
+    return ", ".join(f"{name:.40} {error:.40}" for name, error in errors.items())
 
 
 SEND_PATH = Domain(
@@ -105,7 +100,9 @@ SEND_PATH = Domain(
             ),
         ),
         "update": Word(
-            _update, "", "errors leader:whole? need_update nodes partial partitions:whole stage version",
+            "The client has [version>=0?version {version:d} of the metadata|new metadata]: [errors?{errors:refusals()}|leader>=0?broker "
+            "{leader:d} is the leader|no leader is known].[need_update? It will ask again.]",
+            "", "errors leader:whole? need_update nodes partial partitions:whole stage version",
             rule=metadata("update", "An answer replaces what the client knows, unless it is older."),
         ),
         "failed_update": Word(

@@ -86,25 +86,10 @@ def _bolt_ack(who: str, data: Data) -> str:
     return f"{begin}: its id XOR the ids it sent is {told}."
 
 
-def _fault(who: str, data: Data) -> str:
-    kind, number = data["kind"], data.get("tuple")
-    which = "a message" if number is None else f"tuple {number:d}"
-    if kind == "hang":
-        ms = data.get("ms")
-        return f"A fault: {who} hangs on {which}{' forever' if ms is None else f' for another {ms:,} ms'}."
-    if kind == "raise":
-        error = f" ({data['error']})" if "error" in data else ""
-        return f"A fault: {who} throws an exception{f' on {which}' if number is not None else ''}{error}."
-    told = {
-        "fail": f"{who} fails {which}",
-        "drop": f"{who} drops {which}; it will be neither acked nor failed",
-        "ack_twice": f"{who} acks {which} a second time",
-        "unanchored": f"{who} forgets to anchor the tuples it sends for {which}",
-        "lose": f"{which} to {who} is lost in transit",
-        "delay": f"{which} to {who} is held back for {data.get('ms', 0):,} ms",
-        "double": f"{which} to {who} is delivered twice",
-    }
-    return f"A fault: {told[kind]}."
+@phrase
+def _which(data: Data) -> str:
+    number = data.get("tuple")
+    return "a message" if number is None else f"tuple {number:d}"
 
 
 def _acker_entry(who: str, data: Data) -> str:
@@ -186,8 +171,12 @@ TOPOLOGY = Domain(
                 about="record:offset",
             ),
             "fault": Word(
-                _fault, "kind", "error ms:whole? tuple:whole?", judged="double",
-                about="tuple:tuple",
+                "A fault: [kind=hang?{who} hangs on {which()}[ms? for another {ms:,} ms| forever]|kind=raise?{who} throws an "
+                "exception[tuple? on {which()}][ ({error})]|kind=fail?{who} fails {which()}|kind=drop?{who} drops {which()}; it will be "
+                "neither acked nor failed|kind=ack_twice?{who} acks {which()} a second time|kind=unanchored?{who} forgets to anchor the "
+                "tuples it sends for {which()}|{which()} to {who} is [kind=lose?lost in transit|kind=delay?held back for {ms:,} "
+                "ms|kind=double?delivered twice|{kind}]].",
+                "kind", "error ms:whole? tuple:whole?", judged="double", about="tuple:tuple",
             ),
             "acker_init": Word(
                 _acker_entry, "before end:text? root val", "after spout_task", about="tree:root",

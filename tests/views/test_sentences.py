@@ -111,7 +111,7 @@ def test_template_says_only_what_its_data_hold(template: str, data: dict[str, An
     assert Word(template).sentence("A", data) == expected
 
 
-@pytest.mark.parametrize("what", ["send", "emit", "acker_ack", "fault", "ack", "result", "execute", "crash"])
+@pytest.mark.parametrize("what", ["send", "emit", "acker_ack", "ack", "result", "execute", "crash"])
 def test_step_whose_data_are_not_what_the_word_promises_is_told_as_it_stands(what: str) -> None:
     """A broken step is shown with what it holds, and breaks nothing."""
     assert said("split-2", what, root="<x>", ids=7, kind="new", counts=[]).startswith(f"split-2: {what} root <x>")
