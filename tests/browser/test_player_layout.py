@@ -136,6 +136,7 @@ def test_the_experiments_own_knobs_are_in_sight_and_all_others_folded(wide: Page
 def test_a_changed_knob_is_marked_and_can_be_put_back(wide: Page) -> None:
     """Its button names the value that the player opened with; pressed, it gives that run again, and the mark goes."""
     player = wide.locator(ROOT).first
+    player.get_by_role("button", name="Show the verdict").click()
     said = player.locator(".kit-verdict").inner_text()
     assert player.locator(".kit-back:visible").count() == 0
     player.locator("[data-knob=max_offset_behind]").focus()
