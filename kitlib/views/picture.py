@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from kitlib.errors import TraceError
-from kitlib.monitor.figures import Measured
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.film import Reel
 from kitlib.views.frames import Frames, to_frames
 from kitlib.views.look import LEFT, WIDTH
 from kitlib.views.partition.strip import strip_reel, summary_of
-from kitlib.views.plot import curves_of, plot_reel
+from kitlib.views.plot import Before, Curve, curves_of, plot_reel
 from kitlib.views.scene import Scene, kind_of, scene_reel
 from kitlib.views.svg import Svg, document, el, group
 from kitlib.views.trees.forest import NEVER, Forest
@@ -93,17 +92,17 @@ def draw(frames: Frames, number: int, part: str = "all") -> Picture:
 
 
 def reels_of(
-    frames: Frames, part: str = "all", *, only: int | None = None, chosen: int = NEVER, measured: Measured | None = None,
-    has_ghosts: bool = True,
+    frames: Frames, part: str = "all", *, only: int | None = None, chosen: int = NEVER, curves: list[Curve] | None = None,
+    before: Before | None = None, has_ghosts: bool = True,
 ) -> list[Reel]:  # fmt: skip
     """The pictures of a trace, the topmost first, after every step or the step `only`; of `part` as `show` has it.
 
-    In a tree's picture the tree that was `chosen`; last come the curves, and with them that of the figure that was `measured`.
-    TraceError as `to_frames`.
+    In a tree's picture the tree that was `chosen`; last come the `curves` (None: those of a still picture), and with them those of the
+    run `before`. TraceError as `to_frames`.
     """
     with frames.trace.following("be drawn"):
-        curves = curves_of(frames, measured)
-        plot = [plot_reel(frames, curves, only)] if part in ("all", "plot", "curves") and (curves or not frames.scene) else []
+        drawn = curves_of(frames) if curves is None else curves
+        plot = [plot_reel(frames, drawn, only, before)] if part in ("all", "plot", "curves") and (drawn or not frames.scene) else []
         if frames.scene is not None:
             return [scene_reel(frames.scene, only), *plot]
         trees = [tree_reel(frames.forest, only, chosen, part)] if frames.forest and part in ("all", "tree", "pending") else []

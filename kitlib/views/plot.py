@@ -6,6 +6,7 @@ flattened by a large one; those that are to be compared share a row and its scal
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -130,16 +131,44 @@ def xs_of(clock: PlayClock) -> list[float]:
     return [round(PLOT_LEFT + scale * place, 1) for place in clock.places]
 
 
-def curve(values: Sequence[float], xs: Sequence[float], high: float = 0, *, rise: int = RISE, foot: int = RISE) -> str:
-    """The path of one curve, in whole units: a corner where the value changes, and nothing between.
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The curves of the run that this one is compared with."""
+
+    curves: list[Curve]
+    at_ms: list[int]  # of each of its steps
+
+
+def mapped(at_ms: Sequence[int], own_ms: Sequence[int], xs: Sequence[float], right: float) -> list[float]:
+    """Where the times of another run lie on the axis of this one: at the same times; beyond `right` what came later."""
+    found = []
+    for ms in at_ms:
+        place = bisect_right(own_ms, ms) - 1
+        if place < 0:
+            found.append(xs[0])
+        elif place == len(own_ms) - 1:
+            found.append(xs[-1] if ms == own_ms[-1] else right + 1)
+        else:
+            share = (ms - own_ms[place]) / (own_ms[place + 1] - own_ms[place])
+            found.append(round(xs[place] + share * (xs[place + 1] - xs[place]), 1))
+    return found
+
+
+def curve(
+    values: Sequence[float], xs: Sequence[float], high: float = 0, *, rise: int = RISE, foot: int = RISE, right: int = PLOT_RIGHT
+) -> str:
+    """The path of one curve, in whole units: a corner where the value changes, nothing between, and nothing right of the axis.
 
     `high` is the highest value that there is room for, if that is more than the curve's own; it lies `rise` above `foot`.
     """
     high = max(1, high, *values)
+    end = right if not xs or xs[-1] > right else round(xs[-1])
     corners: list[str] = []
     last_x = last_y = -1
     last: float | None = None
     for value, place in zip(values, xs, strict=True):
+        if place > right:
+            break
         if value == last:
             continue
         x, y, last = round(place), foot - round(rise * value / high), value
@@ -150,17 +179,20 @@ def curve(values: Sequence[float], xs: Sequence[float], high: float = 0, *, rise
         else:
             corners.append(f"H{x}V{y}" if x != last_x else f"V{y}")
         last_x, last_y = x, y
-    return "".join(corners) + f"H{round(xs[-1])}" if corners else ""
+    return "".join(corners) + f"H{end}" if corners else ""
 
 
-def plot_reel(frames: Frames, curves: list[Curve], only: int | None = None) -> Reel:
-    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for."""
+def plot_reel(frames: Frames, curves: list[Curve], only: int | None = None, before: Before | None = None) -> Reel:
+    """The curves with their cursor, after every step; with `only` the numbers of that step, whichever is asked for.
+
+    The curves of the run `before` are drawn in grey, on the same scale.
+    """
     steps = len(frames)
     bottom, names = ROW * len(curves), ", ".join(found.name for found in curves)
     reel = Reel(f"{names} over the run", question_of(frames, curves), bottom + 44)
     down = f"translate(0 {PLAYED_TOP})"
     xs = xs_of(frames.clock)
-    reel.back = group(*_curves(frames, curves, xs), transform=down)
+    reel.back = group(*_curves(frames, curves, xs, before), transform=down)
     values, cursor = Track(transform=down), Track(transform=down)
     for step, shown in enumerate(range(steps) if only is None else [only][:steps]):
         values.show(step, _values(curves, shown))
@@ -170,18 +202,25 @@ def plot_reel(frames: Frames, curves: list[Curve], only: int | None = None) -> R
     return reel
 
 
-def _curves(frames: Frames, curves: list[Curve], xs: list[float]) -> list[Svg]:
-    """What stays: each curve with its name in its own row, and where the run was forked."""
+def _curves(frames: Frames, curves: list[Curve], xs: list[float], before: Before | None = None) -> list[Svg]:
+    """What stays: each curve with its name in its own row, in grey that of the run before, and where the run was forked."""
     parts = []
+    others = {other.name: other.values for other in before.curves} if before else {}
+    places = mapped(before.at_ms, frames.clock.at_ms, xs, PLOT_RIGHT) if before and xs else []
     for at, found in enumerate(curves):
         shared = next(row for row in _rows(curves) if at in row)
         foot, rise = RISE + ROW * (shared[-1] - at), RISE + ROW * (len(shared) - 1)
-        high = max((value for each in shared for value in curves[each].values), default=0.0)
+        high = max((value for each in shared for value in (*curves[each].values, *others.get(curves[each].name, ()))), default=0.0)
         path = curve(found.values, xs, high, rise=rise, foot=foot)
+        other = others.get(found.name, [])
+        ghost = curve(other, places, high, rise=rise, foot=foot) if other and places else ""
         ink = line_paint(found.colour)
         fill = letter_paint(found.area or found.colour) | {"opacity": found.deep}
         parts.append(
             group(
+                el("path", d=ghost, cls="grey-line", fill="none", stroke_width=1.2, stroke_dasharray="5 2", data_ghost="curve")
+                if ghost
+                else Svg(),
                 el("path", d=f"M{PLOT_LEFT} {foot}H{PLOT_RIGHT}", cls="grey-line", stroke_width=0.7),
                 el("path", d=f"{path}V{foot}H{PLOT_LEFT}Z", **fill) if path and found.deep else Svg(),
                 el("path", d=path, fill="none", **ink, stroke_width=2, stroke_dasharray=found.dash),

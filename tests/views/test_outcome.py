@@ -11,8 +11,7 @@ from kitlib.monitor.delivery import judge
 from kitlib.trace import Trace
 from kitlib.views.browser.outcome import Outcome, changes, label
 from kitlib.views.browser.session import Session
-from kitlib.views.frames import to_frames
-from kitlib.views.plot import curves_of
+from kitlib.views.plot import curve, mapped
 from tests.views.projector import Projector
 
 SMALL = "small_max_offset_behind"
@@ -36,13 +35,21 @@ def ask(session: Session, **question: Any) -> dict[str, Any]:
     return outcome
 
 
+def ghosts(session: Session) -> list[str]:
+    """The paths of grey curves of another run that the page was sent."""
+    nodes = Projector(session.frames).all_nodes()
+    return [attributes["d"] for _, attributes, *_ in nodes if attributes.get("data-ghost") == "curve"]
+
+
 def test_a_turned_knob_is_told_as_before_and_after() -> None:
     """The counts that changed, and no others."""
     session = Session(SMALL)
     assert session.told["outcome"] == {"figure": "46 records lost.", "lead": "", "changes": ""}
+    assert ghosts(session) == []
     told = turn(session, max_offset_behind="10")
     assert (told["figure"], told["lead"]) == ("2 records lost.", "Compared with max_offset_behind=5: ")
     assert told["changes"] == "46 lost → 2 lost, 9 reordered → 31 reordered, 2 stalled → 1 stalled, last record done after 696 ms → 911 ms."
+    assert len(ghosts(session)) == 4, "the plot's three and the figure's"
 
 
 def test_a_figure_that_is_no_count_is_told_with_its_unit() -> None:
@@ -57,7 +64,7 @@ def test_ghost_stays_while_one_knob_is_turned_and_follows_when_another_is() -> N
     for behind in ("10", "15", "20"):
         assert turn(session, max_offset_behind=behind)["lead"] == "Compared with max_offset_behind=5: "
     assert turn(session, max_offset_behind="20", outage_ms="100")["lead"] == "Compared with outage_ms=600: "
-    assert turn(session, max_offset_behind="20")["lead"] == "", "it is the run that it would be compared with"
+    assert (turn(session, max_offset_behind="20")["lead"], ghosts(session)) == ("", []), "it is the run that it would be compared with"
 
 
 def test_a_fork_is_compared_with_the_run_that_was_forked() -> None:
@@ -91,10 +98,10 @@ def test_each_player_tells_its_figure_and_draws_how_it_builds_up(name: str) -> N
     worst = next((f"{count} {kind}" for kind, count in session.verdict.counts.items() if count), "")
     expected = worst if worst and not measured.value else measured.sentence
     assert told.lower().endswith(f"{expected.lower()}.")
-    curves = curves_of(to_frames(session.trace), measured)
-    assert any(found.values == measured.curve for found in curves) or not (experiment.figure.is_drawn and any(measured.curve))
+    now = session.comparison.now
+    assert now and (any(found.values == measured.curve for found in now.curves) or not (experiment.figure.is_drawn and any(measured.curve)))
     titles = [reel["title"] for reel in Projector(session.frames).reels]
-    assert not curves or titles[-1] == f"{', '.join(found.name for found in curves)} over the run"
+    assert not now.curves or titles[-1] == f"{', '.join(found.name for found in now.curves)} over the run"
 
 
 def test_answers_that_were_lost_are_counted_before_the_copies_that_they_left() -> None:
@@ -110,3 +117,16 @@ def test_a_recorded_trace_of_no_experiment_has_no_figure() -> None:
     trace = get(SMALL).run()
     session = Session(Trace("mine", "of-mine", steps=trace.steps))
     assert session.told["outcome"] == {"figure": "", "lead": "", "changes": ""}
+
+
+def test_times_of_another_run_lie_at_the_same_times() -> None:
+    """Between two steps in proportion, before the first at its place, and what comes later lies right of the axis."""
+    assert mapped([0, 5, 10, 15, 20, 21], [0, 10, 20], [10, 50, 60], 60) == [10, 30, 50, 55, 60, 61]
+    assert mapped([0, 7], [5, 5, 10], [10, 20, 70], 70) == [10, 40]
+
+
+def test_curve_of_a_plot_leaves_room_for_a_higher_one() -> None:
+    """The scale covers both; what lies right of the axis is left out, and a run that ends earlier ends there."""
+    assert curve([0, 5], [150, 200], 10) == "M150 30H200V15H200"
+    assert curve([0, 5], [150, 200]) == "M150 30H200V0H200"
+    assert curve([4, 8], [150, 741]) == "M150 15H740"

@@ -43,7 +43,7 @@ def test_the_step_that_is_shown_is_drawn_first_and_all_steps_when_they_are_asked
     assert player.told["error"], "what cannot be done leaves the run, and its pictures still come"
     player._on_question(player, {"do": "complete"}, [])
     assert (player.told["number"], player.told["isWhole"]) == (number + 1, True)
-    assert len(player.frames) > first and player.frames == played(to_frames(player.trace), measured=player.session.measured)
+    assert len(player.frames) > first and player.frames == played(to_frames(player.trace), comparison=player.session.comparison)
 
 
 @pytest.mark.parametrize("name", names())

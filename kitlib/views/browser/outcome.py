@@ -16,6 +16,8 @@ from kitlib.monitor.delivery import Verdict
 from kitlib.monitor.figures import Measured, amount
 from kitlib.text import plain_text
 from kitlib.trace import Step, Trace
+from kitlib.views.frames import Frames
+from kitlib.views.plot import Before, Curve, curves_of
 
 MOST_NAMED = 3  # settings that are named in a comparison
 COUNTED = {"lose_answer": ("answers", "lost"), "lose_request": ("requests", "lost"), "requeue": ("", "sent again")}  # word -> unit, what
@@ -30,12 +32,14 @@ class Outcome:
     forked_at: int | None
     counts: dict[str, int]  # of anomalies
     measured: Measured | None  # the figure of merit
+    at_ms: list[int]  # of each step
+    curves: list[Curve]  # of its plot
     told: dict[str, int]  # how often messages were lost and sent again, by their words
     done_ms: int | None  # when the last record was done
 
     @classmethod
-    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None) -> Outcome:
-        """The numbers of a run. TraceError when its figure cannot be measured."""
+    def of(cls, trace: Trace, verdict: Verdict, experiment: Experiment | None, frames: Frames | None = None) -> Outcome:
+        """The numbers of a run, with its curves where its frames are given. TraceError when its figure cannot be measured."""
         figure = experiment.figure if experiment else None
         measured = figure.measure(trace, verdict) if figure else None
         forked_at = None if trace.parent is None else int(trace.parent["at"])
@@ -43,7 +47,8 @@ class Outcome:
         words = trace.words()
         told = {word: words[word] for word in COUNTED if word in words}
         done_ms = next((step.at_ms for step in reversed(trace.steps) if step.what in DONE), None)
-        return cls(settings, forked_at, verdict.counts, measured, told, done_ms)
+        curves = curves_of(frames, measured) if frames else []
+        return cls(settings, forked_at, verdict.counts, measured, [step.at_ms for step in trace], curves, told, done_ms)
 
     @property
     def figure(self) -> str:
@@ -142,10 +147,21 @@ class Comparison:
             self.ghost = before
         self._turned = turned or self._turned
 
+    @property
+    def drawn_ghost(self) -> Outcome | None:
+        """The ghost, where it is another run than the one that is shown."""
+        return self.ghost if self.ghost and self.now and self.ghost.turned(self.now) else None
+
+    @property
+    def before(self) -> Before | None:
+        """The curves of the ghost."""
+        ghost = self.drawn_ghost
+        return Before(ghost.curves, ghost.at_ms) if ghost else None
+
     def to_json(self) -> dict[str, str]:
         """What the page shows of it: the figure's sentence, which run it is compared with, and what differs."""
-        ghost, now = self.ghost, self.now
+        ghost, now = self.drawn_ghost, self.now
         told = {"figure": now.figure if now else "", "lead": "", "changes": ""}
-        if ghost and now and ghost.turned(now):
+        if ghost and now:
             told |= {"lead": f"Compared with {label(ghost, now)}: ", "changes": f"{', '.join(changes(ghost, now)) or 'no difference'}."}
         return told

@@ -6,7 +6,7 @@ import gzip
 import json
 from typing import Any
 
-from kitlib.monitor.figures import Measured
+from kitlib.views.browser.outcome import Comparison
 from kitlib.views.film import Film
 from kitlib.views.frames import Frames
 from kitlib.views.lives import index_of
@@ -22,13 +22,15 @@ def packed(frames: bytes) -> bytes:
     return gzip.compress(frames, 6, mtime=0) if len(frames) > LONG else frames
 
 
-def played(frames: Frames, only: int | None = None, chosen: int = -1, measured: Measured | None = None) -> bytes:
+def played(frames: Frames, only: int | None = None, chosen: int = -1, comparison: Comparison | None = None) -> bytes:
     """What the browser needs to show every step of a run, or the step `only` of what is `chosen`, as compact JSON.
 
-    Of a run of which one step is shown no other step's sentence is told. The figure that was `measured` has a curve.
+    Of a run of which one step is shown no other step's sentence is told.
+    With a `comparison` the curves are those of its outcome, and those of the run it is compared with are there in grey.
     """
     film = Film()
-    reels = reels_of(frames, only=only, chosen=chosen, measured=measured)
+    run, before = (comparison.now, comparison.before) if comparison else (None, None)
+    reels = reels_of(frames, only=only, chosen=chosen, curves=run.curves if run else None, before=before)
     said = frames.said if only is None else [frames.sentence(only) if number == only else "" for number in range(len(frames))]
     row: dict[str, Any] = {"said": said, "cut": frames.cut, "forked_at": frames.forked_at}
     row["isWhole"] = only is None

@@ -23,7 +23,6 @@ from kitlib.experiments.grid import uncollected
 from kitlib.experiments.knobs import Knob, as_text, settle
 from kitlib.experiments.script import Intervention, Script, with_deed
 from kitlib.monitor.delivery import Verdict, judge
-from kitlib.monitor.figures import Measured
 from kitlib.text import plain_text
 from kitlib.trace import Trace
 from kitlib.views.browser.controls import to_control, to_label, to_text
@@ -141,15 +140,10 @@ class Session:
         """Tell the page why what was asked for cannot be done."""
         self.told = {**self.told, "error": str(why)}
 
-    @property
-    def measured(self) -> Measured | None:
-        """The figure of the run that is shown."""
-        return self.comparison.now.measured if self.comparison.now else None
-
     def _complete(self) -> None:
         """Draw the steps that are not drawn yet."""
         if not self.told["isWhole"] and self._frames is not None:
-            self.frames, self.told = played(self._frames, measured=self.measured), {**self.told, "isWhole": True}
+            self.frames, self.told = played(self._frames, comparison=self.comparison), {**self.told, "isWhole": True}
 
     def _front(self, asked: Sequence[str]) -> list[str]:
         """The names of the knobs beside the picture."""
@@ -253,9 +247,9 @@ class Session:
         frames = self._frames
         if frames is None or frames.trace is not self.trace:
             frames = self._frames = to_frames(self.trace, self.part)
-            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment))
+            self.comparison.take(Outcome.of(self.trace, self.verdict, self.experiment, frames))
         is_whole = shown is None or not frames.is_long
-        self.frames = played(frames, None if is_whole else shown, chosen, self.measured)
+        self.frames = played(frames, None if is_whole else shown, chosen, self.comparison)
         self.told = {
             "number": number,
             "error": "",
