@@ -18,6 +18,9 @@ def test_notebooks(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Notebooks, or folders of notebooks.")],
     junit: Annotated[Path | None, typer.Option(help="Write the results to this file too, as JUnit XML for a CI server.")] = None,
     seconds: Annotated[float, typer.Option(min=1, help="How long the cells of one notebook may take together.")] = 300,
+    rules: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="nbval's rules for what differs from run to run, beside the kit's own.")
+    ] = None,
 ) -> None:
     """Run each notebook in a new kernel and compare what would be saved with what is saved; exit 1 if anything differs.
 
@@ -35,7 +38,7 @@ def test_notebooks(
     with runner.broker(printer.step):
         for path in chosen:
             with cells_of(path.stem) as draw:
-                found = notebook_tests.compare(path, seconds, progress=draw)
+                found = notebook_tests.compare(path, seconds, rules=rules, progress=draw)
             done.append(found)
             shown, count = notebook_tests.shown_path(path), len(found.problems)
             told = f"{count} problem{'s' * (count > 1)}" if count else f"{found.cells} cells, no difference"

@@ -1,9 +1,9 @@
 """Runs a notebook and compares what would be saved with what is saved: `compare`; what came of it as a CI server reads it: `write_junit`.
 
-nbclient runs the cells, so history, `clear_output` and updated displays come out as in Jupyter. A dead
+nbclient runs the cells, so history, `clear_output`, updated displays and captured output come out as in Jupyter. A dead
 kernel, a hung cell, a changed, missing or new output, and a notebook of which not every cell was run or can be compared are
 failures; the kernel and all that came of it are gone when `compare` returns. Left out: the bytes of PNG and JPEG pictures,
-which are counted, the state of widgets, colours, and whether a display came before or after a line that was printed.
+which are counted, colours, and of widgets' state all but what `Output` widgets have captured.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import copy
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -20,17 +20,19 @@ from typing import Any
 from xml.etree import ElementTree
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat import NotebookNode
-from nbval.plugin import find_comment_markers, find_metadata_tags
+from nbformat import NotebookNode, from_dict
+from nbval.plugin import find_comment_markers, find_metadata_tags, get_sanitize_patterns
 
 from kitlib.errors import KitError, KnobError
 from kitlib.lab import notebooks, workspace
 from kitlib.text import VISIBLE_IN_LINES, plain_text
 
 PICTURES = {"image/png", "image/jpeg"}
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_])")  # of a terminal: colours, titles, cursors
 LINES_SHOWN = 40  # of one output that differs
 CHARACTERS_SHOWN = 300  # of one line
+Rules = Sequence[tuple[str, str]]  # a regular expression, and what it is replaced with
 Progress = Callable[[int, int], None]  # cells begun, cells of the notebook
 
 
@@ -100,11 +102,12 @@ def never_run(notebook: NotebookNode) -> list[Case]:
     return [Case("the notebook", f"saved {told}" if code else "it has no code cell.")] if len(cases) == len(code) else cases
 
 
-def compare(path: Path, seconds: float = 60.0, progress: Progress = lambda done, of: None) -> Comparison:
+def compare(path: Path, seconds: float = 60.0, rules: Path | None = None, progress: Progress = lambda done, of: None) -> Comparison:
     """Run the notebook in a kernel of its own and compare its outputs; its cells together may take `seconds`.
 
-    A cell that fails does not end the run.
+    A cell that fails does not end the run. `rules` is a file of nbval's rules for what differs from run to run, beside the kit's own.
     """
+    replaced = read_rules(rules)
     try:
         saved = notebooks.load(path)
     except KitError as error:  # the others are compared all the same
@@ -133,18 +136,30 @@ def compare(path: Path, seconds: float = 60.0, progress: Progress = lambda done,
     )
     if ended is not None and began:
         took.append(time.monotonic() - began)
+    show_captured(saved, now)
     was_run = dict(zip(to_run, took, strict=False))
     for number, (old, new) in enumerate(zip(before, after, strict=True)):
         if number in to_run and number not in was_run:
             break
         is_last = ended is not None and number == [*was_run][-1]
-        found = [reason(ended, seconds)] if is_last else [] if options(old)["skip"] else differences(old, new)
+        found = [reason(ended, seconds)] if is_last else [] if options(old)["skip"] else differences(old, new, replaced)
         cases.append(Case(f"In [{number + 1}]", "\n".join(found), was_run.get(number, 0.0), options(old)["skip"]))
     if len(took) < len(to_run):
         why = f"the kernel did not start: {plain_text(ended)}" if not took else f"{len(took)} of {len(to_run)} code cells were run."
         cases.append(Case("the notebook", why))
     pictures = sum(bool(PICTURES & set(output.get("data", ()))) for cell in after for output in cell.outputs)
     return Comparison(path, cases, len(took), pictures)
+
+
+def read_rules(path: Path | None) -> Rules:
+    """nbval's rules of a file, in their order; KnobError for one that is no regular expression."""
+    rules: list[tuple[str, str]] = get_sanitize_patterns(path.read_text(encoding="utf-8")) if path else []
+    for pattern, _ in rules:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise KnobError(f"{path}: the rule {plain_text(pattern)} is no regular expression ({error}). Correct it.") from None
+    return rules
 
 
 def reason(error: Exception | None, seconds: float) -> str:
@@ -154,12 +169,47 @@ def reason(error: Exception | None, seconds: float) -> str:
     return "the kernel died." if isinstance(error, DeadKernelError) else f"the run ended: {plain_text(error)}"
 
 
-def contents(cell: NotebookNode) -> dict[str, str]:
-    """What each kind of output of a cell holds, without what differs from run to run."""
-    found: dict[str, str] = {}
+def show_captured(saved: NotebookNode, now: NotebookNode) -> None:
+    """Put what widgets have captured behind their views; not where the saved notebook does not hold its widgets' state."""
+    for notebook in (saved, now) if WIDGET_STATE in saved.metadata.get("widgets", {}) else ():
+        state = notebook.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs = [*with_captured(cell.outputs, state)]
+
+
+def with_captured(outputs: Iterable[NotebookNode], state: Mapping[str, Any]) -> Iterator[NotebookNode]:
+    """Each output, and after a widget's view what it and the widgets inside it have captured."""
+    for output in outputs:
+        yield output
+        inside = [output.get("data", {}).get(notebooks.WIDGET_VIEW, {}).get("model_id")]
+        while inside:
+            model = state.get(str(inside.pop(0)).removeprefix("IPY_MODEL_"), {}).get("state", {})
+            inside += model.get("children", ())
+            yield from with_captured(map(from_dict, model.get("outputs", ())), state)
+
+
+def overwritten(line: str) -> str:
+    """A line as Jupyter saves it: what follows a carriage return or a backspace takes the place of what stood there."""
+    shown, at = list[str](), 0
+    for character in line:
+        if character in "\r\b":
+            at = 0 if character == "\r" else max(0, at - 1)
+        else:
+            shown[at : at + 1] = [character]
+            at += 1
+    return "".join(shown)
+
+
+def contents(cell: NotebookNode, rules: Rules) -> tuple[dict[str, str], list[str]]:
+    """What each kind of output of a cell holds, without what differs from run to run; and the kinds in their order."""
+    found, order, since = dict[str, str](), list[str](), set[str]()
     for output in cell.outputs:
         if output.output_type == "stream":
             texts = {output.name: output.text}
+            if output.name not in since:  # two streams between two displays come in any order
+                order[len(order) - len(since) :] = sorted({*since, output.name})
+                since.add(output.name)
         elif output.output_type == "error":
             texts = {"error": f"{output.ename}: {output.evalue}\n"}
         else:
@@ -170,19 +220,29 @@ def contents(cell: NotebookNode) -> dict[str, str]:
                 what if mime == "text/plain" else f"{what} as {mime}":
                 (text if isinstance(text, str) else json.dumps(text, sort_keys=True)) + "\n" for mime, text in sorted(data.items())
             }  # fmt: skip
+        if output.output_type != "stream":
+            since.clear()
+            order += texts
         for what, text in texts.items():
             found[what] = found.get(what, "") + ESCAPES.sub("", text)
-    return {what: notebooks.same(text) for what, text in found.items()}
+    for what, text in found.items():
+        shown = "\n".join(map(overwritten, text.split("\n"))) if what in ("stdout", "stderr") else text
+        for pattern, replacement in rules:
+            shown = re.sub(pattern, replacement, shown)
+        found[what] = notebooks.same(shown)
+    return found, order
 
 
-def differences(saved: NotebookNode, now: NotebookNode) -> list[str]:
+def differences(saved: NotebookNode, now: NotebookNode, rules: Rules = ()) -> list[str]:
     """What a reader would see change if the cell's outputs were saved again; [] if nothing."""
-    before, after = contents(saved), contents(now)
+    (before, order), (after, new_order) = contents(saved, rules), contents(now, rules)
     expected = options(saved)["check_exception"]
     if not options(saved)["check"]:  # an error still counts
         before, after = ({"error": texts["error"]} if "error" in texts else {} for texts in (before, after))
-        before = after if expected else before
+        before, order, new_order = after if expected else before, [], []
     told = [line for what in dict.fromkeys([*before, *after]) for line in difference(what, before.get(what), after.get(what))]
+    if not told and order != new_order:
+        told = [f"the order of outputs: saved: {', '.join(order)}; now: {', '.join(new_order)}"]
     if expected and "error" not in after:
         told += ["error: an error is expected (raises-exception), now: none"]
     if "error" in after and told:

@@ -88,6 +88,7 @@ CHANGES = (
     ("print(2)", "print(2); sys.exit(0)", "SystemExit"),
     ("print('a\\nb\\nc')", "print('a\\nB\\nc')", "stdout:\n--- saved\n+++ now\n@@ -2 +2 @@\n-b\n+B"),
     ("print('red')", "print('\\x1b[31mblue\\x1b[0m')", "stdout: saved: red, now: blue"),
+    ("display(1); print(2)", "print(2); display(1)", "the order of outputs: saved: display, stdout; now: stdout, display"),
     ("shown = display(1, display_id=True)\nshown.update(2)", "shown = display(1, display_id=True)\nshown.update(3)", "display: saved: 2, now: 3"),
     ("display(1)", "out = __import__('ipywidgets').Output()\nwith out:\n    display(1)", "display: saved: 1, now: nothing"),
     ("1", "# raises-exception", "an error is expected (raises-exception), now: none"),
@@ -104,7 +105,7 @@ def tagged(path: Path) -> Path:
 
 
 def test_notebook_with_another_outcome_fails_in_each_cell(tmp_path: Path) -> None:
-    """A changed, new or missing output, a warning, an error, a missing error and an exit fail; each is listed."""
+    """A changed, new or missing output, a warning, an error, a missing error, another order and an exit fail; each is listed."""
     path = saved(tmp_path / "bad.ipynb", *[before for before, _, _ in CHANGES])
     notebook = nbformat.read(path, as_version=4)
     for cell, (_, now, _) in zip(notebook.cells[2:], CHANGES, strict=True):
@@ -117,6 +118,18 @@ def test_notebook_with_another_outcome_fails_in_each_cell(tmp_path: Path) -> Non
     assert "\x1b" not in ElementTree.tostring(junit({"bad": comparison.cases}, "notebooks"), encoding="unicode")
 
 
+def test_what_an_output_widget_has_captured_is_compared(tmp_path: Path) -> None:
+    """Where a notebook was saved with its widgets' state, also inside a box; a picture is counted, and said to be not compared."""
+    box = "import ipywidgets\nout = ipywidgets.Output()\nwith out:\n    print('inside')\nipywidgets.VBox([out])"
+    picture = "display({'image/png': 'AAAA', 'text/plain': 'a dot'}, raw=True)"
+    path = written(tmp_path / "box.ipynb", box, picture)
+    nbformat.write(run(path).notebook, path)
+    found = compare(path)
+    assert (found.problems, found.pictures) == ([], 1)
+    path.write_text(path.read_text().replace("'inside'", "'outside'"))
+    assert compare(path).problems == ["In [2]: stdout: saved: inside, now: outside"]
+
+
 # What gives the same saved outputs each time, and would not if messages were compared.
 SAME = (
     "numbers = [1, 2]\nnumbers;",
@@ -126,6 +139,7 @@ SAME = (
     "shown.update('sent')",
     "import ipywidgets\nfor _ in range(30):\n    out = ipywidgets.Output()\n    display(out)\n    with out:\n        print('inside')",
     "ipywidgets.interact(lambda bound: print('bound', bound), bound=(0, 10));",
+    "print('10 %', end='\\r'); print('100 %', end='\\rx\\n')",
     "print('out'); print('err', file=sys.stderr); print('out')",
     "raise KeyError('as shown')  # raises-exception",
     "# NBVAL_IGNORE_OUTPUT\ntime.time()",
@@ -133,7 +147,7 @@ SAME = (
 
 
 def test_notebook_that_saves_the_same_again_passes(tmp_path: Path) -> None:
-    """History, `clear_output`, updated displays, captured output and an expected error come out as Jupyter saves them."""
+    """History, `clear_output`, updated displays, captured output, overwritten lines and an expected error come out as Jupyter saves them."""
     path = tagged(written(tmp_path / "same.ipynb", *SAME))
     notebook = nbformat.read(path, as_version=4)
     assert notebooks.execute(notebook, path) is None  # it keeps each message of a stream, as Jupyter and not as `kit notebooks` does
