@@ -102,15 +102,14 @@ def rows_in_order(grid: Grid, spark: SparkSession | None, tell: Progress, folder
     with TemporaryDirectory() as passing:
         store = Store.open(grid, Path(passing) if grid.manager else None if folder is None else Path(folder))
         places = {grid.key(place): place for place in range(len(grid))}
-        found = store.read()
-        missing = [place for key, place in places.items() if key not in found.numbers]
+        store.read()
+        missing = [place for key, place in places.items() if key not in store.numbers]
         done = len(grid) - len(missing)
         tell(done, len(grid))
 
         def keep(made: pa.Table) -> None:
             nonlocal done
             store.add(made)
-            found.add(made)
             done += made.num_rows
             tell(done, len(grid))
 
@@ -118,7 +117,7 @@ def rows_in_order(grid: Grid, spark: SparkSession | None, tell: Progress, folder
             _run_missing(spark, grid, missing, store.schema, keep)
         for made in _made_here(grid, missing if spark is None else [], store.schema):
             keep(made)
-        return found.in_order(places)
+        return store.in_order(places)
 
 
 def _made_here(grid: Grid, missing: Sequence[int], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -157,32 +156,16 @@ def schema_of(grid: Grid) -> pa.Schema:
     return pa.schema([("experiment", pa.string()), *knobs, ("seed", pa.int64()), *counts, *figures, *anomalies, ("error", pa.string())])
 
 
-class Rows:
-    """Rows that were found or made, as Arrow tables: a few hundred bytes each, of which a sweep may have 200,000."""
-
-    def __init__(self, grid: Grid, schema: pa.Schema) -> None:
-        self.grid, self.tables = grid, [schema.empty_table()]
-        self.numbers: dict[Key, int] = {}  # which row of all tables is the one of these knobs and this seed
-
-    def add(self, rows: pa.Table) -> None:
-        first = sum(table.num_rows for table in self.tables)
-        keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "script", "seed")), strict=True)
-        self.numbers.update((key, number) for number, key in enumerate(keys, first))
-        self.tables.append(rows)
-
-    def in_order(self, keys: Iterable[Key]) -> pa.Table:
-        """The rows of these knobs and seeds."""
-        return pa.concat_tables(self.tables).take(pa.array([self.numbers[key] for key in keys], pa.int64()))
-
-
 class Store:
-    """The rows of one experiment that the present code has made: Parquet files in the workspace.
+    """The rows of one experiment that the present code has made: Parquet files in the workspace, and what was read of them.
 
     A file appears whole or not at all. Rows that other code has made are removed.
     """
 
     def __init__(self, folder: Path, grid: Grid) -> None:
         self.folder, self.grid, self.schema = folder, grid, schema_of(grid)
+        self.tables = [self.schema.empty_table()]  # a few hundred bytes a row, of which a sweep may have 200,000
+        self.numbers: dict[Key, int] = {}  # which row of all tables is the one of these knobs and this seed
 
     @classmethod
     def open(cls, grid: Grid, folder: Path | None = None) -> Store:
@@ -197,18 +180,26 @@ class Store:
             raise _unkept(own, error) from error
         return cls(own, grid)
 
-    def read(self) -> Rows:
-        """The rows that are there."""
-        found = Rows(self.grid, self.schema)
+    def read(self) -> None:
+        """Take the rows that are there."""
         for path in sorted(self.folder.glob("*.parquet")):
             try:
-                found.add(pq.read_table(path, schema=self.schema))
+                self._take(pq.read_table(path, schema=self.schema))
             except (pa.ArrowException, OSError) as error:
                 raise DiskError(f"{path} cannot be read ({plain_text(error)}). Delete it, and its runs are made again.") from error
-        return found
+
+    def in_order(self, keys: Iterable[Key]) -> pa.Table:
+        """The rows of these knobs and seeds."""
+        return pa.concat_tables(self.tables).take(pa.array([self.numbers[key] for key in keys], pa.int64()))
+
+    def _take(self, rows: pa.Table) -> None:
+        first = sum(table.num_rows for table in self.tables)
+        keys = zip(*(rows.column(name).to_pylist() for name in (*self.grid.knobs, "script", "seed")), strict=True)
+        self.numbers.update((key, number) for number, key in enumerate(keys, first))
+        self.tables.append(rows)
 
     def add(self, rows: pa.Table) -> None:
-        """Keep rows. DiskError when there is no room; then none of them is kept."""
+        """Take and keep rows. DiskError when there is no room; then none of them is kept."""
         temporary = self.folder / f".{uuid.uuid4().hex}"
         try:
             pq.write_table(rows, temporary)
@@ -217,6 +208,7 @@ class Store:
             raise _unkept(self.folder, error) from error
         finally:
             temporary.unlink(missing_ok=True)
+        self._take(rows)
 
 
 def code_hash() -> str:

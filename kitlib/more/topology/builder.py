@@ -71,7 +71,6 @@ class Component:
     kind: type[Spout] | type[Bolt]
     make: Callable[[], Any]  # called once for each task, and again after a crash
     parallelism: int
-    conf: Mapping[str, Any]  # handed to open or prepare
     groupings: list[Grouping] = field(default_factory=list)  # what it subscribes to; none for a spout
     fields: tuple[str, ...] = ()  # of what it sends; known when the topology is created
 
@@ -124,13 +123,13 @@ class TopologyBuilder:
 
     components: dict[str, Component] = field(default_factory=dict)
 
-    def set_spout(self, name: str, make: Callable[[], Spout], parallelism: int = 1, **conf: Any) -> None:
+    def set_spout(self, name: str, make: Callable[[], Spout], parallelism: int = 1) -> None:
         """Add a spout; `make` is its class, or a function that makes one for each task. TopologyError for a bad one."""
-        self._add(Component(name, Spout, make, parallelism, conf))
+        self._add(Component(name, Spout, make, parallelism))
 
-    def set_bolt(self, name: str, make: Callable[[], Bolt], parallelism: int = 1, **conf: Any) -> Component:
+    def set_bolt(self, name: str, make: Callable[[], Bolt], parallelism: int = 1) -> Component:
         """Add a bolt; say on the answer what it subscribes to. TopologyError for a bad one."""
-        return self._add(Component(name, Bolt, make, parallelism, conf))
+        return self._add(Component(name, Bolt, make, parallelism))
 
     def create_topology(self) -> Topology:
         """The topology. TopologyError for an unknown component or field, and for a bolt that nobody feeds."""

@@ -106,7 +106,7 @@ class Spout(_Part):
 
     `self.context` and `self.collector` are there from `open` on, also when a subclass writes its own.
     Source: Storm 0.9.3, `backtype.storm.spout.ISpout`.
-    Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies.
+    Differs: `is_retried` and `crashed` are for the trace, and for what others notice when its process dies; `conf` is empty.
     """
 
     collector: Any  # a SpoutOutputCollector, through which it emits
@@ -142,7 +142,7 @@ class Bolt(_Part):
     `execute_ms` is how long one tuple takes, in virtual time. `self.context` and `self.collector` are there
     from `prepare` on, also when a subclass writes its own.
     Source: Storm 0.9.3, `backtype.storm.task.IBolt`.
-    Differs: how long it takes is declared, as time is virtual.
+    Differs: how long it takes is declared, as time is virtual; `conf` is empty.
     """
 
     execute_ms: int = 1

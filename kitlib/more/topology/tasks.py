@@ -111,13 +111,7 @@ class Runtime(Clock):
 
     def crash(self, component: str, task_index: int = 0, restart_ms: int | None = None) -> None:
         """One task dies with everything it holds; after `restart_ms` (the topology's if None) a new one is there."""
-        tasks = self.tasks_of.get(component, [])
-        if not 0 <= task_index < len(tasks):
-            raise TopologyError(
-                f"crash: there is no task {task_index} of {component!r}. There are {len(tasks)}, from 0 on, and "
-                f"the components are {', '.join(self.tasks_of)}."
-            )
-        task_id = tasks[task_index]
+        task_id = self.tasks_of[component][task_index]
         task: Task = self.spouts.get(task_id) or self.bolts.get(task_id) or self.ackers[task_id]
         if task.is_alive:
             task.crash()
@@ -338,7 +332,7 @@ class SpoutTask(ComponentTask):
         self.collector = SpoutOutputCollector(self)
         self.spout = make_one(self.component)
         self.spout.context, self.spout.collector = self.context, self.collector
-        if self.guarded("open", self.spout.open, self.component.conf, self.context, self.collector):
+        if self.guarded("open", self.spout.open, {}, self.context, self.collector):
             self._next_poll(SPOUT_MS)
             self.after_timeout(self.tick)
 
@@ -491,7 +485,7 @@ class BoltTask(ComponentTask):
         self.collector = OutputCollector(self)
         self.bolt = make_one(self.component)
         self.bolt.context, self.bolt.collector = self.context, self.collector
-        self.guarded("prepare", self.bolt.prepare, self.component.conf, self.context, self.collector)
+        self.guarded("prepare", self.bolt.prepare, {}, self.context, self.collector)
 
     def crash(self) -> None:
         """The task dies with what waits in its inbox and the tuple that it works on."""
@@ -612,13 +606,8 @@ class OutputCollector(Collector):
         self._tell_ackers("fail", given)
 
     def reset_timeout(self, given: Tuple) -> None:
-        """Ask for another timeout for this tuple's trees. TopologyError with the acker of a release that does not know it."""
+        """Ask for another timeout for this tuple's trees; the acker of 0.9.3 knows no such message (UnknownStreamError)."""
         self._given(given, "asks for more time for")
-        if self.run.config.acker_release == "0.9.3":
-            raise TopologyError(
-                f"{self.name} calls reset_timeout, which Storm 0.9.3 has not. "
-                "Set acker_release='2.4.0', or a longer topology_message_timeout_secs."
-            )
         self._tell_ackers("reset_timeout", given)
 
     def _tell_ackers(self, what: str, given: Tuple) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import xor
+from textwrap import wrap
 
 from kitlib.words.template import count
 from kitlib.words.topology import MASK, to_id
@@ -72,14 +73,7 @@ def listed(ids: Iterable[int], bits: int) -> str:
 
 def wrapped(text: str, tone: str) -> list[tuple[str, str]]:
     """A sentence as lines that fit beside the tree."""
-    lines: list[str] = []
-    room = WIDEST.get(tone, WIDEST_TONED)
-    for word in text.split(" "):
-        if lines and len(lines[-1]) + 1 + len(word) <= room:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word[:room])
-    return [(line, tone) for line in lines]
+    return [(line, tone) for line in wrap(text, WIDEST.get(tone, WIDEST_TONED), break_on_hyphens=False)]
 
 
 def verdict_on(

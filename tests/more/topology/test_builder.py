@@ -193,23 +193,3 @@ def test_config_changed_to_a_bad_value_while_it_runs_is_told_of() -> None:
     run.config.topology_message_timeout_secs = -1
     with pytest.raises(TopologyError, match="topology_message_timeout_secs is -1"):
         run.run_for(10)
-
-
-def test_conf_reaches_open_and_prepare() -> None:
-    """What set_spout and set_bolt get by name is handed to each task's begin."""
-    confs = []
-
-    class Told(Numbers):
-        def open(self, conf: Any, context: Any, collector: Any) -> None:
-            confs.append((context.task, context.task_index, dict(conf)))
-
-    class ToldBolt(Store):
-        def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-            confs.append((context.task, context.task_index, dict(conf)))
-
-    builder = TopologyBuilder()
-    builder.set_spout("spout", Told, 2, table="a")
-    builder.set_bolt("store", ToldBolt, table="b").shuffle_grouping("spout")
-    run = TopologyRun(builder.create_topology(), rng=Random(1))
-    told = [("store-3", 0, {"table": "b"}), ("spout-1", 0, {"table": "a"}), ("spout-2", 1, {"table": "a"})]
-    assert confs == told and run.tasks_of == {"spout": [1, 2], "store": [3], "__acker": [4]}

@@ -104,15 +104,6 @@ def test_plant_other_faults_while_it_runs_are_the_only_ones_and_tuples_are_count
         run.plant([Fault("drop", "x")])
 
 
-def test_crash_asked_for_of_what_is_not_there_is_told_of() -> None:
-    """Who may be crashed is said."""
-    run, _ = started(chain(Numbers, Store))
-    with pytest.raises(TopologyError, match=r"there is no task 1 of 'a'. There are 1, from 0 on.*spout, a, __acker"):
-        run.crash("a", 1)
-    with pytest.raises(TopologyError, match="there is no task 0 of 'x'"):
-        run.crash("x")
-
-
 def test_crash_of_a_dead_task_changes_nothing() -> None:
     """A task that is not there cannot die; it comes back once."""
     run, watch = started(chain(Numbers, Store))

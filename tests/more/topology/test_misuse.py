@@ -52,7 +52,6 @@ BOLTS: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "an anchor that is no tuple": (lambda b, t: b.collector.emit([1], anchors=[1]), "a-2 anchors to 1, which it was never given"),
     "no anchors at all": (lambda b, t: b.collector.emit([1], anchors=None), "a-2 anchors to None, which it was never given"),
     "an ack of a number": (lambda b, t: b.collector.ack(t["n"]), "a-2 acks 0, which it was never given. Use the tuple that execute"),
-    "more time in 0.9.3": (lambda b, t: b.collector.reset_timeout(t), "a-2 calls reset_timeout, which Storm 0.9.3 has not"),
     "an unknown field": (lambda b, t: t["word"], "tuple 1 of spout has no field 'word'. Its fields are n"),
 }
 
