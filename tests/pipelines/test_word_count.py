@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kitlib.errors import KnobError, LabError
-from kitlib.experiments.backend import Topic
-from kitlib.experiments.kafka_backend import KafkaBackend
+from kitlib.experiments.kafka_backend import KafkaBackend, KafkaTopic
 from kitlib.experiments.storm.word_stories import make_lines
 from kitlib.lab import workspace
 from kitlib.lab.kafka_server import Cluster
@@ -30,7 +29,7 @@ IN_BATCH_1 = sum(len(line.split()) for line in LINES[6:])
 class Room:
     """A topic of twelve lines, and names for topics of counts and for checkpoints."""
 
-    lines: Topic
+    lines: KafkaTopic
     folder: Path
     made: int = 0
 
