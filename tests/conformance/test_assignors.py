@@ -8,9 +8,8 @@ import pytest
 
 from kitlib.conformance.assignors import subscriptions_of
 from kitlib.conformance.golden import bundled, read_traces
-from kitlib.more.assignors import as_the_leader_sees, assign
+from kitlib.more.assignors import as_the_leader_sees
 
-NAMED = {row["name"]: row for row in read_traces(bundled("groups", "assignors_named.jsonl.gz"))}
 FILES = ("named", "public", "asked")  # the last one: what groups that random rows seldom have were told by Kafka 4.3.1
 
 
@@ -31,12 +30,3 @@ def test_members_of_all_groups_come_in_the_order_of_javas_hash_map(rows: list[di
     for row in rows:
         _, members = as_the_leader_sees({}, subscriptions_of(row["steps"][0]["args"]))
         assert [each.member for each in members] == row["java_hashmap_member_order"], row["name"]
-
-
-def test_empty_subscription_that_comes_first_is_given_what_it_never_asked_for() -> None:
-    """A bug of the real sticky assignors, which the recorded row no_topics shows."""
-    args = NAMED["no_topics"]["steps"][0]["args"]
-    members = subscriptions_of(args)
-    empty = next(each.member for each in members if not each.topics)
-    assert assign("sticky", args["topics"], members)[empty]
-    assert not assign("range", args["topics"], members)[empty]

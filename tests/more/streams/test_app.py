@@ -37,11 +37,6 @@ def test_repartition_topic_cuts_the_topology() -> None:
     assert counting().stateful(tasks) == {(1, 0), (1, 1), (1, 2), (1, 3)}
 
 
-def test_narrow_repartition_topic_caps_a_wide_application() -> None:
-    """12 partitions at the front, 2 behind it."""
-    assert sum(task[0] == 1 for task in counting(2).tasks({"orders": 12})) == 2
-
-
 def test_common_store_and_common_source_join_what_is_apart() -> None:
     """Two inputs of one task: partition 1 of both."""
     made = (
@@ -145,28 +140,6 @@ def test_query_while_the_owner_is_dead_and_while_it_is_restored() -> None:
     assert 0 < query(found, "i1", "counts", "alice", stale=True).behind < 12_000
     settle(found)
     assert query(found, "i1", "counts", "alice").behind == 0
-
-
-def test_query_of_a_key_that_never_moved_fails_too_while_its_thread_restores() -> None:
-    """One restoring task makes the whole instance refuse, for all of its keys."""
-    found = app()
-    key = next(key for key in map(str, range(99)) if metadata_for_key(found, "counts", key).active == "i1")
-    found.kill("i2")
-    found.run_for(46_500)
-    assert outcomes(found, key)["i1"] == ("InvalidStateStoreException", "value")
-
-
-def test_standby_answers_stale_queries_through_the_failover() -> None:
-    """It is at most one poll of its changelog behind, and there is no restoring afterwards."""
-    found = app(standbys=1)
-    found.run_for(500)
-    assert metadata_for_key(found, "counts", "alice").standby == ("i1",)
-    assert query(found, "i1", "counts", "alice").outcome == "null"
-    stale = query(found, "i1", "counts", "alice", stale=True)
-    assert stale.outcome == "value" and 0 < stale.behind <= 100
-    found.kill("i2")
-    found.run_for(46_000)
-    assert outcomes(found, "alice")["i1"] == ("value", "value")
 
 
 def test_query_of_a_store_that_is_nowhere() -> None:
