@@ -91,12 +91,12 @@ class StreamsRun(Run):
 
     def ask(self, key: str, instance: str | None = None, *, stale: bool = False) -> None:
         """Query the key's owner, as the metadata names it, or another instance."""
-        where = metadata_for_key(self.app, STORE, key)
-        asked = instance or where.active or "nobody"
+        task, owner = metadata_for_key(self.app, STORE, key)
+        asked = instance or owner or "nobody"
         found = query(self.app, asked, STORE, key, stale=stale)
-        truth = count_of_key(key, self.app.processed[where.task])
+        truth = count_of_key(key, self.app.processed[task])
         self.record(
-            asked, "ask", key=key, task=task_name(where.task), stale=stale, outcome=found.outcome, value=found.value,
+            asked, "ask", key=key, task=task_name(task), stale=stale, outcome=found.outcome, value=found.value,
             behind=found.behind, truth=truth, why=found.why,
         )  # fmt: skip
 

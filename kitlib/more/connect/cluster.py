@@ -6,7 +6,7 @@ is noticed after its session timeout. Its tasks then wait for the scheduled dela
 at once. A worker that had to stop something rejoins at once, so that the freed work can be
 assigned; that is the second rebalance of every move.
 
-Left out: the configuration and status topics, the REST interface, and how a connector decides on its
+Left out: the configuration and status topics, the REST interface, connectors that change, and how a connector decides on its
 tasks. A connector publishes its number of tasks as soon as it runs, which causes one more rebalance.
 """
 
@@ -91,13 +91,9 @@ class ConnectCluster:
             self._tell(name, "kill", **_told(ran))
 
     def configure(self, connectors: Mapping[str, int]) -> None:
-        """These are the connectors from now on, each with the number of tasks that it will ask for."""
-        configured_work(connectors)  # checks the numbers
-        self.wanted = dict(connectors)
-        self.published = {name: self.published.get(name, 0) for name in connectors}
+        """These are the connectors, each with the number of tasks that it will ask for; no worker runs yet."""
+        self.wanted, self.published = dict(connectors), dict.fromkeys(connectors, 0)
         self._tell("group", "configure", connectors=dict(connectors))
-        if any(worker.is_member for worker in self.workers.values()):
-            self.prepare("the connectors were changed")
 
     def prepare(self, why: str) -> None:
         """A rebalance begins, unless one is under way. Under the eager protocol everybody stops everything."""
@@ -282,7 +278,6 @@ class StandaloneWorker(ConnectCluster):
         self.workers[name].is_member, self.workers[name].dies_ms = False, None
 
     def configure(self, connectors: Mapping[str, int]) -> None:
-        """These connectors from now on. ConnectError for a number of tasks below 0."""
-        configured_work(connectors)
+        """These connectors; they ask for their tasks at once."""
         self.published = dict(connectors)
         self._tell("w1", "configure", connectors=dict(connectors))

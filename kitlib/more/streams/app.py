@@ -309,15 +309,6 @@ Outcome = Literal["value", "null", "InvalidStateStoreException", "no answer"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeyMetadata:
-    """Who holds a key by the last assignment. `active` is None before the first one."""
-
-    task: StreamsTaskId
-    active: str | None
-    standby: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """What a query of one instance gives. `behind` counts the changes that the copy has not seen yet."""
 
@@ -327,20 +318,20 @@ class Answer:
     why: str = ""
 
 
-def metadata_for_key(app: StreamsApp, store: str, key: str) -> KeyMetadata:
-    """Which instance runs the key's task and which keep standbys. TopologyError for an unknown store.
+def metadata_for_key(app: StreamsApp, store: str, key: str) -> tuple[StreamsTaskId, str | None]:
+    """The key's task, and which instance runs it by the last assignment; None before the first one. TopologyError for an unknown store.
 
     A dead instance is named until the next assignment.
 
     Source: Kafka 4.3.1, KafkaStreams.queryMetadataForKey, StreamsMetadataState.getKeyQueryMetadataForKey.
-    Differs: the answer is read from the instances and not from what the last rebalance spread.
+    Differs: the answer is read from the instances and not from what the last rebalance spread; standbys are left out.
     """
     task = task_of_key(app, store, key)
     members = [found for found in app.instances.values() if found.is_member]
     active = next((found.name for found in members if task in found.active), None)
     if active is None:  # the last owner has died, and no rebalance has named another
         active = next((found.name for found in members if not found.is_up and found.thread_of.get(task)), None)
-    return KeyMetadata(task, active, tuple(found.name for found in members if found.held.get(task) == "standby"))
+    return task, active
 
 
 def task_of_key(app: StreamsApp, store: str, key: str) -> StreamsTaskId:

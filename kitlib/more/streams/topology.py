@@ -30,10 +30,9 @@ def task_name(task: StreamsTaskId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """What runs together: nodes, the topics it reads and writes, its stores. Names in the order of the topology."""
+    """What runs together: the topics it reads and writes, its stores. Names in the order of the topology."""
 
     number: int
-    nodes: tuple[str, ...]
     source_topics: tuple[str, ...]
     sink_topics: tuple[str, ...]
     stores: tuple[str, ...]
@@ -104,7 +103,7 @@ class StreamsTopology:
             )
             sinks = dict.fromkeys(topic for node in nodes if node in self.sinks for topic in self.topics_of[node])
             stores = tuple(store for store, users in self.stores.items() if users[0] in nodes)
-            found.append(SubTopology(number, tuple(nodes), tuple(sources), tuple(sinks), stores))
+            found.append(SubTopology(number, tuple(sources), tuple(sinks), stores))
         return found
 
     def partitions(self, given: Mapping[str, int]) -> dict[str, int]:
