@@ -192,7 +192,7 @@ def test_commit_that_nobody_waits_for_counts_until_the_member_joins_again() -> N
 
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "the newer protocol": ({"protocol": "consumer"}, "the model has the classic protocol only"),
+    "the newer protocol": ({"protocol": "consumer"}, "no protocol 'consumer', only a real broker does"),
     "Java's policy": ({"library": "librdkafka", "auto_offset_reset": "by_duration:PT1H"}, "has no reset policy by_duration:PT1H"),
     "librdkafka's strategy": ({"library": "librdkafka", "strategies": ("sticky",)}, "member A: librdkafka has no sticky assignor"),
 }

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.knobs import Knob
 from kitlib.experiments.run import Run
 from kitlib.experiments.script import Intervention
+from kitlib.experiments.world import NEVER, Action, World
 from kitlib.monitor.figures import COPIES, MOVES, TASK_IDLE
 from kitlib.more.connect.cluster import ConnectCluster, StandaloneWorker
 from kitlib.more.connect.source_task import Produced, SourceSettings, SourceTask
@@ -25,7 +27,7 @@ MODEL_ONLY = "the kit has no jars of Connect, and waiting for a lost worker take
 
 
 @dataclass(slots=True)
-class ConnectRun(Run):
+class ConnectRun(World):
     """One run of a cluster of workers, and the trace it writes; with mode=standalone the cluster is one worker without a group."""
 
     domain: ClassVar[str] = "connect"
@@ -63,22 +65,14 @@ class ConnectRun(Run):
     def mend_process(self, found: Intervention) -> None:
         self.start(found.target)
 
-    def run_for(self, ms: int) -> None:
-        while (turn_ms := self.interventions.turn_ms) is not None and turn_ms <= self.now_ms + ms:
-            gone_ms = max(0, turn_ms - self.now_ms)
-            self._pass_ms(gone_ms)
-            ms -= gone_ms
-            self.meet()
-        self._pass_ms(ms)
+    def next_wake(self) -> tuple[int, Action]:
+        due_ms = self.cluster.next_ms()
+        return (NEVER, self._tell) if due_ms is None else (due_ms, partial(self.wait_until, due_ms))
 
-    def _pass_ms(self, ms: int) -> None:
-        end = self.cluster.now_ms + ms
-        while (due := self.cluster.next_ms()) is not None and due <= end:
-            self._count_idle(due)
-            self.cluster.run_until(due)
-            self._tell()
-        self._count_idle(end)
-        self.cluster.run_until(end)
+    def wait_until(self, at_ms: int) -> None:
+        self._count_idle(at_ms)
+        self.cluster.run_until(at_ms)
+        self._tell()
 
     def count_from_here(self) -> None:
         """What was idle and what moved so far does not count."""

@@ -288,7 +288,7 @@ class ModelGroup:
         KnobError for what no library has, and for the newer protocol.
         """
         if settings.protocol != "classic":
-            raise KnobError("the model has the classic protocol only, got protocol=consumer. Run it on kafka.")
+            raise KnobError("the model has no protocol 'consumer', only a real broker does. Use backend='kafka'.")
         check_settings(name, settings)
         consumer = GroupConsumer(
             name, settings, lambda *asked: self._deal(member.partitions, *asked), lambda: next(self.numbers),

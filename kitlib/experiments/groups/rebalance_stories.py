@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from kitlib.errors import KnobError
 from kitlib.experiments.experiment import experiment
 from kitlib.experiments.groups.group import Library, MemberSettings
 from kitlib.experiments.groups.group_knobs import work_wave
@@ -85,8 +84,6 @@ def rebalance_protocols(
     ] = 1_500,
 ) -> None:
     """Three consumers join, one leaves, one is killed. Which partitions stand still in the meantime, and what is consumed twice?"""
-    if protocol == "consumer" and run.backend.name == "model":
-        raise KnobError("rebalance_protocols: the model has no protocol 'consumer', only a real broker does. Use backend='kafka'.")
     settings = MemberSettings(
         library=library, session_timeout_ms=session_timeout_ms, max_poll_interval_ms=60_000,
         **SETTINGS[protocol],
