@@ -6,6 +6,7 @@ The folder holds the seed and not the answers: the check tells the story again a
 from __future__ import annotations
 
 import json
+import shutil
 import tomllib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,7 +67,7 @@ def solved(found: Incident) -> dict[str, Any]:
 
 
 def make(seed: int, folder: Path) -> Incident:
-    """Write the folder of an incident. KitError when it is there already; DiskError when it cannot be written."""
+    """Write the folder of an incident, whole or not at all. KitError when it is there already; DiskError when it cannot be written."""
     found = incident(seed)
     if folder.exists():
         raise KnobError(f"{folder} is there already, perhaps with a report in it. Delete it, or name another folder with --out.")
@@ -78,8 +79,11 @@ def make(seed: int, folder: Path) -> Incident:
         for name, text in files.items():
             if text:
                 (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise workspace.disk_error(f"{folder} could not be written", error, folder) from error
+    except BaseException as error:  # Ctrl-C among them
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise workspace.disk_error(f"{folder} could not be written", error, folder) from error
+        raise
     return found
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import ROUND_CEILING, Decimal
 
 from kitlib.errors import KitError
 
 ResetPolicy = str  # "earliest", "latest", "none" or "by_duration:" with a duration like PT1H30M
 PLAIN_POLICIES = ("earliest", "latest", "none")
 BY_DURATION = "by_duration:"
-_BY_DURATION = re.compile(BY_DURATION + r"PT(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)S)?", re.ASCII)
+_BY_DURATION = re.compile(
+    BY_DURATION + r"(?i:P(?!$)(?:([0-9]+)D)?(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:[.,][0-9]{0,9})?)S)?)?)", re.ASCII
+)
 
 
 class NoOffsetForPartitionError(KitError):
@@ -34,21 +37,21 @@ class ResetPolicyError(KitError):
 
 
 def reset_since_ms(policy: ResetPolicy) -> int | None:
-    """How far back a policy by duration goes, in ms; None for the plain ones. ResetPolicyError for what is none.
+    """How far back a policy by duration goes, in ms, rounded up; None for the plain ones. ResetPolicyError for what is none.
 
     Source: Apache Kafka 4.3.1, `AutoOffsetResetStrategy.fromString`; Java 17, `Duration.parse`.
-    Differs: of durations, whole hours, minutes and seconds are read; days, fractions and signs are refused.
+    Differs: a sign is refused, and a duration beyond Java's range of seconds is taken.
     """
     if policy in PLAIN_POLICIES:
         return None
     found = _BY_DURATION.fullmatch(policy)
     if found is None:
         raise ResetPolicyError(
-            f"auto.offset.reset is {policy[:60]!r}, expected earliest, latest, none or by_duration:PT1H30M (hours, minutes, seconds). "
-            "Choose one of them."
+            f"auto.offset.reset is {policy[:60]!r}, expected earliest, latest, none or by_duration:P1DT2H3M4.5S (days, hours, minutes, "
+            "seconds). Choose one of them."
         )
-    hours, minutes, seconds = (int(each or 0) for each in found.groups())
-    return ((hours * 60 + minutes) * 60 + seconds) * 1_000
+    days, hours, minutes, seconds = (Decimal((each or "0").replace(",", ".")) for each in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds).scaleb(3).to_integral_value(ROUND_CEILING))
 
 
 def start_position(

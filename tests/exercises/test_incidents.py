@@ -247,13 +247,24 @@ def test_hints_come_one_at_a_time_and_are_counted(seed: int, room: Path, tmp_pat
     assert found[3] == name and int(found[1]) <= int(number) <= int(found[2])
 
 
-def test_folder_that_is_there_is_left_alone(room: Path, tmp_path: Path) -> None:
-    """A report that somebody writes is never overwritten, and a folder that cannot be made is a sentence."""
+def test_folder_is_written_whole_or_not_at_all(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that somebody writes is never overwritten; a folder that cannot be made, or not to its end, is a sentence and leaves nothing."""
     with pytest.raises(KitError, match="is there already, perhaps with a report in it"):
         make(0, room / "0")
     (tmp_path / "file").write_text("")
     with pytest.raises(KitError, match="could not be written"):
         make(0, tmp_path / "file" / "0")
+    text, broken = Path.write_text, {"topic.csv": OSError(28, "No space left on device"), "README.md": KeyboardInterrupt()}
+    for name, error in broken.items():
+
+        def breaks(path: Path, *given: Any, name: str = name, error: BaseException = error, **kinds: Any) -> int:
+            if path.name == name:
+                raise error
+            return text(path, *given, **kinds)
+
+        monkeypatch.setattr(Path, "write_text", breaks)
+        with pytest.raises((KitError, KeyboardInterrupt)):
+            make(0, tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -47,14 +47,14 @@ def test_start_position_asks_the_policy_only_without_a_usable_offset(case: str) 
         start_position(committed, start, end, policy, SINCE.get)
 
 
-DURATIONS = {"PT1H": 3_600_000, "PT1H30M5S": 5_405_000, "PT0S": 0, "PT90M": 5_400_000}
-NO_POLICIES = ("", "first", "EARLIEST", "by_duration", "by_duration:PT", "by_duration:P1D", "by_duration:PT-6H", "by_duration:PT1.5H",
+DURATIONS = {"PT1H": 3_600_000, "PT1H30M5S": 5_405_000, "PT0S": 0, "P1DT2H3M4.5S": 93_784_500, "pt1,5s": 1_500, "PT0.0005S": 1}
+NO_POLICIES = ("", "first", "EARLIEST", "by_duration", "by_duration:PT", "by_duration:P1DT", "by_duration:PT-6H", "by_duration:PT1.5H",
                "by_duration: PT1H", "by_duration:PT\u0661H")  # fmt: skip
 
 
 @pytest.mark.parametrize("text", DURATIONS)
 def test_reset_policy_by_duration_is_so_many_ms(text: str) -> None:
-    """Hours, minutes and seconds."""
+    """Days to seconds and a fraction of a second, of which part of a ms counts as one: as Java's Duration.parse."""
     assert reset_since_ms(f"by_duration:{text}") == DURATIONS[text]
 
 
