@@ -170,7 +170,7 @@ DRAWN = {
     "zombie": ("transaction:0", "transaction 0", "TransactionalProducer.begin"),
     "unclean_election": ("process:broker 3", "broker 3", "decide"),
     "streams_failover": ("task:0_1", "task 0_1", "StreamsApp._read_changelogs"),
-    "tuple_tree": ("tuple:1", "tuple 1", "SpoutCollector.emit"),
+    "tuple_tree": ("tuple:1", "tuple 1", "SpoutOutputCollector.emit"),
 }
 
 
