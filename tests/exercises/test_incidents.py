@@ -248,7 +248,7 @@ def test_hints_come_one_at_a_time_and_are_counted(seed: int, room: Path, tmp_pat
 
 
 def test_folder_is_written_whole_or_not_at_all(room: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that somebody writes is never overwritten; a folder that cannot be made, or not to its end, is a sentence and leaves nothing."""
+    """A report is never overwritten; a folder that cannot be made, or not to its end, is told in a sentence and leaves nothing."""
     with pytest.raises(KitError, match="is there already, perhaps with a report in it"):
         make(0, room / "0")
     (tmp_path / "file").write_text("")
