@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the process that runs a learner's code begins in this packa
     from kitlib.exercises.frame import Exercise, Finding
     from kitlib.exercises.told import Told
 
-__all__ = ["Exercise", "Finding", "check", "exercises", "explain", "hint", "solution"]
+__all__ = ["check", "exercises", "explain", "hint", "solution"]
 
 
 @cache
@@ -73,10 +73,3 @@ def explain(name: str, text: str | None = None) -> Told:
 
     asked = to_explain().get(str(name))
     return no_such(name, to_explain()) if asked is None else explained(asked, text)
-
-
-def __getattr__(name: str) -> Any:
-    """`Exercise` and `Finding`, imported when they are first asked for."""
-    if name in ("Exercise", "Finding"):
-        return getattr(import_module(f"{__name__}.frame"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

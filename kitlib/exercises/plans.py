@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kitlib.errors import KnobError
-from kitlib.exercises import Exercise, exercises
+from kitlib.exercises import exercises
 from kitlib.exercises.course import number_of
-from kitlib.exercises.frame import find
+from kitlib.exercises.frame import Exercise, find
 from kitlib.exercises.instructor import by_section, lines_of, sections_of, template
 from kitlib.lab import jupyter, notebooks
 

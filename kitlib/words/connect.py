@@ -183,11 +183,6 @@ SOURCE = Domain(
 )
 
 
-@phrase
-def _name(data: Data) -> str:
-    return str(data["who"]).capitalize()
-
-
 PARTITIONS = Domain(
     "partitions",
     {
@@ -198,10 +193,10 @@ PARTITIONS = Domain(
             rule=Rule("A record with a key goes to the partition of its key's hash.", "more.hashes:partition_of_key"),
         ),
         "process": Word(
-            "{name()} reads {value} of {key} at offset {offset}: {effect}.", "effect key offset value:text", judged="process",
+            "{who:capital()} reads {value} of {key} at offset {offset}: {effect}.", "effect key offset value:text", judged="process",
             about="record:offset",
         ),
-        "commit": Word("{name()} commits {offset}.", "offset", "written", room=0.2, judged="commit", about="partition:@"),
+        "commit": Word("{who:capital()} commits {offset}.", "offset", "written", room=0.2, judged="commit", about="partition:@"),
         "result": Word(
             "{moved} of {orders} orders have moved to another partition; {early_cancels} were cancelled "
             "before they were created, {refused} records were refused, and {left_over} orders are left over.",

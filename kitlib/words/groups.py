@@ -87,11 +87,6 @@ def _stable(who: str, data: Data) -> str:
     return f"{begin} is stable" + (f": {told}." if told else ".")
 
 
-@phrase
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _judge(who: str, data: Data) -> str:
     why = plain_text(data["why"], 220).removeprefix(f"{data['status']}: ")
     return f"The monitor says {data['status']}: {why}."

@@ -271,6 +271,11 @@ def arriving(data: Data) -> str:
 
 
 @phrase
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+@phrase
 def be(number: int | list[Any]) -> str:
     """`is`, or `are`."""
     return "is" if (len(number) if isinstance(number, list) else number) == 1 else "are"

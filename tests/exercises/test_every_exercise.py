@@ -9,13 +9,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from kitlib.errors import KitError
-from kitlib.exercises import Exercise, check, exercises, hint, nb_03, nb_06, nb_08, nb_09, nb_15
+from kitlib.exercises import check, exercises, hint, nb_03, nb_06, nb_08, nb_09, nb_15
 from kitlib.exercises.answers import a_function
-from kitlib.exercises.frame import Each, Given, exercise
+from kitlib.exercises.frame import Each, Exercise, Given, exercise
 from kitlib.experiments.cluster_audit.broken_cluster import FAULTS
 from kitlib.monitor.delivery import ANOMALIES
 from tests.exercises.steps import is_full
@@ -27,7 +26,6 @@ TABLES = [import_module(f"{__package__}.{path.stem}") for path in sorted(Path(__
 SOLUTIONS = [row for table in TABLES for row in table.SOLUTIONS]
 WRONG = [row for table in TABLES for row in table.WRONG]
 ALL = list(exercises().values())
-EXERCISES = {path.stem: [each for each in ALL if path.stem.startswith(each.told.notebook)] for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
 KINDS_OWN = {"right", "wrong", "more", "often"}  # what a kind of answer says, and wrong answers for a workshop's leader
 NONSENSE = [None, ..., b"\x1b[31m", -1, {}]
 OTHERWISE = ("the kit's own", "your class has no ", "your code raised ")  # what else a sentence may say of code: it has no answer then
@@ -132,15 +130,6 @@ def test_no_question_or_hint_tells_the_answer(notebook: str) -> None:
     """What a learner should find is not printed in the question or in a hint."""
     texts = [text for each in ALL if each.told.notebook.startswith(notebook) for text in (each.told.question, *each.told.hints)]
     assert texts and not any(answer in text for text in texts for answer in TO_FIND[notebook])
-
-
-@pytest.mark.parametrize("notebook", EXERCISES)
-def test_notebook_stores_what_the_check_says_of_a_stub(notebook: str) -> None:
-    """Its stored check output is a "Not yet"."""
-    cells = nbformat.read(NOTEBOOKS / f"{notebook}.ipynb", as_version=4).cells
-    for asked in EXERCISES[notebook]:
-        stub = next(cell for cell in cells if cell.cell_type == "code" and f'check("{asked.name}"' in cell.source)
-        assert stub.outputs[0]["data"]["text/plain"].startswith("Not yet: ")
 
 
 def test_second_exercise_of_a_name_is_refused() -> None:

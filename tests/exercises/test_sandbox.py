@@ -16,11 +16,9 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kitlib.exercises import check, sandbox
-from kitlib.exercises.sandbox import Outcome, call, plain, run_steps
+from kitlib.exercises.sandbox import Outcome, call, run_steps
 from kitlib.experiments import run
 from kitlib.mechanisms.partition_manager import PartitionManager
 from tests.conftest import REPOSITORY, describe, our_processes, wait_for
@@ -234,19 +232,6 @@ def test_call_odd_values_arrive_or_are_shown() -> None:
     assert found["set"] == {1, (2, frozenset({3}))}
     assert found["range"] == range(10**30)
     assert found["keys"] == {1: 2, "~": 3}
-
-
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.frozensets(st.integers()),
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
-)
-
-
-@settings(deadline=None)
-@given(PLAIN)
-def test_plain_values_stay_as_they_are(value: Any) -> None:
-    """Every plain value is sent as it is, with its type."""
-    assert plain(value) == value and type(plain(value)) is type(value)
 
 
 class Odd:
