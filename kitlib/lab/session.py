@@ -1,8 +1,8 @@
 """One sitting in the lab: what `kit lab` starts, in which order, and how all of it ends, also when the lab is killed.
 
-The lab is two processes. The one in the terminal passes on what asks for the end: Ctrl-C, `kill`, a terminal or a parent that
-is gone. The other one, the watcher, starts everything, is the parent of JupyterLab, and ends everything. It has a pipe from the
-first, which closes when that dies, however it dies. Where the system has such a thing (Linux), it is the foster parent of every
+The lab is two processes. The one in the terminal (`kitlib/cli/lab.py`) passes on what asks for the end: Ctrl-C, `kill`, a terminal or
+a parent that is gone. The other one, the watcher, starts everything, is the parent of JupyterLab, and ends everything. It has a pipe
+from the first, which closes when that dies, however it dies. Where the system has such a thing (Linux), it is the foster parent of every
 orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found by the token that all of them carry
 in their environment. If the watcher is killed, the first one ends what is left; if both are, the next lab does, or `kit down`.
 
@@ -22,7 +22,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 import webbrowser
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -32,8 +31,8 @@ from typing import Any
 import psutil
 from filelock import FileLock, Timeout
 
-from kitlib.errors import KitError, LabError
-from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, supervisor, workspace
+from kitlib.errors import KitError, KnobError, LabError
+from kitlib.lab import copies, jupyter, kafka_server, notebook_trust, notebooks, supervisor, workspace
 from kitlib.lab.jars import ensure_jars
 from kitlib.lab.java import find_java
 from kitlib.lab.processes import SPARK, TOKEN_NAME, adopt_orphans, find_all, is_alive, is_server, sweep
@@ -152,56 +151,12 @@ def part(process: psutil.Process) -> str:
     return f"process {process.pid}"
 
 
-# The process in the terminal
-
-
-def open_lab(printer: Printer, port: int | None, page: str, browser: bool) -> int:
-    """Have a watcher run the lab, pass on to it what asks for the end, and return the command's exit code."""
-    workspace.ensure()
-    token, asked, parent = uuid.uuid4().hex, 0, os.getppid()
-    watcher = supervisor.start(
-        "kitlib.lab.session", str(printer.began), str(port or 0), page, "browser" if browser else "",
-        environment={**os.environ, TOKEN_NAME: token}, output=None, errors=None,
-    )  # fmt: skip
-    assert watcher.stdin is not None
-    orders = watcher.stdin.fileno()
-
-    def ask(number: int, _: object = None) -> None:
-        nonlocal asked
-        asked = asked or number
-        with contextlib.suppress(OSError):
-            os.write(orders, b"\n")
-
-    heeded = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in heeded:
-        signal.signal(number, ask)
-    while watcher.returncode is None:
-        watcher.send_signal(signal.SIGCONT)  # a learner's code may have stopped it
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            watcher.wait(0.5)
-        if signal.SIGHUP in heeded and os.getppid() != parent > 1:  # nohup wants the lab to outlive what started it
-            parent = os.getppid()
-            ask(signal.SIGHUP)
-    for number in heeded:
-        signal.signal(number, signal.SIG_IGN)  # the last lines of the program are not interrupted
-    if watcher.returncode < 0:
-        sweep(lambda: find_all(token))
-        end_spark()
-        end_kafka()
-        note_path().unlink(missing_ok=True)
-        raise LabError("The lab's watcher was ended from outside, so the lab ends too. Start it again: `kit lab`.")
-    return watcher.returncode or (128 + asked if asked else 0)  # what a shell expects of a program that a signal has ended
-
-
 def end_kafka() -> None:
     kafka_server.down(lambda _: None)
 
 
 def end_spark() -> None:
     importlib.import_module(SPARK).down()
-
-
-# The watcher
 
 
 class Watcher:
@@ -232,20 +187,24 @@ class Watcher:
         if self.asked:
             raise KeyboardInterrupt
 
-    def run(self, port: int, page: str, browser: bool) -> None:
+    def run(self, port: int, notebook: str, browser: bool) -> None:
         """The lab from its first process to its last. LabError with the reason when it was not asked to end."""
-        adopt_orphans()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        threading.Thread(target=self.listen, daemon=True).start()
-        with contextlib.suppress(KeyboardInterrupt), only_lab(self.printer):
+        root = jupyter.project_dir()
+        wanted, desk = Path(notebook) if notebook else notebooks.find(root)[0], copies.desk(root)
+        copies.make(desk, self.printer.step)
+        if not wanted.is_file():
+            raise KnobError(f"There is no notebook {wanted}. Expected a file below {desk.top}.")
+        page = desk.page(wanted)
+        workspace.ensure()
+        jupyter.log_path().parent.mkdir(mode=0o700, exist_ok=True)
+        with only_lab(self.printer):
             earlier = noted_token()
             if killed := sweep(lambda: find_all(earlier)):
                 self.printer.step(f"Ended {killed} processes that an earlier lab had left behind")
             since = time.time()
             write_note(since, None)
             try:
-                server = self.start(port, page)
+                server = self.start(desk, port, page)
                 write_note(since, server.address(page))
                 self.printer.step("JupyterLab is open. Ctrl-C here ends the lab; notebooks and records stay.")
                 self.printer.line(f"\n  {server.address(page)}\n", data=True)
@@ -260,9 +219,9 @@ class Watcher:
                 self.end_all()
                 note_path().unlink(missing_ok=True)
 
-    def start(self, port: int, page: str) -> jupyter.Server:
+    def start(self, desk: copies.Desk, port: int, page: str) -> jupyter.Server:
         """Java and jars, then JupyterLab and Kafka side by side; the open server."""
-        step, desk = self.printer.step, copies.desk(jupyter.project_dir())
+        step = self.printer.step
         java = find_java()
         step(f"Java {java.major} from {java.source}")
         jars = ensure_jars("kafka", progress=step) + ensure_jars("spark", progress=step)
@@ -361,13 +320,18 @@ def open_browser(server: jupyter.Server) -> None:
         threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
 
-def main(began: str, port: str, page: str, browser: str) -> int:
-    """Be the watcher that `open_lab` starts."""
-    jupyter.log_path().parent.mkdir(mode=0o700, exist_ok=True)
+def main(began: str, port: str, notebook: str, browser: str) -> int:
+    """Be the watcher that `kit lab` starts."""
     watcher = Watcher(Printer(float(began)))
+    adopt_orphans()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: watcher.ask())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    threading.Thread(target=watcher.listen, daemon=True).start()
     try:
-        watcher.run(int(port), page, bool(browser))
+        watcher.run(int(port), notebook, bool(browser))
+    except KeyboardInterrupt:
+        pass
     except KitError as error:
         watcher.printer.line(f"kit: {plain_text(error, 2_000)}")
         return error.exit_code

@@ -150,8 +150,7 @@ def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(bare_home: Pat
     assert up.returncode == 74, up.stderr
     assert "Traceback" not in up.stderr and "a limit on file sizes is reached" in up.stderr
     assert all_gone(bare_home, 15)
-    kafka_server.ensure(progress=quiet)
-    assert [entry.name for entry in (bare_home / "data" / "kafka-1").iterdir()] == ["node-1"]
+    assert not list((bare_home / "data" / "kafka-1").iterdir())
 
 
 def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
@@ -171,15 +170,13 @@ def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
 
 def test_half_written_format_is_put_aside_and_never_overwritten(own_home: Path) -> None:
     """A data folder whose meta.properties is empty is kept under another name, and a new cluster begins beside it."""
-    cluster = kafka_server.ensure(progress=quiet)
-    create_topic(cluster)
-    kafka_server.down(quiet)
     folder = own_home / "data" / "kafka-1" / "node-1"
+    (folder / "orders-0").mkdir()
     before = sorted(entry.name for entry in folder.iterdir())
     os.truncate(folder / "meta.properties", 0)
     said: list[str] = []
-    after = kafka_server.ensure(progress=said.append)
-    assert after.cluster_id != cluster.cluster_id
+    kafka_server.ensure(progress=said.append)
+    assert not (folder / "orders-0").exists()
     aside = folder.with_name("node-1.broken")
     assert sorted(entry.name for entry in aside.iterdir()) == before
     assert any("was not whole" in line and str(aside) in line for line in said)
