@@ -150,7 +150,7 @@ def test_disk_full_at_the_start_ends_with_the_exit_code_for_disks(bare_home: Pat
     assert up.returncode == 74, up.stderr
     assert "Traceback" not in up.stderr and "a limit on file sizes is reached" in up.stderr
     assert all_gone(bare_home, 15)
-    assert not list((bare_home / "data" / "kafka-1").iterdir())
+    assert all(entry.name == "node-1" and node.read_meta(entry) for entry in (bare_home / "data" / "kafka-1").iterdir())
 
 
 def test_data_folder_removed_while_running_is_noticed(own_home: Path) -> None:
