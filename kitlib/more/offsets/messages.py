@@ -20,25 +20,18 @@ ZERO_UUID = "A" * 22  # 16 zero bytes as Uuid.toString tells them
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """How a field's value is written: int8, int16, uint16, int32, int64, string, bytes, uuid, array or struct."""
-
-    name: str
-    of: Kind | None = None  # an array's elements
-    fields: tuple[Field, ...] = ()  # a struct's
-
-
-@dataclass(frozen=True, slots=True)
 class Field:
     """One field of a message."""
 
     name: str
-    kind: Kind
+    kind: str  # int8, int16, uint16, int32, int64, string, bytes, uuid, struct or array
     since: int = 0  # the first version that has it
     until: int = LAST  # the last version that has it
     nullable: bool = False
     tag: int | None = None  # of a tagged field
     default: Any = None  # the value of an absent field, and that which a tagged field is not written with
+    of: str = ""  # the kind of an array's elements
+    fields: tuple[Field, ...] = ()  # of a struct, or of an array's structs
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +53,27 @@ class RecordType:
     value: Message
 
 
-INT8, INT16, UINT16, INT32, INT64 = (Kind(name) for name in ("int8", "int16", "uint16", "int32", "int64"))
-STRING, BYTES, UUID = Kind("string"), Kind("bytes"), Kind("uuid")
-
-
-def array(of: Kind) -> Kind:
-    """An array of these."""
-    return Kind("array", of=of)
-
-
-def struct(*fields: Field) -> Kind:
-    """A struct of these fields."""
-    return Kind("struct", fields=fields)
-
-
 def text(name: str, since: int = 0) -> Field:
     """A string that is never null."""
-    return Field(name, STRING, since, default="")
+    return Field(name, "string", since, default="")
 
 
 def text_or_null(name: str, since: int = 0) -> Field:
     """A string that may be null."""
-    return Field(name, STRING, since, nullable=True, default="")
+    return Field(name, "string", since, nullable=True, default="")
 
 
 def number(
-    name: str, kind: Kind = INT32, since: int = 0, until: int = LAST, tag: int | None = None, default: int = 0
+    name: str, kind: str = "int32", since: int = 0, until: int = LAST, tag: int | None = None, default: int = 0
 ) -> Field:
     """A whole number."""
     return Field(name, kind, since, until, tag=tag, default=default)
 
 
-def many(name: str, of: Kind) -> Field:
-    """An array that is never null."""
-    return Field(name, array(of), default=[])
+def many(name: str, of: str | tuple[Field, ...], **more: Any) -> Field:
+    """An array of a kind, or of structs with these fields."""
+    fields = of if isinstance(of, tuple) else ()
+    return Field(name, "array", of="struct" if isinstance(of, tuple) else of, fields=fields, **({"default": []} | more))
 
 
 def key(*fields: Field) -> Message:
@@ -112,25 +92,25 @@ GROUP_AND_MEMBER = key(text("groupId"), text("memberId"))
 
 OFFSET_COMMIT = Message(
     (
-        number("offset", INT64),
+        number("offset", "int64"),
         number("leaderEpoch", since=3, default=-1),
         text("metadata"),
-        number("commitTimestamp", INT64),
-        number("expireTimestamp", INT64, since=1, until=1, default=-1),
-        Field("topicId", UUID, since=4, tag=0, default=ZERO_UUID),
+        number("commitTimestamp", "int64"),
+        number("expireTimestamp", "int64", since=1, until=1, default=-1),
+        Field("topicId", "uuid", since=4, tag=0, default=ZERO_UUID),
     ),
     highest=4,
     flexible=4,
 )
-MEMBER = struct(
+MEMBER = (
     text("memberId"),
     text_or_null("groupInstanceId", since=3),
     text("clientId"),
     text("clientHost"),
     number("rebalanceTimeout", since=1, default=-1),
     number("sessionTimeout"),
-    Field("subscription", BYTES, default=b""),
-    Field("assignment", BYTES, default=b""),
+    Field("subscription", "bytes", default=b""),
+    Field("assignment", "bytes", default=b""),
 )
 GROUP_METADATA = Message(
     (
@@ -138,43 +118,44 @@ GROUP_METADATA = Message(
         number("generation"),
         text_or_null("protocol"),
         text_or_null("leader"),
-        number("currentStateTimestamp", INT64, since=2, default=-1),
+        number("currentStateTimestamp", "int64", since=2, default=-1),
         many("members", MEMBER),
     ),
     highest=4,
     flexible=4,
 )
 
-EPOCHS = Field("assignmentEpochs", array(INT32), nullable=True, tag=0, default=[])
-PARTITIONS = many("partitions", INT32)
-TOPIC_PARTITIONS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS)
-TOPIC_PARTITIONS_AND_EPOCHS = struct(Field("topicId", UUID, default=ZERO_UUID), PARTITIONS, EPOCHS)
-NAMED_TOPIC = (Field("topicId", UUID, default=ZERO_UUID), text("topicName"))
-TASKS = struct(text("subtopologyId"), PARTITIONS)
-TASKS_AND_EPOCHS = struct(text("subtopologyId"), PARTITIONS, EPOCHS)
-KEY_VALUE = struct(text("key"), text("value"))
-TOPIC_INFO = struct(
-    text("name"), number("partitions"), number("replicationFactor", INT16), many("topicConfigs", KEY_VALUE)
+EPOCHS = many("assignmentEpochs", "int32", nullable=True, tag=0)
+PARTITIONS = many("partitions", "int32")
+TOPIC_PARTITIONS = (Field("topicId", "uuid", default=ZERO_UUID), PARTITIONS)
+TOPIC_PARTITIONS_AND_EPOCHS = (Field("topicId", "uuid", default=ZERO_UUID), PARTITIONS, EPOCHS)
+NAMED_TOPIC = (Field("topicId", "uuid", default=ZERO_UUID), text("topicName"))
+TASKS = (text("subtopologyId"), PARTITIONS)
+TASKS_AND_EPOCHS = (text("subtopologyId"), PARTITIONS, EPOCHS)
+KEY_VALUE = (text("key"), text("value"))
+TOPIC_INFO = (
+    text("name"), number("partitions"), number("replicationFactor", "int16"), many("topicConfigs", KEY_VALUE)
 )
 
 EPOCH = number("epoch")
-METADATA_HASH = number("metadataHash", INT64)
-TARGET_EPOCH = value(number("assignmentEpoch"), number("assignmentTimestamp", INT64, tag=0))
+METADATA_HASH = number("metadataHash", "int64")
+TARGET_EPOCH = value(number("assignmentEpoch"), number("assignmentTimestamp", "int64", tag=0))
 TARGET = value(many("topicPartitions", TOPIC_PARTITIONS))
-MEMBER_EPOCHS = (number("memberEpoch"), number("previousMemberEpoch"), number("state", INT8))
+MEMBER_EPOCHS = (number("memberEpoch"), number("previousMemberEpoch"), number("state", "int8"))
 CLIENT = (text("clientId"), text("clientHost"))
 
 CONSUMER_MEMBER = value(
     text_or_null("instanceId"),
     text_or_null("rackId"),
     *CLIENT,
-    many("subscribedTopicNames", STRING),
+    many("subscribedTopicNames", "string"),
     text_or_null("subscribedTopicRegex"),
     number("rebalanceTimeoutMs", default=-1),
     text_or_null("serverAssignor"),
     Field(
         "classicMemberMetadata",
-        struct(number("sessionTimeoutMs"), many("supportedProtocols", struct(text("name"), Field("metadata", BYTES, default=b"")))),
+        "struct",
+        fields=(number("sessionTimeoutMs"), many("supportedProtocols", (text("name"), Field("metadata", "bytes", default=b"")))),
         nullable=True,
         tag=0,
         default={"sessionTimeoutMs": 0, "supportedProtocols": []},
@@ -187,21 +168,18 @@ STREAMS_MEMBER = value(
     number("rebalanceTimeoutMs", default=-1),
     number("topologyEpoch"),
     text("processId"),
-    Field("userEndpoint", struct(text("host"), number("port", UINT16)), nullable=True),
+    Field("userEndpoint", "struct", fields=(text("host"), number("port", "uint16")), nullable=True),
     many("clientTags", KEY_VALUE),
 )
 TASK_LISTS = ("activeTasks", "standbyTasks", "warmupTasks")
-SUBTOPOLOGY = struct(
+SUBTOPOLOGY = (
     text("subtopologyId"),
-    many("sourceTopics", STRING),
-    many("sourceTopicRegex", STRING),
+    many("sourceTopics", "string"),
+    many("sourceTopicRegex", "string"),
     many("stateChangelogTopics", TOPIC_INFO),
-    many("repartitionSinkTopics", STRING),
+    many("repartitionSinkTopics", "string"),
     many("repartitionSourceTopics", TOPIC_INFO),
-    many(
-        "copartitionGroups",
-        struct(*(many(name, INT16) for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics"))),
-    ),
+    many("copartitionGroups", tuple(many(name, "int16") for name in ("sourceTopics", "sourceTopicRegex", "repartitionSourceTopics"))),
 )
 
 RECORD_TYPES: dict[int, RecordType] = {
@@ -211,11 +189,11 @@ RECORD_TYPES: dict[int, RecordType] = {
             0,
             "LEGACY_OFFSET_COMMIT",
             GROUP_TOPIC_PARTITION,
-            Message((number("offset", INT64), text("metadata"), number("commitTimestamp", INT64))),
+            Message((number("offset", "int64"), text("metadata"), number("commitTimestamp", "int64"))),
         ),
         RecordType(1, "OFFSET_COMMIT", GROUP_TOPIC_PARTITION, OFFSET_COMMIT),
         RecordType(2, "GROUP_METADATA", key(text("group")), GROUP_METADATA),
-        RecordType(3, "CONSUMER_GROUP_METADATA", GROUP_ID, value(EPOCH, number("metadataHash", INT64, tag=0))),
+        RecordType(3, "CONSUMER_GROUP_METADATA", GROUP_ID, value(EPOCH, number("metadataHash", "int64", tag=0))),
         RecordType(
             4,
             "CONSUMER_GROUP_PARTITION_METADATA",
@@ -223,10 +201,10 @@ RECORD_TYPES: dict[int, RecordType] = {
             value(
                 many(
                     "topics",
-                    struct(
+                    (
                         *NAMED_TOPIC,
                         number("numPartitions"),
-                        many("partitionMetadata", struct(number("partition"), many("racks", STRING))),
+                        many("partitionMetadata", (number("partition"), many("racks", "string"))),
                     ),
                 )
             ),
@@ -248,7 +226,7 @@ RECORD_TYPES: dict[int, RecordType] = {
             10,
             "SHARE_GROUP_MEMBER_METADATA",
             GROUP_AND_MEMBER,
-            value(text_or_null("rackId"), *CLIENT, many("subscribedTopicNames", STRING)),
+            value(text_or_null("rackId"), *CLIENT, many("subscribedTopicNames", "string")),
         ),
         RecordType(11, "SHARE_GROUP_METADATA", GROUP_ID, value(EPOCH, METADATA_HASH)),
         RecordType(12, "SHARE_GROUP_TARGET_ASSIGNMENT_METADATA", GROUP_ID, TARGET_EPOCH),
@@ -264,16 +242,16 @@ RECORD_TYPES: dict[int, RecordType] = {
             "SHARE_GROUP_STATE_PARTITION_METADATA",
             GROUP_ID,
             value(
-                many("initializingTopics", struct(*NAMED_TOPIC, PARTITIONS)),
-                many("initializedTopics", struct(*NAMED_TOPIC, PARTITIONS)),
-                many("deletingTopics", struct(*NAMED_TOPIC)),
+                many("initializingTopics", (*NAMED_TOPIC, PARTITIONS)),
+                many("initializedTopics", (*NAMED_TOPIC, PARTITIONS)),
+                many("deletingTopics", NAMED_TOPIC),
             ),
         ),
         RecordType(
             16,
             "CONSUMER_GROUP_REGULAR_EXPRESSION",
             key(text("groupId"), text("regularExpression")),
-            value(many("topics", STRING), number("version", INT64), number("timestamp", INT64)),
+            value(many("topics", "string"), number("version", "int64"), number("timestamp", "int64")),
         ),
         RecordType(
             17,
@@ -283,7 +261,7 @@ RECORD_TYPES: dict[int, RecordType] = {
                 EPOCH,
                 METADATA_HASH,
                 number("validatedTopologyEpoch", tag=0, default=-1),
-                Field("lastAssignmentConfigs", array(KEY_VALUE), nullable=True, tag=1, default=[]),
+                many("lastAssignmentConfigs", KEY_VALUE, nullable=True, tag=1),
                 number("storedDescriptionTopologyEpoch", tag=2, default=-1),  # since 4.4.0, like the next
                 number("failedDescriptionTopologyEpoch", tag=3, default=-1),
             ),
@@ -309,15 +287,15 @@ RECORD_TYPES: dict[int, RecordType] = {
     )
 }
 
-TOPIC_AND_PARTITIONS = struct(text("topic"), PARTITIONS)
-USER_DATA = Field("userData", BYTES, nullable=True)
+TOPIC_AND_PARTITIONS = (text("topic"), PARTITIONS)
+USER_DATA = Field("userData", "bytes", nullable=True)
 SUBSCRIPTION = Message(
     (
-        many("topics", STRING),
+        many("topics", "string"),
         USER_DATA,
-        Field("ownedPartitions", array(TOPIC_AND_PARTITIONS), since=1, default=[]),
+        many("ownedPartitions", TOPIC_AND_PARTITIONS, since=1),
         number("generationId", since=2, default=-1),
-        Field("rackId", STRING, since=3, nullable=True),
+        Field("rackId", "string", since=3, nullable=True),
     ),
     highest=3,
 )

@@ -133,30 +133,29 @@ def read_struct(reader: Reader, fields: tuple[Field, ...], version: int, flexibl
 
 def read_field(reader: Reader, field: Field, version: int, flexible: bool) -> Any:
     """One field's value, None if it is null."""
-    kind = field.kind
-    if kind.name in INTEGERS:
-        return reader.integer(INTEGERS[kind.name])
-    if kind.name == "uuid":
+    if field.kind in INTEGERS:
+        return reader.integer(INTEGERS[field.kind])
+    if field.kind == "uuid":
         if reader.remaining() < UUID_BYTES:
             raise WireError("null")
         return base64.urlsafe_b64encode(reader.raw(UUID_BYTES)).decode().rstrip("=")
-    if kind.name == "struct":
+    if field.kind == "struct":
         # Before one that may be null stands a byte, -1 for null; before a tagged one a varint, 0 for null.
         if field.nullable and (reader.integer(INTEGERS["int8"]) < 0 if field.tag is None else reader.unsigned_varint() <= 0):
             return None
-        return read_struct(reader, kind.fields, version, flexible)
-    length = reader.length(kind.name, flexible)
+        return read_struct(reader, field.fields, version, flexible)
+    length = reader.length(field.kind, flexible)
     if length < 0:
         if field.nullable:
             return None
         raise WireError(f"non-nullable field {field.name} was serialized as null")
-    if kind.name == "string" and length > MAX_STRING:
+    if field.kind == "string" and length > MAX_STRING:
         raise WireError(f"string field {field.name} had invalid length {length}")
-    if kind.of is None:
-        return text_of(reader.raw(length)) if kind.name == "string" else reader.raw(length)
+    if field.kind != "array":
+        return text_of(reader.raw(length)) if field.kind == "string" else reader.raw(length)
     if length > reader.remaining():
         raise WireError(f"Tried to allocate a collection of size {length}, but there are only {reader.remaining()} bytes remaining.")
-    element = Field(f"{field.name} element", kind.of)
+    element = Field(f"{field.name} element", field.of, fields=field.fields)
     return [read_field(reader, element, version, flexible) for _ in range(length)]
 
 
@@ -196,26 +195,25 @@ def write_struct(out: bytearray, fields: tuple[Field, ...], version: int, flexib
 
 def write_field(out: bytearray, field: Field, version: int, flexible: bool, given: Any) -> None:
     """One field's value; of a string a lone surrogate becomes a question mark, as in Java."""
-    kind = field.kind
-    if kind.name in INTEGERS:
-        out += INTEGERS[kind.name].pack(given)
-    elif kind.name == "uuid":
+    if field.kind in INTEGERS:
+        out += INTEGERS[field.kind].pack(given)
+    elif field.kind == "uuid":
         out += base64.urlsafe_b64decode(given + "==")
-    elif kind.name == "struct":
+    elif field.kind == "struct":
         if field.nullable:
             out += INTEGERS["int8"].pack((-1 if field.tag is None else 0) if given is None else 1)
         if given is not None:
-            write_struct(out, kind.fields, version, flexible, given)
+            write_struct(out, field.fields, version, flexible, given)
     else:
         raw = given.encode("utf-8", "replace") if isinstance(given, str) else given
         if flexible:
             write_unsigned_varint(out, 0 if raw is None else len(raw) + 1)
         else:
-            out += INTEGERS["int16" if kind.name == "string" else "int32"].pack(-1 if raw is None else len(raw))
-        if kind.of is None:
+            out += INTEGERS["int16" if field.kind == "string" else "int32"].pack(-1 if raw is None else len(raw))
+        if field.kind != "array":
             out += raw or b""
             return
-        element = Field(f"{field.name} element", kind.of)
+        element = Field(f"{field.name} element", field.of, fields=field.fields)
         for each in raw or ():
             write_field(out, element, version, flexible, each)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kitlib.more.offsets.messages import RECORD_TYPES, Field, Kind, Message
+from kitlib.more.offsets.messages import RECORD_TYPES, Field, Message
 from kitlib.more.offsets.records import (
     OffsetsRecord,
     Reading,
@@ -24,27 +24,26 @@ VALUE = {"offset": 1234, "leaderEpoch": 5, "metadata": "meta", "commitTimestamp"
 INTS = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 
 
-def values_of(kind: Kind, version: int) -> st.SearchStrategy[Any]:
-    """Any value of a kind."""
-    if kind.name == "array":
-        assert kind.of is not None
-        return st.lists(values_of(kind.of, version), max_size=2)
-    if kind.name == "struct":
-        return structs(kind.fields, version)
-    if kind.name in INTS:
-        bits = INTS[kind.name]
-        low, high = (0, 2**bits - 1) if kind.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+def values_of(field: Field, version: int) -> st.SearchStrategy[Any]:
+    """Any value of a field."""
+    if field.kind == "array":
+        return st.lists(values_of(Field("element", field.of, fields=field.fields), version), max_size=2)
+    if field.kind == "struct":
+        return structs(field.fields, version)
+    if field.kind in INTS:
+        bits = INTS[field.kind]
+        low, high = (0, 2**bits - 1) if field.kind.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
         return st.integers(low, high)
     strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
     uuids = st.sampled_from(["A" * 22, "ESIzRFVmd4iZqrvM3e7_AA"])
-    return {"string": strings, "bytes": st.binary(max_size=4), "uuid": uuids}[kind.name]
+    return {"string": strings, "bytes": st.binary(max_size=4), "uuid": uuids}[field.kind]
 
 
 def structs(fields: tuple[Field, ...], version: int) -> st.SearchStrategy[dict[str, Any]]:
     """Any struct that Kafka could have written: a tagged field with its default is left out."""
     there = {each.name: each for each in fields if each.since <= version <= each.until}
     values = {
-        name: st.none() | values_of(each.kind, version) if each.nullable else values_of(each.kind, version)
+        name: st.none() | values_of(each, version) if each.nullable else values_of(each, version)
         for name, each in there.items()
     }
     return st.fixed_dictionaries(values).map(
