@@ -17,7 +17,6 @@ from kitlib.views.scenes.timeline import compose, fill_legend, glyphs_of, places
 from kitlib.words.template import count
 
 PARTS = {"all": "What is written when, and what does the next start do again?"}
-HAS_RECORDS = True
 ROWS = ("offsets", "state", "sink", "commits")  # in the order in which a batch writes them
 ROW_OF = {"offsets": "offsets", "state": "state", "sink": "sink", "commit": "commits"}  # a word -> where it writes
 MOST_COLUMNS = 11  # batches drawn: the last ones
