@@ -228,20 +228,15 @@ def wrong(rule: str, why: str, todo: str = "") -> Finding:
     return Finding(rule, Grade.WRONG, why, todo)
 
 
-def next_starts(start: int, end: int) -> dict[str, tuple[int | None, str]]:
-    """Where a consumer begins that cannot use its committed offset, by auto.offset.reset (None: it stops with an error), and in words."""
-    count = f"{end - start:,} records"
-    return {
-        "earliest": (start, f"earliest starts at {start} and reads {count}, whether they have been processed or not"),
-        "latest": (end, f"latest starts at {end} and never reads the {count} before it"),
-        "none": (None, "none stops with an error"),
-    }
-
-
 def told_starts(part: PartitionSeen) -> str:
-    """The same as a sentence; a duration starts at the first record of that age."""
-    told = "; ".join(each for _, each in next_starts(part.start or 0, part.end or 0).values())
-    return f"The next start by auto.offset.reset: {told}; by_duration starts at the first record within its span."
+    """Where a consumer begins that cannot use its committed offset, by auto.offset.reset."""
+    start, end = part.start or 0, part.end or 0
+    count = f"{end - start:,} records"
+    return (
+        f"The next start by auto.offset.reset: earliest starts at {start} and reads {count}, whether they have been processed or not; "
+        f"latest starts at {end} and never reads the {count} before it; none stops with an error; by_duration starts at the first "
+        "record within its span."
+    )
 
 
 def told_reset(group: GroupSnapshot, part: PartitionSeen) -> str:

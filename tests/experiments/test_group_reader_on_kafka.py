@@ -30,7 +30,7 @@ from kitlib.lab.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 from kitlib.lab.processes import wait_until
 from kitlib.lab.wire.coordinator import PRODUCE, TRANSACTION, CoordinatorWire, find_coordinator
 from kitlib.lab.wire.records import WireBatch
-from kitlib.monitor.diagnosis import Diagnosis, Finding, Grade, next_starts, signs
+from kitlib.monitor.diagnosis import Diagnosis, Finding, Grade, signs
 from kitlib.monitor.rewinds import Excuse
 from kitlib.more.hashes import group_partition
 
@@ -189,7 +189,8 @@ def test_offset_outside_the_log_starts_as_each_policy_was_told_to(group: Group, 
     found = group.looked()
     number = f"890 beyond the end of the log, {RECORDS}" if where == "beyond" else "4 below the start of the log, 6: these records are gone"
     is_told(found, "not healthy", 1, f"outside the log, {'beyond its end' if where == 'beyond' else 'below its start'}", number)
-    at, told = next_starts(start, RECORDS)[{"error": "none"}.get(policy, policy)]
+    starts = {"earliest": (start, f"earliest starts at {start}"), "latest": (RECORDS, f"latest starts at {RECORDS}")}
+    at, told = starts.get(policy, (None, "none stops with an error"))
     assert told in found.sentence
     settings = {"group.id": group.name, "enable.auto.commit": False, "auto.offset.reset": policy}
     with suppress(KafkaException):

@@ -134,10 +134,6 @@ class Pass:
     found: CleanableRange
     next_first_dirty: int
     removed: tuple[LogRecord, ...]  # in offset order
-    keys: int  # in the map
-
-    def __str__(self) -> str:
-        return f"cleaned up to {self.next_first_dirty}: {len(self.removed)} records removed, {self.keys} keys mapped"
 
 
 @dataclass(slots=True)
@@ -168,7 +164,7 @@ class LogCleaner:
         self.log.segments = cleaned + [each for each in self.log.segments if each.base_offset >= end]
         self.checkpoint = end
         left = {each.offset for each in self.log.records()}
-        return Pass(found, end, tuple(each for each in before if each.offset not in left), len(offset_map.offsets))
+        return Pass(found, end, tuple(each for each in before if each.offset not in left))
 
     def filtered(
         self, batch: RecordBatch, offset_map: OffsetMap, found: CleanableRange, now_ms: int

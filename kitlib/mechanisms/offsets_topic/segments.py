@@ -96,9 +96,6 @@ class Segment:
         """The largest timestamp of its batches; None without any: the broker then takes the file's age."""
         return max((each.max_timestamp_ms for each in self.batches), default=None)
 
-    def __repr__(self) -> str:
-        return f"<Segment {self.base_offset}: {self.batches}>"
-
 
 @dataclass(slots=True)
 class SegmentedLog:
@@ -115,11 +112,6 @@ class SegmentedLog:
     def active(self) -> Segment:
         """The segment that is written to."""
         return self.segments[-1]
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes all segments take."""
-        return sum(each.size_bytes for each in self.segments)
 
     def batches(self) -> list[RecordBatch]:
         """Every batch of the log, in offset order."""

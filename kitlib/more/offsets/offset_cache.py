@@ -82,9 +82,6 @@ class OffsetCache:
             subscribed_topics(value),
         )
 
-    def __repr__(self) -> str:
-        return f"<OffsetCache: {len(self.offsets)} offsets of {len(self.groups)} groups>"
-
 
 def subscribed_topics(value: dict[str, Any]) -> frozenset[str] | None:
     """The topics that a group's members read, as its record tells them; None when that cannot be known."""

@@ -124,9 +124,6 @@ class OffsetLoad:
         left = sum(1 for batch in self.log.batches() for each in batch.records if each.offset >= self.next_offset)
         return self.records_read, self.records_read + left
 
-    def __repr__(self) -> str:
-        return f"<OffsetLoad up to {self.next_offset} of {self.log.end_offset}, next chunk at {self.due_ms} ms>"
-
 
 @dataclass(slots=True)
 class OffsetManager:
