@@ -9,7 +9,7 @@ show(trace, part="curves")     # throughput, queues and timeouts of a long run, 
 Player("happy_path", batch=5)  # sliders, play, scrub, fork
 every_fault("answers_lost")    # all schedules of at most two faults, and those that break something
 FailureMap(rows, "x", "y")     # how often an anomaly appears, knob by knob
-predict("happy_path", "Where is the commit?", answer="commit")   # asks before it shows the run
+predict("happy_path", "How many are lost?", truth="lost")   # asks before it shows the run
 compare(trace, other)          # the first step at which two runs part, and both side by side
 draw_window(window)            # a window of commits, and Burrow's rule that fired
 lay_under(model, broker)       # the log that a broker really has under the model's, of one script on both
