@@ -41,7 +41,7 @@ def test_page_shows_what_its_samples_print(broker: Cluster) -> None:
 def test_idempotent_producer_on_the_model_waits_for_linger_and_keeps_its_numbers() -> None:
     """Records that were appended one by one leave in batches, whose sequences follow one another."""
     leader = Leader(partitions=2)
-    with IdempotentProducer("orders", leader, linger_ms=5, max_in_flight_requests_per_connection=6) as producer:
+    with IdempotentProducer("orders", leader, linger_ms=300, max_in_flight_requests_per_connection=6) as producer:
         for number in range(10):
             producer.append(b"%d" % number, number % 2)
     assert all(delivery.error is None for delivery in producer.deliveries) and producer.unfinished == 0
