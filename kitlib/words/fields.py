@@ -110,7 +110,7 @@ FIELDS = _by_name({
         missing most_ms most_partitions ms next node notifications number offset on_disk on_their_way orders outstanding part
         partition paused pending pid poll position queue reads record records refused request restored root rows
         seq shuffled since_cleaned_ms spout_task stage stored_lag threads threads_counting
-        threads_idle timeout timestamp_ms to tries tuple unprocessed until_ms val version waited_ms waiting wasted
+        threads_idle timeout timestamp_ms to tuple unprocessed until_ms val version waited_ms waiting wasted
         writes""",
     "whole?": "after before stored tx value",
     "number": "commits_a_minute dirty_ratio predicted speed",
