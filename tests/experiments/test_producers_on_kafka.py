@@ -20,7 +20,8 @@ pytestmark = pytest.mark.kafka
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("answers_lost", {}),
-    *(("answers_lost", {"idempotence": on, "max_in_flight": at_once}) for on in (True, False) for at_once in (1, 2)),
+    ("answers_lost", {"max_in_flight": 1}),
+    ("answers_lost", {"idempotence": False, "max_in_flight": 2}),
     ("answers_lost", {"idempotence": False}),
     ("answers_lost", {"max_in_flight": 10, "answer_loss_percent": 20}),
     ("answers_lost", {"acks": "0"}),
