@@ -179,7 +179,7 @@ class IdempotentProducer:
         self.is_closed = False
         self._began, self._began_ms = time.monotonic(), int(time.time() * 1000)
         self._completions: deque[Completion] = deque()  # not yet told
-        self._drops = 0
+        self._drops, self._last_send = 0, -1
         self._backoff_s, self._connect_at = RECONNECT_BACKOFF_S, 0.0
         self._id_is_wanted = False
         self.link: Link | None = (link := self._open(timeout_s))
@@ -221,7 +221,9 @@ class IdempotentProducer:
             raise KnobError(f"A batch of {size:,} bytes: a broker takes at most {LONGEST_FRAME_BYTES:,}. Send it in parts.")
         number = send()
         self.unfinished += len(values)
-        self._turn()
+        if number > self._last_send:  # a batch begins, so the one before may leave
+            self._last_send = number
+            self._turn()
         return number
 
     def poll(self, timeout_s: float = 0.0) -> int:

@@ -21,7 +21,7 @@ from kitlib.mechanisms.broker.producer_ids import (
     ProducerIdsExhaustedError,
     ZkProducerIdManager,
 )
-from kitlib.mechanisms.broker.producer_state import Outcome, ProducerStateManager
+from kitlib.mechanisms.broker.producer_state import Outcome
 from kitlib.mechanisms.broker.unified_log import StoredBatch, UnifiedLog
 from kitlib.mechanisms.protocol import (
     BATCH_OVERHEAD_BYTES,
@@ -56,7 +56,6 @@ class Leader:
     logs: dict[int, UnifiedLog] = field(init=False)  # by partition
     producer_ids: BrokerProducerIds | ZkProducerIdManager = field(init=False)
     last_outcomes: dict[int, Outcome] = field(default_factory=dict)  # of the last request, by partition
-    closes_connection: bool = False  # the last request was one with acks=0 that failed
 
     def __post_init__(self) -> None:
         if not 1 <= self.partitions <= 100_000:
@@ -69,11 +68,6 @@ class Leader:
             self.producer_ids = ZkProducerIdManager(self.broker, self.node)
         else:
             self.producer_ids = BrokerProducerIds(self.broker, self.controller)
-
-    @property
-    def state(self) -> dict[int, ProducerStateManager]:
-        """What is remembered of producers, by partition. A restart makes new ones."""
-        return {partition: log.state for partition, log in self.logs.items()}
 
     def init_producer_id(self, now_ms: int) -> InitProducerIdAnswer:
         """A producer id with epoch 0; COORDINATOR_LOAD_IN_PROGRESS when there are none left (2.0: UNKNOWN_SERVER_ERROR).
@@ -93,7 +87,7 @@ class Leader:
     def produce(self, request: ProduceRequest, now_ms: int) -> dict[int, PartitionAnswer]:
         """What became of each partition's batch; `last_outcomes` says what was done.
 
-        With acks=0 the broker sends none of this; when a batch was refused it hangs up, see `closes_connection`.
+        With acks=0 the broker sends none of this, and hangs up when a batch was refused.
         """
         self.last_outcomes = {}
         batches = request.batches
@@ -103,7 +97,6 @@ class Leader:
         else:
             count = {batches[0].partition: 1} if len(batches) == 1 else Counter(batch.partition for batch in batches)
             answers = {batch.partition: self._append(batch, now_ms, request.acks, count[batch.partition] == 1) for batch in batches}
-        self.closes_connection = request.acks == 0 and any(answer.error for answer in answers.values())
         return answers
 
     def _unauthorized(self, batches: tuple[Batch, ...]) -> ErrorCode | None:

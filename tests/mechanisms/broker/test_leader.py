@@ -37,16 +37,6 @@ def test_produce_partitions_are_answered_on_their_own() -> None:
     assert list(leader.last_outcomes.values()) == [Outcome.REJECTED, Outcome.APPENDED, Outcome.REJECTED]
 
 
-def test_produce_with_acks_0_hangs_up_when_a_batch_was_refused() -> None:
-    """Nobody is told of the error, so the connection is closed; a success leaves it open."""
-    leader = Leader()
-    assert answer(leader, batch(0), acks=0) == {0: "0"} and not leader.closes_connection
-    answer(leader, batch(5), acks=0)
-    assert leader.closes_connection
-    answer(leader, batch(5), acks=1)
-    assert not leader.closes_connection
-
-
 LARGE = BrokerConfig(max_message_bytes=70)
 VALUES = (b"0123456789",)
 # Each batch has all the faults of those below it; what is answered is the first fault.
