@@ -24,6 +24,7 @@ from kitlib.views.stage.deeds import (
     tuple_key,
 )
 from kitlib.views.stage.score import Deed, Part, Play, Setting
+from kitlib.words.topology import FAULTS
 
 
 def _spout_tuples(play: Play, step: Step) -> None:
@@ -219,25 +220,13 @@ def _end(play: Play, step: Step) -> None:
         play.say(step.actor, "a tree timed out", True)
 
 
-SAID_OF_FAULTS = {
-    "hang": "hangs",
-    "raise": "exception",
-    "fail": "fails it",
-    "drop": "neither ack nor fail",
-    "ack_twice": "acks twice",
-    "unanchored": "forgets to anchor",
-    "delay": "held back",
-    "double": "delivered twice",
-}
-
-
 def _fault(play: Play, step: Step) -> None:
     number, kind = step.data.get("tuple"), step.data["kind"]
     if kind == "lose":
         if not play.fall(("tuple", number)):
-            play.say(step.actor, "lost in transit", True)
+            play.say(step.actor, FAULTS[kind], True)
         return
-    play.say(step.actor, SAID_OF_FAULTS.get(kind, kind), True)
+    play.say(step.actor, FAULTS[kind], True)
     if kind == "drop":
         play.fall_from(step.actor, play.memory.get(("label", number), "") or "tuple", f"tuple:{number}")
 
