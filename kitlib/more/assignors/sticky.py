@@ -274,7 +274,7 @@ class General:
         newest = max(each.generation for each in self.subscriptions.values())
         for member, each in self.subscriptions.items():  # what was owned before the last generation may go back there
             for partition in each.owned if each.generation < newest else ():
-                if each.generation > self.previous.get(partition, ("", NO_GENERATION - 1))[1]:
+                if partition not in self.previous or each.generation > self.previous[partition][1]:
                     self.previous[partition] = member, each.generation
 
     def build(self) -> Assignment:
