@@ -1,6 +1,6 @@
 """One sitting in the lab: what `kit lab` starts, in which order, and how all of it ends, also when the lab is killed.
 
-The lab is two processes. The one in the terminal (`kitlib/cli/lab.py`) passes on what asks for the end: Ctrl-C, `kill`, a terminal or
+The lab is two processes. The one in the terminal (`kitlib/lab/terminal.py`) passes on what asks for the end: Ctrl-C, `kill`, a terminal or
 a parent that is gone. The other one, the watcher, starts everything, is the parent of JupyterLab, and ends everything. It has a pipe
 from the first, which closes when that dies, however it dies. Where the system has such a thing (Linux), it is the foster parent of every
 orphan below it, so a process that ran away with `setsid` is still found; elsewhere it is found by the token that all of them carry
