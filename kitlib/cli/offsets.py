@@ -50,7 +50,7 @@ def offsets(
     source: Annotated[
         list[Path] | None,
         typer.Option("--from", metavar="FILE", help="Read these instead of a cluster, again for more: segments (*.log) or their folder, "
-                     "or an exported topic (Parquet)."),
+                     "or an exported topic (JSON lines, Parquet)."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, including every commit.")] = False,
 ) -> None:

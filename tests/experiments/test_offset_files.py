@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,6 +51,7 @@ SEGMENT = bytes(encode_batch(WireBatch(0, [b"a", b"b"], timestamp_ms=5)))
     ("name", "content", "says"),
     [
         ("notes.txt", "hello\n", "neither a segment nor an exported topic"),
+        ("export.json", '{"offset": 3, "key": "!"}\n', "export.json:1: .*expected partition, offset, timestamp, key, value"),
         ("export.parquet", "no parquet", "cannot be read"),
         ("topic.json.gz", gzip.compress(b"{}", mtime=0), "unpack what is packed"),
         ("cut.log", SEGMENT * 2 + SEGMENT[:-3], f"within the batch that begins at byte {2 * len(SEGMENT)}, .*truncate -s"),
@@ -69,27 +72,33 @@ def test_file_that_is_none_of_these_is_told_with_its_place(name: str | None, con
 
 
 def test_files_without_records_and_the_zeros_behind_them_are_read(tmp_path: Path) -> None:
-    """A segment may have a fixed size, and an export may have no rows."""
+    """A segment may have a fixed size, an export may have no rows, and JSON lines may have empty ones between them."""
     names = ("partition", "offset", "timestamp", "key", "value")
     parquet.write_table(pa.table({name: pa.array([], pa.int64()) for name in names}), tmp_path / "none.parquet")
     (tmp_path / "new.log").write_bytes(b"")
     assert read_files([tmp_path]).notes() == ["there is no record at all."]
     (tmp_path / "new.log").write_bytes(SEGMENT + b"\0" * 4_096)
-    assert read_files([tmp_path]).records == 2
+    (tmp_path / "lines.json").write_text('\n{"partition": 7, "offset": 1, "timestamp": 5, "key": "eA==", "value": null}\n\n')
+    assert read_files([tmp_path]).records == 3
     parquet.write_table(pa.table({name: pa.array([None], pa.int64()) for name in names}), tmp_path / "none.parquet")
     with pytest.raises(TraceError, match=r"none\.parquet cannot be read"):
         read_files([tmp_path])
 
 
-def exported(records: list[RawRecord], folder: Path) -> Path:
-    """The topic as Spark writes it to Parquet."""
+def exported(records: list[RawRecord], folder: Path) -> tuple[Path, Path]:
+    """The topic as Spark writes it: JSON lines with base64, and Parquet with bytes."""
     rows = [
         {"partition": each.partition, "offset": each.offset, "timestamp": datetime.fromtimestamp(each.at_ms / 1000, UTC),
          "key": each.key, "value": each.value}
         for each in records
     ]  # fmt: skip
     parquet.write_table(pa.Table.from_pylist(rows), folder / "part-0.parquet")
-    return folder / "part-0.parquet"
+
+    def shown(value: Any) -> str:
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value.isoformat())
+
+    (folder / "part-0.json").write_text("".join(json.dumps(row, default=shown) + "\n" for row in rows))
+    return folder / "part-0.json", folder / "part-0.parquet"
 
 
 @pytest.mark.kafka
@@ -102,7 +111,7 @@ def test_files_of_a_broker_say_what_the_broker_says(broker: Any, tmp_path: Path)
         records = [record for partition in range(source.partitions()) for record in source.read(partition)]
     for folder in workspace.data_dir().rglob(f"{OFFSETS_TOPIC}-*"):
         shutil.copytree(folder, tmp_path / "copied" / folder.name)
-    for told in (tmp_path / "copied", exported(records, tmp_path)):
+    for told in (tmp_path / "copied", *exported(records, tmp_path)):
         log = read_files([told])
         assert log.history.commits == live.history.commits and log.history.groups == live.history.groups
         assert snapshots_of(log) == snapshots_of(live) and committed(log)

@@ -1,7 +1,8 @@
 """A commit history from files that somebody has sent: copied segments, or an exported topic.
 
     PARTITION_FOLDER or *.log     segments of __consumer_offsets, as they lie on a broker's disk
-    *.parquet, or folders of these     a topic exported with partition, offset, timestamp, key and value
+    *.json, *.parquet, or folders of these     a topic exported with partition, offset, timestamp, key and value; in JSON lines
+                                  key and value are base64, as Spark writes binary columns
 
 Of a transaction's records only those of a committed one count; what lies behind one that is open in the files cannot be read, as on a
 broker. Left out: segments of before Kafka 0.11; what kafka-dump-log printed of segments, which can be copied themselves.
@@ -9,6 +10,8 @@ broker. Left out: segments of before Kafka 0.11; what kafka-dump-log printed of 
 
 from __future__ import annotations
 
+import base64
+import json
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,7 +30,7 @@ from kitlib.lab.wire.records import FetchedBatch, decode_batches
 from kitlib.text import plain_text
 
 COLUMNS = ("partition", "offset", "timestamp", "key", "value")
-KINDS = (".log", ".parquet")
+KINDS = (".log", ".parquet", ".json", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,19 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield from (_exported(row) for row in parquet.read_table(path, columns=[*COLUMNS]).to_pylist())
             return
         content = path.read_bytes()
+        if len(content) > 16 and content[16] == 2:  # the magic of a batch
+            yield from _of_segment(path, content)
+            return
+        lines = content.decode("utf-8", "replace").splitlines()
     except (OSError, pa.ArrowException, KeyError, ValueError, TypeError) as error:
         raise TraceError(f"{path} cannot be read: {plain_text(error, 300)}") from error
-    if len(content) > 16 and content[16] == 2:  # the magic of a batch
-        yield from _of_segment(path, content)
+    if next((line for line in lines if line.strip()), "").startswith("{"):
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.strip():
+                    yield _exported(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise TraceError(f"{path}:{number}: {plain_text(repr(error), 200)}; expected {', '.join(COLUMNS)}, as base64.") from error
     elif content:
         raise KnobError(f"--from {path}: it is neither a segment nor an exported topic; unpack what is packed. See `kit offsets --help`.")
 
@@ -131,8 +143,9 @@ def _batches_of(path: Path, content: bytes) -> list[FetchedBatch]:
 
 
 def _exported(row: dict[str, Any]) -> Entry:
-    moment = row["timestamp"]
+    at = row["timestamp"]
+    moment = datetime.fromisoformat(at) if isinstance(at, str) else at
     if isinstance(moment, datetime):
         moment = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    at_ms = NO_TIME if moment is None else int(moment)
-    return Entry(RawRecord(int(row["partition"]), int(row["offset"]), at_ms, row["key"], row["value"]))
+    key, value = (base64.b64decode(each, validate=True) if isinstance(each, str) else each for each in (row.get("key"), row.get("value")))
+    return Entry(RawRecord(int(row["partition"]), int(row["offset"]), NO_TIME if moment is None else int(moment), key, value))
