@@ -106,7 +106,7 @@ def home(kit_home: Path, learner: Path, formatted: Path, tmp_path_factory: pytes
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a reader stands: the kit's notebooks, one of their own in two places, and the programs of docs/trial.md."""
+    """Where a reader stands: the kit's notebooks, one of their own in two places, rules for it, and the programs of docs/trial.md."""
     folder = tmp_path_factory.mktemp("pages")
     (folder / "notebooks").symlink_to(REPOSITORY / "notebooks")
     for place in (folder, folder / "tests" / "notebooks"):
@@ -115,6 +115,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = re.findall(r"```python\n(import os.*?)```", (REPOSITORY / "docs" / "trial.md").read_text(encoding="utf-8"), re.DOTALL)
     for name, program in zip(("my_consumer.py", "my_producer.py"), programs, strict=True):
         (folder / name).write_text(program, encoding="utf-8")
+    (folder / "rules.cfg").write_text("[digits]\nregex: 3\nreplace: 2\n", encoding="utf-8")
     return folder
 
 
