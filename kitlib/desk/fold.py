@@ -37,7 +37,7 @@ class Tally:
     duplicated: int
     reordered: int
     missing: int
-    gaps: tuple[tuple[int, int], ...] = field(default=(), compare=False)  # the numbers that are missing, where the whole log was counted
+    gaps: tuple[tuple[int, int], ...] = ()  # the numbers that are missing: (first, last)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -78,7 +78,11 @@ class LogFold:
 
     def tally(self, end: int) -> Tally:
         """What it says, where the numbers 0 to end - 1 should be there."""
-        return Tally(self.lines, self.duplicated, self.reordered, self.missing(end))
+        absent = OffsetRanges()
+        absent.add_range(0, end - 1)
+        for first, last in self.numbers.ranges:
+            absent.discard_range(first, last)
+        return Tally(self.lines, self.duplicated, self.reordered, len(absent), tuple((first, last) for first, last in absent.ranges))
 
 
 def tally_of(numbers: NDArray[np.int64], end: int) -> Tally:

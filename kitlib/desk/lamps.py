@@ -104,6 +104,8 @@ def compare(witness: Witness, log: Witness) -> Lamp:
         for kind, word in KINDS.items():
             if (mine := ours.counts[kind]) != (theirs := real.counts[kind]):
                 return Lamp(name, "differs", f"{_begin(name)} {mine:,} {word} in {where}, the broker's log {theirs:,}.")
+        if ours.gaps != real.gaps:
+            return Lamp(name, "differs", f"{_begin(name)} as many missing in {where} as the broker's log, but other records.")
     if witness.unread:
         sentence = f"{name.capitalize()} cannot tell what is in the topic: {count(witness.unread, 'offset')} were never read by the spout."
         return Lamp(name, "unknown", sentence)

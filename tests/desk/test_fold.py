@@ -87,6 +87,13 @@ def test_lamp_that_differs_says_in_what(topic: list[int], results: list[int], se
     assert json.loads(json.dumps(drained.to_json()))["lamps"][0]["state"] == "agrees"
 
 
+def test_lamp_of_a_witness_that_misses_other_records_differs() -> None:
+    """As many are missing, and not the same ones."""
+    log, spark = witness("the broker's log", TEN, TEN[1:]), witness("Spark", TEN, TEN[:9])
+    drained = Drained(10, 10, (log, log, spark))
+    assert not drained.agree and drained.sentence == "Spark counts as many missing in the results as the broker's log, but other records."
+
+
 def test_lamp_of_ledgers_that_skipped_offsets_cannot_tell() -> None:
     """Where a spout began behind records that none had read, the ledgers speak of the results only."""
     ledgers = witness("our ledgers", TEN[:5], TEN, unread=5)
