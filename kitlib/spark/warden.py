@@ -154,6 +154,9 @@ class Warden(supervisor.Warden):
             with suppress(subprocess.TimeoutExpired):
                 self.java.wait(STOP_TIMEOUT_S)
         end_trees(find_all(self.spec["mark"]), 0.5)
+        for each in self.released:  # their Spark is gone
+            each.kill()
+            each.wait()
         for place in self.spec["scratch"]:
             shutil.rmtree(place, ignore_errors=True)
         if self.holds():
